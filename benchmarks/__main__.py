@@ -30,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "enqueue": enqueueing.one_at_a_time,
     "tasks": enqueueing.from_many_tasks,
     "memory": enqueueing.waiting_job,
+    "ended": enqueueing.ended_job,
     "drain": working.drain,
     "threads": working.threads,
     "latency": working.idle_latency,

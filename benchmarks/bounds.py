@@ -238,6 +238,51 @@ def _settle(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     return meter.longest(leases.settle(_QUEUE, _SESSION, done, _WINDOW_MS))
 
 
+def _fail(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Let 1,000 jobs fail twelve times, with errors of 5 KB."""
+    meter.push(_SMALL, bench.count(1000))
+    error = b'{"type":"ValueError","message":"%b","traceback":"%b"}' % (b"m" * 1000, b"t" * 4000)
+    found: list[tuple[float, str]] = []
+    for _ in range(12):
+        held = meter.lease(bench.count(1000))
+        ends = [Outcome(job.id, job.token, "r", error, 0) for job in held]
+        with meter.watching(found):
+            meter.run(leases.settle(_QUEUE, _SESSION, ends, _WINDOW_MS))
+    return found
+
+
+def _search(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Search 20,000 of 1,000,000 jobs by argument."""
+    meter.push(_SMALL, bench.count(1_000_000))
+    found: list[tuple[float, str]] = []
+    with meter.watching(found):
+        meter.lw.jobs("bounds", arg="43", budget=20_000)
+    return found
+
+
+def _search_ended(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Show and search 10,000 ended jobs of 100 KB."""
+    for _ in range(0, bench.count(10_000), 500):
+        meter.push(_HEAD + b"x" * 100_000, 500)
+        held = meter.lease(500)
+        ends = [Outcome(job.id, job.token, "c") for job in held]
+        meter.run(leases.settle(_QUEUE, _SESSION, ends, _WINDOW_MS))
+    found: list[tuple[float, str]] = []
+    with meter.watching(found):
+        meter.lw.jobs("bounds", state="done", limit=1000)
+        meter.lw.jobs("bounds", state="done", text="none", budget=10_000)
+    return found
+
+
+def _search_large(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Search 300 jobs of 1 MiB."""
+    meter.push(_BIG, bench.count(300))
+    found: list[tuple[float, str]] = []
+    with meter.watching(found):
+        meter.lw.jobs("bounds", arg="43", budget=300)
+    return found
+
+
 def _clear(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Clear a queue of 100 due jobs of 1 MiB and 20,000 small ones."""
     meter.push(_BIG, bench.count(100), -1)
@@ -328,5 +373,6 @@ def _once(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
 
 _KINDS: tuple[Kind, ...] = (
     _push, _push_small, _reserve, _reserve_small, _reserve_due, _expire, _expire_small, _recover, _recover_small,
-    _give_back, _settle, _clear, _dead, _trim, _cancel, _status, _forget_flows, _cancel_flow, _barrier, _once,
+    _give_back, _settle, _fail, _search, _search_ended, _search_large, _clear, _dead, _trim, _cancel, _status,
+    _forget_flows, _cancel_flow, _barrier, _once,
 )  # fmt: skip

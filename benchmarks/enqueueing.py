@@ -10,6 +10,10 @@ import redis.asyncio
 
 from benchmarks.figures import Bench, Figure
 from benchmarks.tasks import bench_app
+from lockwork.ids import new_id
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues.leases import Outcome
 
 TASKS = 32
 PAYLOAD = b'0,4,,;["nothing",[42]]'
@@ -73,6 +77,27 @@ def waiting_job(bench: Bench) -> list[Figure]:
         mine = (used() - before) / count
         client.flushall()
     return [Figure("memory of a waiting job", "bytes", mine, bare, "a list of payloads", 150, less_is_better=True)]
+
+
+def ended_job(bench: Bench) -> list[Figure]:
+    """The server's memory per job that has ended and is in history, without its result."""
+    count = bench.count(10_000)
+    with bench_app(bench.url) as (lw, nothing), redis.Redis.from_url(bench.url) as client:
+        client.flushall()
+        client.rpush("list", *[PAYLOAD] * 1000)
+        bare = int(client.memory_usage("list", samples=0) or 0) / 1000
+        client.flushall()
+        nothing.enqueue_many([(number,) for number in range(count)])
+        keys, session = QueueKeys("lw", "default"), "worker-1.example.org/12345/AbCdEfGh"
+        lw.runtime.run(leases.beat(keys, {session: True}, 600_000, 5.0))
+        while held := lw.runtime.run(leases.reserve(keys, session, 500, new_id(), "")).jobs:
+            # of successes, history keeps a sample
+            ends = [Outcome(job.id, job.token, "c") for job in held]
+            lw.runtime.run(leases.settle(keys, session, ends, 600_000))
+        used = sum(int(client.memory_usage(key, samples=0) or 0) for key in (keys.history, keys.history_order))
+        mine = used / int(client.zcard(keys.history_order))
+        client.flushall()
+    return [Figure("memory of an ended job", "bytes", mine, bare, "a list of payloads", 300, less_is_better=True)]
 
 
 def _awaited(

@@ -12,9 +12,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import compress
 from operator import not_
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
+import redis.cluster
+import redis.sentinel
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
@@ -22,6 +25,7 @@ from hypothesis.internal.constants_ast import Constants
 import lockwork
 import zygote
 from app_modules import Load, load_app
+from clusters import clustered
 from history import History
 from leftovers import check_keys, open_sockets, own_threads
 from lockwork import Lockwork
@@ -30,6 +34,7 @@ from lockwork.runtime.embedded import server as embedded_server
 from processes import worker
 from proxy import Proxy, proxied
 from roles import as_role
+from sentinels import watched
 from simulation.server import Server
 
 pytest_plugins = ["mutants"]
@@ -42,6 +47,8 @@ settings.load_profile("lockwork")
 # nor do examples depend on which modules are loaded: Hypothesis would draw some values from the constants in these
 providers._get_local_constants = Constants
 
+TOPOLOGY = os.environ.get("LOCKWORK_TEST_TOPOLOGY", "single")
+CLIENT_SOCKETS = {"single": 1, "sentinel": 3, "cluster": 4}
 LONG = (
     "chaos",
     "examples/test_audit_mutants.py",
@@ -104,8 +111,16 @@ def forked_workers() -> None:
 
 
 @pytest.fixture(scope="session")
-def url(server: Embedded) -> str:
-    return server.url
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The run's server, or what LOCKWORK_TEST_TOPOLOGY names: cluster or sentinel."""
+    if TOPOLOGY == "cluster":
+        with clustered(tmp_path_factory.mktemp("cluster")) as nodes:
+            yield nodes.url
+    elif TOPOLOGY == "sentinel":
+        with watched(tmp_path_factory.mktemp("sentinel")) as servers:
+            yield servers.url
+    else:
+        yield request.getfixturevalue("server").url
 
 
 @pytest.fixture(scope="session")
@@ -114,10 +129,23 @@ def app_url(url: str) -> str:
     return as_role(url)
 
 
+def client_of(url: str) -> Any:
+    """A client of redis-py for a URL of the tests."""
+    place, _, name = url.partition("://")[2].partition("/")
+    hosts = [(host.partition(":")[0], int(host.partition(":")[2])) for host in place.split(",")] if "+" in url else []
+    if url.startswith("redis+cluster:"):
+        node: Any = redis.cluster.ClusterNode
+        return redis.RedisCluster(startup_nodes=[node(*host) for host in hosts])
+    if url.startswith("redis+sentinel:"):
+        sentinel: Any = redis.sentinel.Sentinel
+        return sentinel(hosts).master_for(name.partition("/")[0])
+    return redis.Redis.from_url(url)
+
+
 @pytest.fixture
 def admin(url: str) -> Iterator[redis.Redis]:
     """A plain client, to look at the server from outside; the database is empty before and after each test."""
-    with redis.Redis.from_url(url) as client:
+    with client_of(url) as client:
         client.flushall()
         yield client
         client.flushall()
@@ -197,8 +225,8 @@ def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path
 @pytest.fixture
 def own_url(url: str) -> Iterator[str]:
     """A database of the run's server for a test whose workers or apps are its own, and may leave it in any state."""
-    own = f"{url}?db=1"
-    with redis.Redis.from_url(own) as client:
+    own = f"{url}?db=1" if TOPOLOGY == "single" else url
+    with client_of(own) as client:
         client.flushdb()
         yield own
         client.flushdb()
@@ -225,6 +253,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     left = [thread.name for thread in own_threads() if thread not in threads]
     assert not left, f"threads left behind: {left}"
     gc.collect()
-    assert len(open_sockets()) <= len(sockets) + (1 if client else 0), f"sockets left: {open_sockets() - sockets}"
+    most = len(sockets) + (CLIENT_SOCKETS[TOPOLOGY] if client else 0)
+    assert len(open_sockets()) <= most, f"sockets left: {open_sockets() - sockets}"
     if client is not None:
         check_keys(client)

@@ -8,6 +8,8 @@ import urllib.request
 
 SAMPLE = re.compile(r'(lockwork_\w+)(?:\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\})? (-?[\d.e+-]+)')
 
+_HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
+
 
 def parsed(text: str) -> dict[str, float]:
     """The samples by name and labels; fails on anything that is not Prometheus' text format."""
@@ -21,7 +23,7 @@ def parsed(text: str) -> dict[str, float]:
             continue
         match = SAMPLE.fullmatch(line)
         assert match is not None, line
-        assert match[1] in announced, line
+        assert {match[1], _HISTOGRAM.sub("", match[1])} & announced, line
         key = match[1].removeprefix("lockwork_") + (f"{{{match[2]}}}" if match[2] else "")
         assert key not in found, line
         found[key] = float(match[3])

@@ -89,11 +89,10 @@ def watched(folder: Path, *, replicas: int = 1, sentinels: int = 3) -> Iterator[
     with contextlib.ExitStack() as stack:
         servers: list[Node] = []
         for number in range(replicas + 1):
-            port = free_port()
-            options = {"port": str(port), "save": "", "repl-diskless-sync-delay": "0", "appendonly": "no"}
+            options = {"save": "", "repl-diskless-sync-delay": "0", "appendonly": "no"}
             if servers:
                 options["replicaof"] = f"127.0.0.1 {servers[0].port}"
-            servers.append(_start(stack, folder / f"server{number}", port, options))
+            servers.append(start_server(stack, folder / f"server{number}", options))
         primary = servers[0]
         until(lambda: primary.client.info("replication")["connected_slaves"] == replicas, "the replicas follow")
         until(lambda: all(each.client.info("replication")["role"] == "slave" for each in servers[1:]), "all replicas")
@@ -108,10 +107,12 @@ def _knows(sentinel: Node, replicas: int, others: int) -> bool:
     return bool(facts["num-slaves"] == replicas and facts["num-other-sentinels"] == others)
 
 
-def _start(stack: contextlib.ExitStack, folder: Path, port: int, options: dict[str, str]) -> Node:
+def start_server(stack: contextlib.ExitStack, folder: Path, options: dict[str, str]) -> Node:
+    """Start a server at a free port; it ends with the stack."""
     folder.mkdir(parents=True)
-    options = {"bind": "127.0.0.1", "dir": str(folder), "logfile": str(folder / "log"), **options}
-    words = [word for name, value in options.items() for word in (f"--{name}", *value.split())]
+    port = free_port()
+    options = {"port": str(port), "bind": "127.0.0.1", "dir": str(folder), "logfile": str(folder / "log"), **options}
+    words = [word for name, value in options.items() for word in (f"--{name}", *(value.split() or [""]))]
     return _running(stack, port, [str(program()), *words])
 
 

@@ -21,6 +21,10 @@ _SCRIPTS = (
 _SETS = "zadd zcard zcount zrange zrangebyscore zrank zrem zscore"
 _QUEUES = "hscan hstrlen llen lpop rename rpush sadd scard srem zrangebylex"
 _RUNNING = "lpush lrange sismember smismember zremrangebyscore zrevrangebyscore"
+_READS = (
+    "exists get hexists hget hgetall hkeys hlen hmget hscan hstrlen llen lrange pttl scan scard sismember time type "
+    "zcard zcount zlexcount zrange zrangebylex zrangebyscore zrank zrevrange zscore"
+)
 _LOCK_KEYS = ("lock", "quorum", "sem", "rw", "fenced", "limiter", "barrier", "latch", "once")
 
 
@@ -46,7 +50,7 @@ ROLES: dict[str, Role] = {
     ),
     "worker": Role(
         "runs jobs and schedules, and may do all that a producer may",
-        ("{q:*", "{dq:*"),
+        ("{q:*", "{dq:*", "{lockwork}:*"),
         _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING),
     ),
     "locks": Role(
@@ -57,7 +61,12 @@ ROLES: dict[str, Role] = {
     "operator": Role(
         "everything that Lockwork does: dead jobs, limits, lists of all queues and locks",
         ("*",),
-        _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING, "hkeys scan type zlexcount zrevrange"),
+        _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING, "hkeys scan slowlog|get type zlexcount zrevrange"),
+    ),
+    "viewer": Role(
+        "reads everything that the command line and the dashboard show, and changes no key",
+        ("*",),
+        _commands(_CALLS.replace(" wait", ""), _READS),
     ),
 }
 

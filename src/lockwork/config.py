@@ -30,6 +30,7 @@ class Settings(TypedDict, total=False):
     max_result: int
     allow_eviction: bool
     partitions: Mapping[str, int]
+    app_name: str | None
 
 
 _OTHERS = {
@@ -105,6 +106,8 @@ class Config:
     """Whether to accept a server whose maxmemory-policy may delete our keys."""
     partitions: Partitions = field(default_factory=Partitions)
     """Number of partitions by queue, for instance {"mail": 4}. Must be the same in all processes of a queue."""
+    app_name: str | None = None
+    """The app's name in lists of workers and apps; None: the text `module:object` given to `lockwork worker`."""
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Config:
@@ -124,6 +127,8 @@ class Config:
             given["history"] = HistoryBounds.read(given["history"])
         if "partitions" in given:
             given["partitions"] = Partitions.read(given["partitions"])
+        if given.get("app_name") is not None:
+            checked(given["app_name"], "the app's name")
         config = cls(**given)
         checked(config.prefix, "the prefix")
         if config.result_ttl < 60:

@@ -7,6 +7,7 @@ from lockwork.flows.flow import Flow
 from lockwork.flows.runs import FlowRun, FlowStatus
 from lockwork.hooks import Again, Cancelled, Died, Enqueued, Failed, Retrying, Snoozed, Started, Succeeded
 from lockwork.injection import INJECTED
+from lockwork.jobs.log_fields import JobFields
 from lockwork.jobs.snapshot import JobError, JobSnapshot
 from lockwork.locks.election import Election, ElectionStatus
 from lockwork.locks.fenced_register import Register, Written
@@ -33,13 +34,14 @@ from lockwork.synchronizers.barrier import Barrier
 from lockwork.synchronizers.latch import Latch
 from lockwork.synchronizers.limiter import Limiter
 from lockwork.synchronizers.once import Once, OnceStatus
+from lockwork.tasks.middleware import Outgoing
 
 __all__ = [
     "INJECTED", "Again", "Barrier", "BarrierStatus", "Cancelled", "DeadGroup", "DeadJob", "DeadPage", "DeadSet",
     "DelayQueue", "Died", "Election", "ElectionStatus", "Enqueued", "Exponential", "Failed", "Flow", "FlowRun",
-    "FlowStatus", "Holder", "JobError", "JobSnapshot", "Latch", "LatchStatus", "Limiter", "LimiterStatus",
-    "LockState", "MultiGrant", "MultiLock", "Once", "OnceStatus", "PermitsState", "QueueGrant", "QueueLimits",
-    "QueueLock", "QueueStatus", "Quorum", "QuorumGrant", "RWGrant", "RWLock", "RWLockState", "Register",
-    "Reservation", "Retrying", "Schedule", "ScheduleStatus", "Semaphore", "Snoozed", "Started", "StockStatus",
-    "Succeeded", "WorkerInfo", "Written",
+    "FlowStatus", "Holder", "JobError", "JobFields", "JobSnapshot", "Latch", "LatchStatus", "Limiter",
+    "LimiterStatus", "LockState", "MultiGrant", "MultiLock", "Once", "OnceStatus", "Outgoing", "PermitsState",
+    "QueueGrant", "QueueLimits", "QueueLock", "QueueStatus", "Quorum", "QuorumGrant", "RWGrant", "RWLock",
+    "RWLockState", "Register", "Reservation", "Retrying", "Schedule", "ScheduleStatus", "Semaphore", "Snoozed",
+    "Started", "StockStatus", "Succeeded", "WorkerInfo", "Written",
 ]  # fmt: skip

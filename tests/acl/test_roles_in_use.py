@@ -11,11 +11,12 @@ import pytest
 import redis
 
 from app_modules import Load
-from lockwork import JobFailed, Lockwork
+from lockwork import JobFailed, Lockwork, ServerRefused
+from lockwork.doctor import findings
 from processes import until, worker
 from roles import as_role
 
-ROLES = ["producer", "worker", "locks", "operator"]
+ROLES = ["producer", "worker", "locks", "operator", "viewer"]
 
 
 @pytest.fixture
@@ -100,11 +101,54 @@ def test_operator_can_see_and_steer_everything(user: Callable[[str], str], load:
         lw.release_all()
 
 
+def test_viewer_can_see_everything_and_change_nothing(user: Callable[[str], str], load: Load, url: str) -> None:
+    shop: Any = load(url, "shop")
+    with shop.lw as lw, Lockwork(user("viewer")) as app, lw.lock("a"), lw.rwlock("b").read(), lw.semaphore("c", 2):
+        job = shop.add.enqueue(1, 2)
+        lw.latch("d", 1).count_down()
+        lw.limiter("e", "5/s").try_acquire()
+        phones = lw.stock("phone", 2)
+        phones.reserve("ada")
+        lw.delay_queue("dates").add("x")
+        flow = lw.chain(shop.add.call(1, 2), lambda found: shop.add.call(found, 3)).enqueue()
+        assert {lock.name for lock in app.locks().locks} == {"a", "b", "c"}
+        assert app.lock("a").inspect().owner
+        assert app.limiter("e", "5/s").inspect()
+        assert len(app.stock("phone", 2).reservations()) == 1
+        assert app.flow(id=flow.id).inspect()
+        assert app.queues() == ["default"]
+        queue = app.queue()
+        assert queue.status().ready >= 1
+        assert queue.workers() == []
+        assert queue.dead.count() == 0
+        assert queue.peek()
+        assert job.id in {row.id for row in app.jobs("default", state="ready").jobs}
+        assert app.job(job.id).inspect() is not None
+        assert app.schedules() is not None
+        assert app.metrics().total.succeeded == 0
+        assert app.queue_ages()
+        assert app.workers() == []
+        assert app.apps() == []
+        assert "no worker" in findings(app, deep=True)[0].text
+        for change in (queue.pause, queue.clear, job_of(app, job.id).cancel, app.lock("z").acquire):
+            with pytest.raises(ServerRefused):
+                change()
+        flow.cancel()
+        lw.release_all()
+        lw.queue().clear()
+
+
+def job_of(app: Lockwork, id: str) -> Any:
+    """The job, as another app finds it."""
+    return app.job(id)
+
+
 FOREIGN = {
     "producer": ["GET lw:{lock:a}", "HGETALL lw:{sem:a}", "GET other:{q:default}:jobs", "SCAN 0"],
     "worker": ["GET lw:{lock:a}", "HGETALL lw:{once:a}", "SCAN 0"],
     "locks": ["HGETALL lw:{q:default}:jobs", "HGETALL lw:{dq:a}", "LPUSH lw:{q:default}:ready:1 a", "SCAN 0"],
     "operator": ["GET other", "SUBSCRIBE other:wake:a"],
+    "viewer": ["GET other", "HSET lw:{lock:a} a 1", "DEL lw:{lock:a}", "PUBLISH lw:wake:a a", "SLOWLOG GET"],
 }
 FORBIDDEN = ["FLUSHALL", "CONFIG GET *", "KEYS *", "ACL LIST", "SHUTDOWN", "CLIENT LIST", "MONITOR",
              "GET foreign", "PUBLISH foreign a", "PSUBSCRIBE *", "SUBSCRIBE foreign",
@@ -112,7 +156,7 @@ FORBIDDEN = ["FLUSHALL", "CONFIG GET *", "KEYS *", "ACL LIST", "SHUTDOWN", "CLIE
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_role_can_do_nothing_else(user: Callable[[str], str], role: str) -> None:
+def test_role_cannot_do_anything_else(user: Callable[[str], str], role: str) -> None:
     with redis.Redis.from_url(user(role)) as client:
         for command in FORBIDDEN + FOREIGN[role]:
             with pytest.raises(redis.exceptions.NoPermissionError):

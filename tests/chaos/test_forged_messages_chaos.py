@@ -89,7 +89,7 @@ class Forgers:
         ])  # fmt: skip
 
 
-def test_forged_messages_lose_delay_and_start_nothing(
+def test_forged_messages_do_not_lose_delay_or_start_a_job(
     chaos_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHAOS_LONGEST", "0.005")

@@ -149,7 +149,7 @@ def _offered(admin: redis.Redis) -> set[bytes]:
     return found
 
 
-def test_a_queue_that_believes_everybody_is_caught(chaos_url: str, tmp_path: Path) -> None:
+def test_a_queue_that_accepts_every_worker_is_caught(chaos_url: str, tmp_path: Path) -> None:
     """A worker that was frozen past its lease settles jobs that are others' by now: the checker must see it."""
     with ExitStack() as stack:
         running = WorkerProcesses(stack, chaos_url, tmp_path, 2, lease="1s", places=15, broken="settle")

@@ -59,7 +59,7 @@ class WorkerProcesses:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CHAOS_HISTORY", self.history.path)
             patch.setenv("CHAOS_BROKEN", self._broken)
-            return self._stack.enter_context(worker("crowd:lw", *self._options, url=self._url, folder=APPS))
+            return self._stack.enter_context(worker("load_jobs:lw", *self._options, url=self._url, folder=APPS))
 
     def status(self) -> QueueStatus:
         return self.app.queue().status()

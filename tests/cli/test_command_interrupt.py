@@ -49,7 +49,7 @@ def test_an_ignored_ctrl_c_stays_ignored(tmp_path: Path) -> None:
         assert process.wait() == 1, "it went on, and found that this is not the real one"
 
 
-def test_help_loads_next_to_nothing() -> None:
+def test_help_imports_almost_no_modules() -> None:
     heavy = ("redis", "msgspec", "asyncio", "rich", "lockwork.app.lockwork", "lockwork.worker")
     asked = f"import atexit, sys\natexit.register(lambda: print([name for name in {heavy} if name in sys.modules]))\n"
     code = f"{asked}sys.argv = ['lockwork', '--help']\nfrom lockwork.cli import main\nmain()"

@@ -36,7 +36,7 @@ def dead(*words: str, url: str = "redis://127.0.0.1:1") -> Result:
         (["retry", "x"], "name the --queue to retry in"),
     ],
 )
-def test_what_does_not_go_together(words: list[str], text: str) -> None:
+def test_conflicting_options_are_refused(words: list[str], text: str) -> None:
     found = dead(*words)  # no server is asked
     assert found.exit_code == 2
     assert text in found.output
@@ -44,7 +44,11 @@ def test_what_does_not_go_together(words: list[str], text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("wrker", "did you mean worker?"), ("queues", "did you mean queue?"), ("zzz", "there are acl, completion, dead")],
+    [
+        ("wrker", "did you mean worker?"),
+        ("queues", "did you mean queue?"),
+        ("zzz", "there are acl, completion, dashboard"),
+    ],
 )
 def test_a_mistyped_command_gets_a_suggestion(name: str, hint: str) -> None:
     found = CliRunner().invoke(cli, [name, "--json"])

@@ -23,7 +23,7 @@ def shown(seen: Overview, width: int = 120) -> str:
     return out.getvalue()
 
 
-def test_threads_of_one_name_are_told_apart(lw: Lockwork) -> None:
+def test_threads_of_one_name_are_distinguished(lw: Lockwork) -> None:
     done = threading.Event()
 
     def hold(name: str) -> None:
@@ -42,7 +42,9 @@ def test_threads_of_one_name_are_told_apart(lw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 120])
-def test_what_others_wrote_does_not_steer_the_terminal(lw: Lockwork, admin: redis.Redis, width: int) -> None:
+def test_control_characters_from_clients_do_not_reach_the_terminal(
+    lw: Lockwork, admin: redis.Redis, width: int
+) -> None:
     admin.hset("lw:{lock:\x1b[2J[red]x}", mapping={"o": "\x1b[31mme", "r": "r;\x1b]0;t", "f": 7, "d": 9 * 10**15})
     admin.expire("lw:{lock:\x1b[2J[red]x}", 60)
     text = shown(lw.locks(), width)
@@ -60,7 +62,7 @@ def test_minimum_hold_needs_no_renewal(lw: Lockwork) -> None:
     assert "for its minimum, by nobody" in shown(lw.locks())
 
 
-def test_what_is_held_never_shows_0_left() -> None:
+def test_a_held_lock_never_shows_0_left() -> None:
     assert [time_left(seconds) for seconds in (0, 0.001, 0.04, 0.1, 0.3, 0.301, 59.99, 61)] == [
         "0.0 s", "0.1 s", "0.1 s", "0.1 s", "0.3 s", "0.4 s", "1 m 00 s", "1 m 01 s"
     ]  # fmt: skip

@@ -66,7 +66,7 @@ def output(url: str, *words: str, status: int = 0) -> str:
         return text
 
 
-def test_nothing_held(lw: Lockwork, url: str) -> None:
+def test_no_lock_is_held(lw: Lockwork, url: str) -> None:
     with lw.lock("a"):
         pass
     seen = lw.locks()
@@ -88,7 +88,7 @@ def test_holders_of_every_kind(lw: Lockwork) -> None:
     assert seen["r"].holders[0].units == seen["r"].capacity
 
 
-async def test_waiters_in_their_order(alw: Lockwork) -> None:
+async def test_waiters_are_listed_in_queue_order(alw: Lockwork) -> None:
     async with alw.lock("l"):
         tasks = []
         for at in range(3):
@@ -173,7 +173,7 @@ def test_release_asks_first(lw: Lockwork, url: str) -> None:
     assert output(url, "release", "x", "--yes") == "nobody holds 'x'\n"
 
 
-def test_release_without_an_answer_changes_nothing(lw: Lockwork, url: str) -> None:
+def test_release_without_confirmation_keeps_the_lock(lw: Lockwork, url: str) -> None:
     with lw.lock("x") as grant, command(url, "release", "x") as process:
         assert process.process.stdin is not None
         process.process.stdin.close()
@@ -225,7 +225,7 @@ def test_wrong_usage(lw: Lockwork, url: str, words: tuple[str, ...]) -> None:
     "address",
     ["redis://:hunter2@127.0.0.1:1/0", "rediss://u:hunter2@[::1", "redis://:hunter2@h:no/0", "hunter2", ""],
 )
-def test_an_address_is_not_told(lw: Lockwork, url: str, address: str) -> None:
+def test_an_address_is_not_shown(lw: Lockwork, url: str, address: str) -> None:
     with command(url, "--url", address) as process:
         assert process.wait(30) == 1
         assert "hunter2" not in process.errors

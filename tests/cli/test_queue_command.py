@@ -88,7 +88,7 @@ def test_a_queue_that_shall_exist(lw: Lockwork, command: Callable[..., Result]) 
     assert command("letters").exit_code == command("pause", "letters", "--create").exit_code == 0
 
 
-def test_a_queue_that_only_a_worker_knows(lw: Lockwork, command: Callable[..., Result]) -> None:
+def test_a_queue_that_only_a_worker_serves(lw: Lockwork, command: Callable[..., Result]) -> None:
     lw.runtime.run(leases.beat(QueueKeys("lw", "idle"), {"host/1/a": True}, 60_000, 1))
     assert row(command("pause", "idle")) == ["idle", "paused", "0", "0", "0", "0", "1"]
 
@@ -167,7 +167,7 @@ def test_clear_asks_with_the_number_of_jobs(lw: Lockwork, command: Callable[...,
         (("limit", "mail", "--size", "9" * 5000), "--size is a number of jobs, or none, not '999"),
     ],
 )
-def test_wrong_words(command: Callable[..., Result], words: tuple[str, ...], said: str) -> None:
+def test_wrong_arguments(command: Callable[..., Result], words: tuple[str, ...], said: str) -> None:
     found = command(*words)
     assert found.exit_code == 2
     assert said in found.output

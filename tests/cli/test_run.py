@@ -118,7 +118,7 @@ def test_a_signal_goes_to_the_program(run: Run, lw: Lockwork, number: signal.Sig
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_what_the_program_has_started(run: Run, number: signal.Signals) -> None:
+def test_a_signal_ends_the_processes_that_the_program_started(run: Run, number: signal.Signals) -> None:
     with run("--", "sh", "-c", "sleep 100 & echo $!; wait") as process:
         child = int(process.line())
         process.send(number)

@@ -58,7 +58,7 @@ def test_the_program_may_clean_up(run: Run, lw: Lockwork) -> None:
         assert process.wait() == 76
 
 
-def test_the_next_holder_is_left_alone(run: Run, lw: Lockwork) -> None:
+def test_the_next_holder_keeps_the_lock(run: Run, lw: Lockwork) -> None:
     with run("--", "sh", "-c", MEEK) as process:
         begun(process)
         lw.lock("x").force_release()
@@ -82,7 +82,7 @@ def test_a_lock_that_was_lost_when_the_program_had_just_ended(run: Run, lw: Lock
         assert "ran to its end, with status 3" in process.errors
 
 
-def test_a_server_that_is_gone_ends_the_program_before_the_lease_is_over(run: Run, tmp_path: Path) -> None:
+def test_a_lost_server_ends_the_program_before_the_lease_expires(run: Run, tmp_path: Path) -> None:
     """Nobody else can have the lock before the lease's end: then the program has ended."""
     (tmp_path / "own").mkdir()
     with (
@@ -171,7 +171,7 @@ def test_a_killed_watcher_is_replaced(run: Run) -> None:
         until(lambda: gone(pids), "everything is gone")
 
 
-def test_nothing_is_left_after_a_good_end(run: Run, lw: Lockwork) -> None:
+def test_no_key_is_left_after_a_clean_exit(run: Run, lw: Lockwork) -> None:
     with run("--", sys.executable, "-c", "print('began', flush=True); input()") as process:
         process.line()
         left = process.children()

@@ -72,7 +72,7 @@ def test_a_fence_that_is_ahead_of_the_clock_is_not_forgotten(lw: Lockwork, admin
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore"])
-def test_holder_learns_of_clock_step_at_next_renewal(
+def test_holder_is_notified_of_clock_step_at_next_renewal(
     lw: Lockwork, url: str, clock: Stepping, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     with Lockwork(url, lock_lease=6.0) as holder:
@@ -102,7 +102,7 @@ def test_new_caller_after_clock_step_notifies_the_holder(
         assert mine.fence > grant.fence
 
 
-def test_what_was_used_of_a_rate_comes_back_as_before_after_a_step_back(lw: Lockwork, clock: Stepping) -> None:
+def test_used_tokens_refill_as_before_after_a_step_back(lw: Lockwork, clock: Stepping) -> None:
     limiter = lw.limiter("api", "2/s")
     for _ in range(2):
         limiter.acquire()

@@ -54,7 +54,7 @@ def test_lost_calls(lw: Lockwork, kind: Kind, proxy: Proxy, phase: Phase) -> Non
         assert not other.locked()
 
 
-def test_a_release_that_is_sent_again_leaves_the_next_holder_alone(lw: Lockwork, kind: Kind, proxy: Proxy) -> None:
+def test_a_release_sent_again_does_not_end_the_next_grant(lw: Lockwork, kind: Kind, proxy: Proxy) -> None:
     with Lockwork(proxy.url) as app, ThreadPoolExecutor(1) as pool:
 
         def turn() -> None:
@@ -97,7 +97,7 @@ async def test_cancelled_while_it_waits_or_takes(alw: Lockwork, kind: Kind, admi
     assert not admin.exists(KEY)
 
 
-def test_what_waiting_costs(lw: Lockwork, kind: Kind, admin: redis.Redis) -> None:
+def test_commands_sent_while_waiting(lw: Lockwork, kind: Kind, admin: redis.Redis) -> None:
     """At most about six calls to begin with and four a second from then on, for each that waits."""
     with kind(lw, KEY):
         before, began = script_calls(admin), time.monotonic()
@@ -186,7 +186,7 @@ def test_bad_keys(lw: Lockwork, kind: Kind, key: object) -> None:
         kind(lw, key)  # type: ignore[arg-type]
 
 
-async def test_a_cancelled_body_when_the_key_is_gone(url: str, admin: redis.Redis, kind: Kind) -> None:
+async def test_the_body_is_cancelled_when_the_key_is_deleted(url: str, admin: redis.Redis, kind: Kind) -> None:
     async with Lockwork(url, lock_lease=0.9) as app:
         with pytest.raises(LockLost):
             async with kind(app, KEY):

@@ -57,7 +57,7 @@ def test_we_hold_and_a_getset_client_waits(lw: Lockwork, admin: redis.Redis, uni
     assert their.lock(KEY, 60)
 
 
-def test_a_value_whose_time_is_past_is_taken_over_at_once(lw: Lockwork, admin: redis.Redis) -> None:
+def test_an_expired_value_is_taken_over_at_once(lw: Lockwork, admin: redis.Redis) -> None:
     admin.set(KEY, past())
     with TimestampLock(lw, KEY, wait=0):
         assert admin.pttl(KEY) > 0
@@ -118,7 +118,9 @@ def test_turns_of_old_and_new_clients_do_not_overlap(lw: Lockwork, url: str) -> 
     assert most == 1
 
 
-def test_an_old_client_whose_clock_is_ahead_takes_ours_and_we_are_told(lw: Lockwork, admin: redis.Redis) -> None:
+def test_the_holder_is_notified_when_an_old_client_with_a_fast_clock_takes_its_lock(
+    lw: Lockwork, admin: redis.Redis
+) -> None:
     """Nothing can prevent it; we must neither renew nor delete what is theirs."""
     their = GetsetLock(admin, clock_ahead=60)
     grant = TimestampLock(lw, KEY).acquire()
@@ -130,7 +132,7 @@ def test_an_old_client_whose_clock_is_ahead_takes_ours_and_we_are_told(lw: Lockw
     assert their.unlock(KEY)
 
 
-def test_a_loser_of_getset_that_overwrites_our_value_costs_us_the_lease(lw: Lockwork, admin: redis.Redis) -> None:
+def test_the_lease_is_lost_when_a_getset_loser_overwrites_its_value(lw: Lockwork, admin: redis.Redis) -> None:
     """It read the old value before we took over; its GETSET leaves its own time, and nobody holds the lock then."""
     admin.set(KEY, past())
     found = admin.get(KEY)

@@ -71,7 +71,7 @@ def test_the_first_write_inserts(shop: sqlite3.Connection) -> None:
     assert (row(shop, 2), row(shop, 3)) == (("two", 6), ("strictly", 5))
 
 
-def test_a_row_that_somebody_else_inserts_in_between(shop: sqlite3.Connection) -> None:
+def test_a_row_inserted_concurrently_by_another_session(shop: sqlite3.Connection) -> None:
     """Two first writes meet: the higher fence wins, and the lower one is told."""
 
     class Meanwhile(_Cursor):
@@ -93,7 +93,7 @@ def test_other_errors_of_an_insert_are_seen(shop: sqlite3.Connection) -> None:
         ORDERS.put(shop, 2, {"select": "no state"}, 5)
 
 
-def test_a_cursor_does_as_well_and_the_transaction_is_the_callers(shop: sqlite3.Connection) -> None:
+def test_a_cursor_is_accepted_and_the_caller_owns_the_transaction(shop: sqlite3.Connection) -> None:
     with closing(shop.cursor()) as cursor:
         ORDERS.update(cursor, 1, {"state": "one"}, 5)
     assert shop.in_transaction
@@ -106,7 +106,7 @@ def test_named_and_quoted(shop: sqlite3.Connection) -> None:
     assert shop.execute('SELECT "select" FROM orders').fetchone() == ("a'b\"c%s",)
 
 
-def test_the_fence_alone(shop: sqlite3.Connection) -> None:
+def test_a_fence_without_new_values(shop: sqlite3.Connection) -> None:
     """Before its first step a holder may shut out its predecessors."""
     ORDERS.update(shop, 1, {}, 9)
     assert row(shop) == ("new", 9)

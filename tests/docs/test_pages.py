@@ -25,7 +25,7 @@ PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_nothing_is_wrong_with_a_page(page: Path) -> None:
+def test_every_page_passes_all_checks(page: Path) -> None:
     assert problems(page) == []
 
 
@@ -46,7 +46,7 @@ def test_every_page_is_found_from_the_readme() -> None:
         ("locks.md", [option for each in run.params if isinstance(each, click.Option) for option in each.opts]),
     ],
 )
-def test_nothing_that_can_be_given_is_left_out(page: str, names: list[str]) -> None:
+def test_every_option_is_documented(page: str, names: list[str]) -> None:
     text = (ROOT / "docs" / page).read_text()
     spoken = {
         word for code in text.split("`")[1::2] for word in (code, code.split("=")[0], *code.replace(",", " ").split())
@@ -54,7 +54,7 @@ def test_nothing_that_can_be_given_is_left_out(page: str, names: list[str]) -> N
     assert [name for name in names if name not in spoken] == []
 
 
-def test_every_error_is_told_of_with_where_it_comes_from() -> None:
+def test_every_error_is_documented_with_its_import_path() -> None:
     page = (ROOT / "docs" / "errors.md").read_text()
     rows = [row.split("|")[1] for row in page.splitlines() if row.startswith("| `")]
     starred = {name: row.rstrip().endswith("*") for row in rows for name in row.split("`")[1::2]}
@@ -82,14 +82,14 @@ def test_every_room_is_in_the_house() -> None:
         ("say `lockwork dead --everything retry`", "No such option"),
     ],
 )
-def test_what_is_wrong_is_noticed(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_wrong_page_is_reported(tmp_path: Path, text: str, problem: str) -> None:
     page = tmp_path / "page.md"
     page.write_text(text)
     (found,) = problems(page)
     assert problem in found
 
 
-def test_what_is_right_is_left_alone(tmp_path: Path) -> None:
+def test_a_correct_page_is_not_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "# See `and` steer\n[here](#see-and-steer), `lockwork worker`, `lockwork run --lock x -- ls --all`\n"

@@ -48,7 +48,7 @@ def test_the_parts_of_a_bar_differ_without_colour() -> None:
     assert captured.get().strip() == "█" * 10 + "▓" * 5 + "░" * 5
 
 
-def test_nothing_on_sale_is_an_empty_bar() -> None:
+def test_no_units_on_sale_show_an_empty_bar() -> None:
     console = Console(file=io.StringIO(), width=20)
     with console.capture() as captured:
         console.print(Stacked([(0, "green"), (0, "yellow"), (0, "white")]))
@@ -67,7 +67,7 @@ def test_a_file_gets_a_line_now_and_then() -> None:
     ]
 
 
-def test_nobody_gets_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_buyers_get_no_units(capfd: pytest.CaptureFixture[str]) -> None:
     with PlainScreen(None, 3000) as screen:
         screen.show(MOMENT)
         screen.say("a worker was killed")

@@ -11,7 +11,7 @@ from play.failure import Interrupted
 from play.signals import Signals
 
 
-def test_a_wait_sees_what_can_be_read() -> None:
+def test_a_wait_returns_readable_input() -> None:
     reading, writing = os.pipe()
     with Signals() as signals:
         assert signals.wait(0, reading) == []
@@ -44,7 +44,7 @@ def test_a_wait_under_way_ends() -> None:
             signal.signal(signal.SIGALRM, previous)
 
 
-def test_what_was_ignored_stays_ignored() -> None:
+def test_an_ignored_signal_stays_ignored() -> None:
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with Signals() as signals:

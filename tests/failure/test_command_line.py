@@ -50,7 +50,7 @@ def test_an_app_that_cannot_be_found(url: str, apps: Path, app: str, parts: list
         assert part in line
 
 
-def test_what_we_refuse_is_told_where_the_app_says_it(url: str, tmp_path: Path) -> None:
+def test_a_refused_declaration_names_its_line_in_the_app(url: str, tmp_path: Path) -> None:
     (tmp_path / "twice.py").write_text(
         "from lockwork import Lockwork\n"
         "lw = Lockwork()\n"
@@ -74,7 +74,7 @@ def test_a_module_with_a_syntax_error(url: str, tmp_path: Path) -> None:
     assert "    def broken(:" in shown
 
 
-def test_an_error_in_a_library_is_told_where_the_app_caused_it(url: str, tmp_path: Path) -> None:
+def test_a_library_error_names_the_line_in_the_app_that_caused_it(url: str, tmp_path: Path) -> None:
     (tmp_path / "settings.py").write_text("import json\n\nLIMITS = json.loads('{')\n")
     (tmp_path / "shop.py").write_text("from lockwork import Lockwork\nfrom settings import LIMITS\nlw = Lockwork()\n")
     with worker("shop:lw", url=url, folder=tmp_path) as process:

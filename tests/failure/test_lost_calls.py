@@ -41,7 +41,7 @@ def test_lock(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
         assert proxy.lost == 2
 
 
-def test_a_release_whose_reply_was_lost_is_no_loss_when_others_had_the_lock_since(lw: Lockwork, proxy: Proxy) -> None:
+def test_a_release_with_a_lost_reply_is_no_loss_after_later_grants(lw: Lockwork, proxy: Proxy) -> None:
     with Lockwork(proxy.url) as app, ThreadPoolExecutor(1) as pool:
 
         def turn() -> int:
@@ -62,7 +62,7 @@ def test_a_release_whose_reply_was_lost_is_no_loss_when_others_had_the_lock_sinc
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_lock_of_one_who_waits(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+def test_a_waiting_call_with_a_lost_reply(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
     with Lockwork(proxy.url) as app:
         with app.lock("warm"):
             pass

@@ -132,7 +132,7 @@ def _sizes(client: redis.Redis) -> dict[str, int]:
     return sizes
 
 
-def test_bullmq_1180_nothing_grows_with_the_jobs_that_ran(
+def test_bullmq_1180_no_key_grows_with_finished_jobs(
     spoiled: Embedded, spoil: redis.Redis, apps: Path, tmp_path: Path
 ) -> None:
     """celery#6089, #7801, #5000, bullmq#1180, #2734, horizon#1168, frappe#20225, taskiq streams (761,008 entries were

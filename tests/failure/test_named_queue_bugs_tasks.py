@@ -87,7 +87,7 @@ def test_celery_6186_a_task_is_annotated_as_its_function() -> None:
         assert task(2) == ["hello", "hello"]
 
 
-def test_asynq_373_what_a_replica_has_outlives_the_primary(apps: Path, history: History, tmp_path: Path) -> None:
+def test_asynq_373_replicated_jobs_survive_the_primary(apps: Path, history: History, tmp_path: Path) -> None:
     """asynq#373 asks for WAIT at enqueue: what was acknowledged was gone after a failover (redis#6062). With
     `replicas=1`, what enqueue returned is there when the replica takes over. (More: tests/together.)"""
     with replicated(tmp_path / "servers") as pair:

@@ -82,7 +82,7 @@ def test_a_call_that_waits_for_replicas(spoiled: Embedded) -> None:
 
 
 @pytest.mark.parametrize("way", ["thread", "task"])
-async def test_a_port_that_accepts_nobody(way: str) -> None:
+async def test_a_port_that_accepts_no_connection(way: str) -> None:
     with black_hole() as port:
         async with Lockwork(f"redis://127.0.0.1:{port}", patience=PATIENCE) as app:
             with out_of_patience():
@@ -109,7 +109,7 @@ async def test_a_handshake_of_several_steps(spoiled: Embedded, spoil: redis.Redi
 
 @pytest.mark.parametrize("way", ["thread", "task"])
 @pytest.mark.parametrize("scheme", ["redis", "rediss"])
-async def test_a_port_where_nobody_shakes_hands(scheme: str, way: str) -> None:
+async def test_a_port_that_never_completes_the_handshake(scheme: str, way: str) -> None:
     """The connection is made, and neither HELLO nor TLS is answered."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"{scheme}://user:secret@127.0.0.1:{mute.getsockname()[1]}"

@@ -41,7 +41,7 @@ def lost(lw: Lockwork, proxy: Proxy, name: str) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_whose_reply_was_lost(proxy: Proxy, admin: redis.Redis, name: str) -> None:
+def test_a_call_with_a_lost_reply(proxy: Proxy, admin: redis.Redis, name: str) -> None:
     with Lockwork(proxy.url, patience="10m") as lw:
         call = lost(lw, proxy, name)
         began = time.monotonic()
@@ -51,7 +51,7 @@ def test_a_call_whose_reply_was_lost(proxy: Proxy, admin: redis.Redis, name: str
         proxy.refuse(False)
 
 
-async def test_a_call_of_a_task_whose_reply_was_lost(proxy: Proxy, admin: redis.Redis) -> None:
+async def test_an_async_call_with_a_lost_reply(proxy: Proxy, admin: redis.Redis) -> None:
     async with Lockwork(proxy.url, patience="10m") as lw:
         orders = lw.delay_queue("orders")
         await orders.aadd("a")

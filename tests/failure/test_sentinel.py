@@ -56,7 +56,7 @@ def fail_over(servers: Watched, fail: Callable[[Node], None]) -> Node:
     return servers.elected(before)
 
 
-def test_a_lock_and_a_job_of_both_worlds(still: Watched) -> None:
+def test_sync_and_async_locks_and_jobs(still: Watched) -> None:
     with Lockwork(still.url) as app:
 
         @app.task
@@ -100,7 +100,7 @@ def test_a_client_of_redis_py(still: Watched) -> None:
     manager.close()
 
 
-def test_a_forked_child_watches_the_sentinels_itself(still: Watched) -> None:
+def test_a_forked_child_starts_its_own_sentinel_watch(still: Watched) -> None:
     with Lockwork(still.url) as app:
         app.lock("parent").acquire()
 

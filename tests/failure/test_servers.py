@@ -57,7 +57,7 @@ def refused(app: Lockwork, kind: type[Exception]) -> set[str]:
     return texts
 
 
-def test_nobody_listens() -> None:
+def test_no_server_listens() -> None:
     port = free_port()
     with Lockwork(f"redis://user:{SECRET}@127.0.0.1:{port}/3", patience=0.05) as app:
         for text in refused(app, ServerUnavailable):
@@ -87,7 +87,7 @@ def test_waiter_survives_without_subscription() -> None:
             assert time.monotonic() - began < 5
 
 
-def test_a_port_where_somebody_else_listens() -> None:
+def test_another_program_listens_on_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         other.settimeout(10)
         port = other.getsockname()[1]
@@ -122,7 +122,7 @@ def test_a_wrong_password(spoiled: Embedded, spoil: redis.Redis) -> None:
     assert not [key for key in spoil.scan_iter() if b"lock:x" not in key]
 
 
-def test_a_missing_password_says_what_to_do(spoiled: Embedded, spoil: redis.Redis) -> None:
+def test_a_missing_password_error_names_the_fix(spoiled: Embedded, spoil: redis.Redis) -> None:
     spoil.config_set("requirepass", SECRET)
     with Lockwork(spoiled.url, patience=0) as app, pytest.raises(ServerRefused, match="password.*check the URL"):
         app.lock("x").acquire()

@@ -101,7 +101,9 @@ def test_released_lock_goes_to_waiter(mute: Lockwork, app: Lockwork, spoil: redi
     assert fences[0] > first.fence
 
 
-def test_waiter_record_says_what_to_grant(mute: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_channel_permission_warning_names_the_acl_rule(
+    mute: Lockwork, caplog: pytest.LogCaptureFixture
+) -> None:
     mute.runtime.engine.listen()
     told = until(lambda: [text for text in caplog.messages if "wake-ups" in text], "it says that it hears nothing")
     assert "let this user use the channels &lw:wake:*" in told[0]

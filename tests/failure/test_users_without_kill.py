@@ -112,7 +112,7 @@ async def test_late_enqueue_in_asyncio(limited: str, proxy: Proxy, app: Lockwork
         assert await asyncio.to_thread(run_all, app) == []
 
 
-def test_one_warning_says_what_to_grant(limited: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_warning_names_the_acl_rule(limited: str, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         with Lockwork(limited) as app, app.lock("x"):
             app.queue().status()

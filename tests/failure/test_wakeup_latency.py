@@ -75,7 +75,7 @@ def test_of_a_thousand_locks_by_a_frozen_server(spoiled: Embedded, spoil: redis.
             holder.is_notified_in_time()
 
 
-def test_by_a_port_that_accepts_nobody(way: Proxy, spoil: redis.Redis) -> None:
+def test_a_port_that_accepts_no_connection(way: Proxy, spoil: redis.Redis) -> None:
     with Lockwork(way.url, lock_lease=LEASE, patience=0) as app:
         holder = Holder(app)
         hears(spoil, app)

@@ -51,7 +51,7 @@ def test_a_job_that_ends_meanwhile_is_settled_afterwards(
 
 
 @pytest.mark.parametrize("trouble", [read_only, full, lonely])
-def test_a_lock_is_kept_through_a_short_trouble(
+def test_a_lease_survives_short_write_refusals(
     spoiled: Embedded, spoil: redis.Redis, trouble: Callable[[redis.Redis, bool], None]
 ) -> None:
     with Lockwork(spoiled.url, lock_lease="2s") as lw, lw.lock("x") as grant:
@@ -63,9 +63,7 @@ def test_a_lock_is_kept_through_a_short_trouble(
         assert lw.lock("x").inspect().fence == grant.fence
 
 
-def test_a_worker_that_finds_no_server_for_a_while_goes_on_by_itself(
-    spoiled: Embedded, spoil: redis.Redis, apps: Path
-) -> None:
+def test_a_worker_resumes_when_the_server_returns(spoiled: Embedded, spoil: redis.Redis, apps: Path) -> None:
     with Lockwork(spoiled.url) as lw, worker("good:lw", "--lease", "5s", url=spoiled.url, folder=apps) as process:
 
         @lw.task

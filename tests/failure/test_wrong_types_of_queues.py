@@ -34,6 +34,7 @@ WINDOW = 600_000
 NAMES = [
     "jobs", "due", "tries", "errors", "watch", "idle_workers", "workers", "stats", "dead", "job_notes", "expiry",
     "void", "long_results", "group_queue", "groups", "throttled", "rounds:0", "rounds:1", "rounds:2",
+    "history", "history:order", "attempts",
     "ready:0", "ready:1", "ready:2", "results:0", "results:1", "schedules", "schedules:seen", f"run:{SESSION}",
 ]  # fmt: skip
 Ask = Callable[[Protocol[Any]], Any]

@@ -31,7 +31,7 @@ def _kill(process: Started, history: History, done: Callable[[], bool], rng: ran
     return killed
 
 
-def test_chords_whose_workers_are_killed_all_the_time(own: Any, own_url: str, apps: Path, history: History) -> None:
+def test_chords_complete_while_workers_are_killed(own: Any, own_url: str, apps: Path, history: History) -> None:
     """celery#4207, #2725, #3021: there, chords hang. Here, whoever dies at whatever moment, they end."""
     runs = []
     for chord in range(_CHORDS):
@@ -104,7 +104,7 @@ def test_one_job_that_ten_thousand_wait_for(own: Any) -> None:
     assert again.inspect().state == "cancelled"
 
 
-def test_a_producer_that_dies_leaves_nothing_behind(own: Any) -> None:
+def test_a_dead_producer_leaves_no_keys(own: Any) -> None:
     """celery#1700: there, a chord whose making is interrupted is polled for ever. Here, nothing of it ever runs."""
     keys = QueueKeys("lw", "default")
     storing = flows.push(keys, "f", [flows.FlowJob(b"1,1,,;[]")] * 2000, 0)

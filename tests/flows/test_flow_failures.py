@@ -14,7 +14,7 @@ from lockwork.errors import JobCancelled
 from processes import until, worker
 
 
-def test_what_waits_for_a_failed_job_is_cancelled(flowing: Any, history: History) -> None:
+def test_dependents_of_a_failed_job_are_cancelled(flowing: Any, history: History) -> None:
     """Who waits for any of them is told, and by whose failure."""
     flow = flowing.lw.flow()
     good = flow.add(flowing.number.call(1))
@@ -107,7 +107,7 @@ def test_a_compensation_that_fails_does_not_hold_up_the_others(flowing: Any, his
     assert run.inspect().uncompensated == 1
 
 
-def test_nothing_is_compensated_without_a_failure_that_asks_for_it(flowing: Any, history: History) -> None:
+def test_compensation_runs_only_after_a_failure(flowing: Any, history: History) -> None:
     undo = flowing.noted.call(history.path, "undo")
     flow = flowing.lw.flow(on_failure="compensate")
     flow.add(flowing.number.call(1), compensate=undo)
@@ -136,7 +136,7 @@ def test_cancelling_a_flow(flowing: Any, history: History) -> None:
     assert [line["name"] for line in history.lines("ran")] == ["slow"]
 
 
-def test_cancelling_a_flow_compensates_what_is_done(flowing: Any, history: History) -> None:
+def test_cancelling_a_flow_compensates_finished_jobs(flowing: Any, history: History) -> None:
     flow = flowing.lw.flow(on_failure="compensate")
     done = flow.add(flowing.noted.call(history.path, "done"), compensate=flowing.noted.call(history.path, "undo"))
     flow.add(flowing.slow.call(history.path, "slow", 60), after=done)
@@ -157,7 +157,7 @@ def test_cancelling_one_job_of_a_flow(own: Any) -> None:
         run.result(0)
 
 
-def test_a_cancelled_job_does_not_run_again_before_those_that_it_waits_for(own: Any) -> None:
+def test_a_cancelled_job_is_not_rerun_before_its_dependencies(own: Any) -> None:
     run = own.lw.chain(own.number.call(1), own.double, own.double).enqueue()
     first, second, _ = run.jobs()
     assert second.cancel()

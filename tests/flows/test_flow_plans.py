@@ -47,7 +47,7 @@ def test_an_unknown_policy(own: Any, given: Any) -> None:
         own.lw.flow(on_failure=given)
 
 
-def test_what_is_no_call(own: Any) -> None:
+def test_plans_refuse_values_that_are_no_calls(own: Any) -> None:
     flow = own.lw.flow()
     with pytest.raises(ConfigError, match="a flow is made of calls"):
         flow.add(own.number)
@@ -90,7 +90,7 @@ def test_an_empty_group_needs_no_room(own: Any) -> None:
     assert own.lw.group([]).enqueue().result(0) == []
 
 
-def test_results_that_are_not_kept(own: Any) -> None:
+def test_references_to_results_that_are_not_stored(own: Any) -> None:
     flow = own.lw.flow()
     node = flow.add(own.forgets.call(1))
     with pytest.raises(ConfigError, match="'forgets', whose task has keep_result=False"):
@@ -121,7 +121,7 @@ def test_a_part_of_a_result_makes_no_name_either(own: Any, where: str, name: str
             task.call(argument)
 
 
-def test_a_name_may_be_made_of_what_is_known_beside_a_result(own: Any) -> None:
+def test_a_name_template_may_use_the_arguments_beside_a_result(own: Any) -> None:
     async def by_order(order: Any, pair: Any) -> None: ...
 
     flow = own.lw.flow()
@@ -142,7 +142,7 @@ def test_jobs_that_expire(own: Any) -> None:
         own.lw.flow().add(own.number.options(expires="1h").call(1))
 
 
-def test_a_call_that_is_refused_leaves_nothing_in_the_plan(own: Any) -> None:
+def test_a_refused_call_does_not_change_the_plan(own: Any) -> None:
     flow = own.lw.flow()
     call, stranger = own.number.call(1), own.lw.flow().add(own.number.call(1))
     wrong: list[dict[str, Any]] = [

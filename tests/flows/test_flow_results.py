@@ -59,7 +59,7 @@ def test_a_chord_in_a_group_in_a_chord(flowing: Any) -> None:
     assert run.job(last).state() == "succeeded"
 
 
-def test_a_job_waits_for_those_it_comes_after(flowing: Any, history: History) -> None:
+def test_a_job_waits_for_its_dependencies(flowing: Any, history: History) -> None:
     flow = flowing.lw.flow()
     first = flow.add(flowing.slow.call(history.path, "first", 0.2))
     other = flow.add(flowing.slow.call(history.path, "other", 0.1))
@@ -102,7 +102,7 @@ def test_arguments_that_look_like_placeholders(flowing: Any) -> None:
     assert flow.enqueue().result(30) == [[[[odd], {}], odd], {}]
 
 
-def test_a_retry_and_a_delay_hold_up_what_comes_after(flowing: Any, history: History) -> None:
+def test_a_retry_and_a_delay_hold_up_dependents(flowing: Any, history: History) -> None:
     flow = flowing.lw.flow()
     a = flow.add(flowing.fails_twice.call(history.path))
     flow.add(flowing.noted.options(delay="50ms").call(history.path, "after", a))

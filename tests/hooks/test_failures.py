@@ -61,7 +61,7 @@ def test_all_others_arrive_as_data(app: Load, work: Any) -> None:
         assert caught.value.type == "N" * 200
 
 
-async def test_the_same_for_an_app_that_does_not_know_the_class(app: Load, work: Any, own_url: str) -> None:
+async def test_an_unregistered_class_raises_remote_error(app: Load, work: Any, own_url: str) -> None:
     failing = app("failing")
     with work("failing"):
         job = await failing.fails.aenqueue("out")
@@ -207,7 +207,7 @@ class Long(Exception): ...
 
 
 @pytest.mark.parametrize("error", [Missing(2, "gone"), Long("x" * 2000), Long("\u2028\x00"), Long(), Long(1, "a")])
-def test_one_that_says_the_same_comes_back(error: Exception) -> None:
+def test_an_error_with_the_same_message_is_rebuilt(error: Exception) -> None:
     errors = Errors()
     errors.add(type(error))
     rebuilt = errors.rebuilt(Failure.read(errors.stored(error)))
@@ -215,7 +215,7 @@ def test_one_that_says_the_same_comes_back(error: Exception) -> None:
     assert str(rebuilt) == str(error)
 
 
-def test_one_that_would_say_something_else_stays_data() -> None:
+def test_an_error_with_a_changed_message_stays_data() -> None:
     errors = Errors()
     errors.add(Gone)
     failure = Failure.read(errors.stored(Gone(2, "gone")))
@@ -275,7 +275,7 @@ def test_dunder_attributes_are_not_put_back() -> None:
     assert vars(found) == {"code": 1}
 
 
-def test_what_cannot_be_registered() -> None:
+def test_registration_refuses_unsuitable_classes() -> None:
     lw = Lockwork("redis://127.0.0.1:1")
     with pytest.raises(ConfigError, match="only an Exception class can be registered as an error, not 5"):
         lw.error_type(5)  # type: ignore[call-overload]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
 
-from lockwork import Depends, Lockwork
+from lockwork import Depends, JobContext, Lockwork
 from lockwork.jobs.current import QueueContext, SlotContext
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.leases import Leased, Outcome
@@ -115,6 +115,14 @@ async def test_others_are_looked_after(
     assert await ways(lw, function, monkeypatch, **options) == ["_value"]
 
 
-async def test_what_is_watched_is_looked_after(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hooked_jobs_take_the_slow_path(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
     lw.hooks.success(lambda event: None)
+    assert await ways(lw, plain, monkeypatch) == ["_value"]
+
+
+async def test_what_is_surrounded_is_looked_after(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    @lw.middleware
+    def around(job: JobContext) -> Iterator[None]:
+        yield
+
     assert await ways(lw, plain, monkeypatch) == ["_value"]

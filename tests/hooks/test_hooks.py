@@ -221,7 +221,7 @@ def test_no_hook_for_job_cancelled_before_start(app: Load, work: Any, history: H
     assert events(history, job) == ["enqueue"]
 
 
-async def test_enqueue_hooks_run_for_each_way_to_enqueue(app: Load, history: History) -> None:
+async def test_enqueue_hooks_run_for_each_enqueue_method(app: Load, history: History) -> None:
     observed = app("observed")
     await observed.add.options(delay="1h").aenqueue(1)
     await observed.add.aenqueue_many([(2,), (3, 4)])
@@ -278,7 +278,7 @@ def test_no_hook_for_job_that_was_not_enqueued() -> None:
     assert told == []
 
 
-def test_what_is_no_hook() -> None:
+def test_registration_refuses_wrong_hooks() -> None:
     lw = Lockwork("redis://127.0.0.1:1")
 
     async def later(event: Enqueued) -> None: ...

@@ -73,7 +73,7 @@ def test_cancelled_job_is_reported_as_cancelled(app: Load, work: Any, history: H
     assert not [line for kind in ("failure", "retry", "dead") for line in history.lines(kind)]
 
 
-def test_a_worker_that_ends_with_its_work_tells_them_before(app: Load, work: Any, history: History) -> None:
+def test_a_burst_worker_runs_its_hooks_before_it_exits(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
     job = observed.stubborn_thread.options(retries=0).enqueue()
     with work("observed", "--burst") as process:
@@ -82,7 +82,7 @@ def test_a_worker_that_ends_with_its_work_tells_them_before(app: Load, work: Any
     assert [line["id"] for kind in ("failure", "dead") for line in history.lines(kind)] == [job.id] * 2
 
 
-def test_where_nobody_is_left_the_log_says_so(app: Load, work: Any, history: History) -> None:
+def test_undelivered_hooks_are_logged(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
     job = observed.stubborn_thread.options(retries=0).enqueue()
     with work("observed", "--once") as process:

@@ -63,7 +63,7 @@ async def send(user: int, db: Db, times: int = 1) -> str:
     return f"{user} {times} {db}"
 
 
-def test_what_is_injected_is_no_argument_of_the_job(app: Lockwork) -> None:
+def test_injected_values_are_no_job_arguments(app: Lockwork) -> None:
     task = app.task(send)
     assert task.call(1, times=2).record.endswith(b'["send",[1],{"times":2}]')  # type: ignore[call-arg]
     assert task.call(1, 2).record.endswith(b'["send",[1,2]]')  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_what_is_injected_is_no_argument_of_the_job(app: Lockwork) -> None:
         task.enqueue_many([(1, 2, 3)])  # type: ignore[list-item]
 
 
-def test_names_made_of_arguments_know_nothing_of_what_is_injected(app: Lockwork) -> None:
+def test_name_templates_do_not_see_injected_values(app: Lockwork) -> None:
     task = app.task(key="user:{user}", group="times:{times}")(send)
     assert task.call(1, 2).record.startswith(b"1,4,user:1,times:2,")  # type: ignore[arg-type]
     assert task.call(1).record.startswith(b"1,4,user:1,times:1,")  # type: ignore[call-arg]
@@ -86,7 +86,7 @@ def test_names_made_of_arguments_know_nothing_of_what_is_injected(app: Lockwork)
         app.task(name="other", key="db:{db}")(send)
 
 
-def test_a_scheduled_task_needs_no_arguments_for_what_is_injected(app: Lockwork) -> None:
+def test_a_scheduled_task_needs_no_arguments_for_injected_parameters(app: Lockwork) -> None:
     async def sweep(db: Db) -> None: ...
 
     task = app.task(every="10s")(sweep)
@@ -209,7 +209,7 @@ def refused(annotation: Any, provider: Any = None, **annotations: Any) -> str:
     return str(caught.value)
 
 
-def test_what_cannot_be_injected_is_refused_at_registration() -> None:
+def test_unsuitable_dependencies_are_refused_at_registration() -> None:
     def needs(url: str) -> str:
         return url
 
@@ -240,13 +240,13 @@ def test_what_cannot_be_injected_is_refused_at_registration() -> None:
         Depends(get_url, scope="request")  # type: ignore[arg-type]
 
 
-def test_names_for_type_checkers_only_do_not_matter_elsewhere(app: Lockwork) -> None:
+def test_names_imported_only_for_type_checking_are_ignored(app: Lockwork) -> None:
     async def task(price: OnlyForTypeCheckers, db: Db = INJECTED) -> None: ...
 
     assert app.task(task).injection.names == {"db"}
 
 
-def test_a_forgotten_parameter_says_what_to_do(app: Lockwork) -> None:
+def test_a_missing_parameter_error_names_the_fix(app: Lockwork) -> None:
     def task(number: int, db: Db = INJECTED) -> str:
         return db.upper()
 

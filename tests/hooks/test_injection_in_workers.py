@@ -29,7 +29,7 @@ def seen(history: History, *, pool: bool = False) -> list[str]:
     return [line["event"] for line in history.lines() if pool or not line["event"].startswith("pool")]
 
 
-def test_a_task_gets_its_own_and_what_that_needs(injected: Any, history: History) -> None:
+def test_a_task_gets_its_dependencies_and_theirs(injected: Any, history: History) -> None:
     assert injected.reads.enqueue(7).result(30) == [7, "connection of pool 1", "user in connection of pool 1"]
     # one connection for the task and for its user
     assert seen(history) == ["connect", "ran", "commit", "disconnect"]
@@ -183,7 +183,7 @@ def test_a_job_with_a_key_and_a_group_made_of_its_arguments(injected: Any) -> No
     assert [job.result(30)[0] for job in jobs] == [0, 1, 0, 1]
 
 
-def test_what_the_clock_enqueues_is_injected_too(app: Load, work: Any, history: History) -> None:
+def test_scheduled_jobs_get_injected_values(app: Load, work: Any, history: History) -> None:
     app("clocked")
     with work("clocked"):
         assert history.wait(1, "tick")[0]["name"] == "provided"

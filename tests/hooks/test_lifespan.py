@@ -91,7 +91,7 @@ def test_burst_worker_logs_its_exit(lively: Any, work: Any, history: History, op
     assert app.lw.queue().status().ready == 1
 
 
-def test_a_worker_without_the_queue_does_not_need_what_its_tasks_need(lively: Any, work: Any) -> None:
+def test_a_worker_without_the_queue_skips_its_dependencies(lively: Any, work: Any) -> None:
     app = lively("no model")
     with work("lively", "--queue", "default"):
         assert app.ready.enqueue().result(30) == "ready"
@@ -158,7 +158,7 @@ def test_a_process_that_replaces_another_begins_anew(lively: Any, work: Any, his
         assert app.ready.enqueue().result(30) == "ready"
 
 
-def test_what_is_no_lifespan() -> None:
+def test_registration_refuses_wrong_lifespans() -> None:
     lw = Lockwork("redis://127.0.0.1:1")
 
     async def no_generator() -> None: ...
@@ -171,7 +171,7 @@ def test_what_is_no_lifespan() -> None:
         lw.lifespan(no_generator)
 
 
-async def test_what_returns_no_context_manager() -> None:
+async def test_a_lifespan_must_return_a_context_manager() -> None:
     lifespans = Lifespans()
     lifespans.add(lambda: 5)
     with pytest.raises(SetUpFailed, match="it returned 5 instead of a context manager"):

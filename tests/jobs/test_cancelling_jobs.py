@@ -34,7 +34,7 @@ def test_a_job_that_waits_is_removed(own: Any, history: History) -> None:
         assert one.cancel()  # once more does no harm
 
 
-def test_nothing_else_runs_in_its_place(own: Any, own_url: str, apps: Path, history: History) -> None:
+def test_cancelled_jobs_do_not_occupy_worker_slots(own: Any, own_url: str, apps: Path, history: History) -> None:
     """What is left of cancelled jobs in the ready list is passed over, however many they are."""
     jobs = own.add.enqueue_many([(number,) for number in range(3000)])
     for job in jobs[:2999]:
@@ -91,7 +91,7 @@ def test_job_that_finishes_despite_cancellation_has_succeeded(handled: Any, hist
     assert job.state() == "succeeded"
 
 
-def test_what_cannot_be_cancelled(handled: Any, history: History) -> None:
+def test_jobs_that_cannot_be_cancelled(handled: Any, history: History) -> None:
     done = handled.add.enqueue(1)
     assert done.result(30) == 2
     assert not done.cancel()
@@ -135,7 +135,7 @@ def test_a_message_that_is_lost(handled: Any, busy_url: str, history: History) -
         job.result(30)
 
 
-def test_nothing_is_left_of_cancelled_jobs(own: Any, own_url: str, apps: Path, history: History) -> None:
+def test_cancelled_jobs_leave_no_keys(own: Any, own_url: str, apps: Path, history: History) -> None:
     jobs = [own.add.enqueue(1), own.add.options(delay="1h").enqueue(1), own.add.options(expires="1h").enqueue(1)]
     for job in jobs:
         assert job.cancel()

@@ -76,7 +76,7 @@ def test_watched_job_that_never_reports(handled: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["s", "c", "d"])
-def test_what_a_job_says_just_before_its_end_is_seen(own: Any, kind: Any) -> None:
+def test_progress_set_just_before_the_end_is_stored(own: Any, kind: Any) -> None:
     """However it ends, and however late one looks: a bar of progress comes to its end."""
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)
@@ -140,7 +140,7 @@ def _leased(lw: Lockwork, keys: QueueKeys, session: str, cap: int = 1000) -> Job
     return JobContext(leased, "add", QueueContext("default", keys, lw.runtime, session, cap))
 
 
-def test_an_old_delivery_writes_nothing(own: Any) -> None:
+def test_an_old_delivery_cannot_write(own: Any) -> None:
     """Q3: progress and checkpoints of a delivery whose lease is over are refused, and its job knows."""
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)

@@ -49,7 +49,7 @@ async def test_a_job_waits_or_runs(tasks: Lockwork) -> None:
         assert await (await send.aenqueue("ada")).astate() == "scheduled", "one with a key is admitted by a worker"
 
 
-def test_a_time_out_says_where_the_job_is(tasks: Lockwork) -> None:
+def test_a_timeout_error_names_the_state_of_the_job(tasks: Lockwork) -> None:
     add = tasks.registry.get("add")
     job = add.enqueue(1)
     said = f"job {job.id} in queue 'default' has not ended yet: it is "
@@ -70,7 +70,7 @@ def test_a_time_out_says_where_the_job_is(tasks: Lockwork) -> None:
         later.result(0)
 
 
-def test_a_worker_whose_lease_is_over_serves_nothing(tasks: Lockwork) -> None:
+def test_a_worker_with_an_expired_lease_gets_no_jobs(tasks: Lockwork) -> None:
     tasks.runtime.run(leases.beat(QueueKeys("lw", "default"), {SESSION: True}, 0, 1))
     with pytest.raises(ResultTimeout, match="no worker serves the queue"):
         tasks.registry.get("add").enqueue(1).result(0)
@@ -89,8 +89,9 @@ def test_a_job_is_found_in_any_queue_of_the_app(tasks: Lockwork, own_url: str) -
     assert tasks.job("nobody").state() == "unknown"
     here = send.enqueue("bob")
     with Lockwork(own_url) as other:
-        assert other.job(here.id).state() == "scheduled", "an app without that task looks in all queues"
-        assert other.job(here.id).queue == "mail"
+        found = other.job(here.id)
+        assert found.state() == "scheduled", "an app without that task looks in all queues"
+        assert found.queue == "mail"
         assert other.job(here.id, "default").state() == "unknown"
         with pytest.raises(ResultUnavailable, match=f"nothing is known of job {here.id} in queue 'default'"):
             other.job(here.id, "default").result(0)

@@ -66,7 +66,7 @@ def _nothing() -> None:
     """Nobody works here."""
 
 
-def test_a_task_whose_jobs_all_expire(lw: Any) -> None:
+def test_every_job_of_a_task_expires(lw: Any) -> None:
     task = lw.task(expires="10m")(_nothing)
     view = task.enqueue().inspect()
     assert view.expires is not None
@@ -105,7 +105,7 @@ async def test_moving_for_a_task(alw: Any) -> None:
     assert not await alw.job("nobody").areschedule(delay="1h")
 
 
-def test_what_cannot_be_moved(handled: Any, history: History) -> None:
+def test_jobs_that_cannot_be_moved(handled: Any, history: History) -> None:
     running = handled.hold.enqueue(history.path)
     history.wait(1)
     assert not running.reschedule(delay="1h")

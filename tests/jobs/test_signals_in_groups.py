@@ -73,11 +73,13 @@ class _Settled:
         (["tries again", "tries again"], False, "r", 2000),
     ],
 )
-async def test_they_mean_what_was_called(names: list[str], itself: bool, kind: str, delay_ms: int) -> None:
+async def test_signals_in_groups_are_those_of_the_call(
+    names: list[str], itself: bool, kind: str, delay_ms: int
+) -> None:
     assert [(outcome.kind, outcome.delay_ms) for outcome in await outcomes(names, itself)] == [(kind, delay_ms)]
 
 
-async def test_a_fault_beside_them_is_a_failure() -> None:
+async def test_an_error_beside_a_signal_is_a_failure() -> None:
     (outcome,) = await outcomes(["snoozes", "fails"], itself=False)
     assert outcome.kind == "r"
     assert outcome.delay_ms >= 30_000

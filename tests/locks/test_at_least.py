@@ -77,7 +77,7 @@ def test_entered_again_the_minimum_is_the_first_ones(lw: Lockwork) -> None:
     assert not lock.locked()
 
 
-def test_those_who_wait_get_it_right_then(lw: Lockwork) -> None:
+def test_waiters_are_granted_when_the_minimum_ends(lw: Lockwork) -> None:
     """All of them, in their order, and each for its own minimum."""
     moments: list[tuple[int, float]] = []
 
@@ -155,7 +155,7 @@ def test_with_a_fixed_lease(lw: Lockwork) -> None:
     assert lw.lock("x", lease=16.1, at_least=16.1), "a lease in binary is not what is written"
 
 
-def test_a_lost_lease_is_not_kept_for_a_minimum(lw: Lockwork, admin: redis.Redis) -> None:
+def test_a_lost_lease_ignores_the_minimum(lw: Lockwork, admin: redis.Redis) -> None:
     with pytest.raises(LockLost), lw.lock("x", at_least="1h"):
         admin.delete("lw:{lock:x}")
     assert not lw.lock("x").locked()
@@ -191,7 +191,7 @@ def test_release_all_and_grant_release_keep_the_minimum(lw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 0, "later", float("inf")])
-def test_what_cannot_be_a_minimum(lw: Lockwork, admin: redis.Redis, wrong: object) -> None:
+def test_wrong_minimums_are_refused(lw: Lockwork, admin: redis.Redis, wrong: object) -> None:
     with pytest.raises(ConfigError):
         lw.lock("x", at_least=wrong)  # type: ignore[arg-type]
     assert not admin.keys()

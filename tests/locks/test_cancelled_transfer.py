@@ -144,7 +144,7 @@ async def test_an_extension(alw: Lockwork, rival: Lockwork, kind: str) -> None:
     assert ended > 2
 
 
-async def test_the_sweep_sees_what_is_left(alw: Lockwork, rival: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_sweep_finds_leftovers(alw: Lockwork, rival: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver that skips the clean-up does not pass."""
 
     async def skipped(*_: object) -> None: ...

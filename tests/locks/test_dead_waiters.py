@@ -77,7 +77,7 @@ def waiting(lw: Lockwork, kind: str) -> int:
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "rwlock"])
-def test_the_waiters_of_a_killed_process_cost_the_next_one_nothing(lw: Lockwork, url: str, kind: str) -> None:
+def test_waiters_of_a_killed_process_do_not_delay_the_next(lw: Lockwork, url: str, kind: str) -> None:
     """Eight of them are ahead, and have all been told to wait for as long as it takes."""
     handles = {"lock": LOCK, "semaphore": "lw.semaphore('x', 2, units=2)", "rwlock": "lw.rwlock('x').write()"}
     handle = eval(handles[kind], {"lw": lw})

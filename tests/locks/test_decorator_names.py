@@ -133,7 +133,7 @@ def test_a_function_without_parameters(lw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("name", ["{", "}", "a{b", "a}b", "{}", "{0}", "{a b}", "{a-b}", "{a{b}}"])
-def test_what_is_not_a_template(lw: Lockwork, name: str) -> None:
+def test_strings_that_are_not_templates(lw: Lockwork, name: str) -> None:
     with pytest.raises(ConfigError):
 
         @lw.lock(name)

@@ -81,7 +81,7 @@ def test_an_error_of_the_function_releases_and_passes(lw: Lockwork) -> None:
     assert not lw.lock("x").locked()
 
 
-def test_it_waits_as_the_handle_says(lw: Lockwork, url: str) -> None:
+def test_a_decorated_call_waits_as_its_handle(lw: Lockwork, url: str) -> None:
     @lw.lock("x", wait=0)
     def now_or_never() -> int:
         return 1
@@ -91,7 +91,7 @@ def test_it_waits_as_the_handle_says(lw: Lockwork, url: str) -> None:
     assert now_or_never() == 1
 
 
-def test_a_function_that_calls_itself(lw: Lockwork) -> None:
+def test_a_recursive_function(lw: Lockwork) -> None:
     @lw.lock("x")
     def factorial(number: int) -> int:
         return number * factorial(number - 1) if number else 1
@@ -123,12 +123,12 @@ def test_generators_are_refused(lw: Lockwork) -> None:
             yield 1
 
 
-def test_what_cannot_be_called(lw: Lockwork) -> None:
+def test_decorators_refuse_objects_that_cannot_be_called(lw: Lockwork) -> None:
     with pytest.raises(ConfigError, match="decorates functions"):
         lw.lock("x")(7)  # type: ignore[call-overload]
 
 
-async def test_an_object_whose_call_is_a_coroutine(alw: Lockwork) -> None:
+async def test_an_object_with_an_async_call(alw: Lockwork) -> None:
     """It must hold the lock while it runs, or be refused: not hold it only while its coroutine is made."""
     seen: list[bool] = []
 

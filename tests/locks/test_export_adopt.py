@@ -47,7 +47,7 @@ def test_another_process_goes_on_with_the_lock(lw: Lockwork, url: str) -> None:
         assert not lock.locked()
 
 
-def test_nobody_gets_in_between(lw: Lockwork, other: Lockwork) -> None:
+def test_no_caller_is_granted_between_export_and_adopt(lw: Lockwork, other: Lockwork) -> None:
     """Those who wait go on waiting: the lock is never free on its way."""
     lock = lw.lock("x")
     lock.acquire()
@@ -77,7 +77,7 @@ def test_it_is_adopted_once(lw: Lockwork, other: Lockwork) -> None:
     assert not lock.locked()
 
 
-def test_two_who_adopt_at_once(lw: Lockwork, other: Lockwork) -> None:
+def test_two_concurrent_adopters(lw: Lockwork, other: Lockwork) -> None:
     for _ in range(20):
         lock = lw.lock("x")
         lock.acquire()
@@ -133,7 +133,7 @@ async def test_inside_the_body_of_a_task(alw: Lockwork, url: str) -> None:
             assert lock.held()
 
 
-async def test_a_task_hands_on_to_another(alw: Lockwork) -> None:
+async def test_a_coroutine_transfers_to_another(alw: Lockwork) -> None:
     lock = alw.lock("x")
     grant = await lock.aacquire()
     text = await lock.aexport()

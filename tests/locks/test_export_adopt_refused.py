@@ -23,7 +23,7 @@ def test_after_the_lease(lw: Lockwork, other: Lockwork) -> None:
     assert not lock.locked()
 
 
-def test_a_grant_on_its_way_is_not_renewed(url: str, other: Lockwork) -> None:
+def test_an_exported_grant_is_not_renewed(url: str, other: Lockwork) -> None:
     with Lockwork(url, lock_lease=1) as lw:
         lock = lw.lock("x")
         lock.acquire()
@@ -34,7 +34,7 @@ def test_a_grant_on_its_way_is_not_renewed(url: str, other: Lockwork) -> None:
             other.lock("x").adopt(text)
 
 
-def test_after_somebody_else_had_it(lw: Lockwork, other: Lockwork) -> None:
+def test_adopt_is_refused_after_another_grant(lw: Lockwork, other: Lockwork) -> None:
     lock = lw.lock("x")
     lock.acquire()
     text = lock.export()
@@ -98,7 +98,7 @@ def test_only_by_its_holder(lw: Lockwork) -> None:
         assert not grant.lost
 
 
-def test_what_is_lost_cannot_be_exported(lw: Lockwork) -> None:
+def test_a_lost_grant_cannot_be_exported(lw: Lockwork) -> None:
     lock = lw.lock("x", lease=0.1)
     grant = lock.acquire()
     until(lambda: grant.lost, "the lease ended")

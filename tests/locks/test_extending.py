@@ -17,7 +17,7 @@ def take_away(admin: redis.Redis, name: str = "x") -> None:
     admin.delete(f"lw:{{lock:{name}}}")
 
 
-def test_a_fixed_lease_lasts_longer_from_now_on(lw: Lockwork) -> None:
+def test_extending_a_fixed_lease_sets_its_length(lw: Lockwork) -> None:
     lock = lw.lock("x", lease=5)
     with lock as grant:
         fence = grant.fence
@@ -38,7 +38,7 @@ async def test_a_task_extends_its_lease(alw: Lockwork) -> None:
         assert 7190 < await lock.aremaining() <= 7200
 
 
-def test_without_a_time_it_lasts_as_long_as_when_it_was_granted(lw: Lockwork) -> None:
+def test_extending_without_a_time_uses_the_granted_length(lw: Lockwork) -> None:
     with lw.lock("x", lease=60) as grant:
         granted_until = grant.remaining
         threading.Event().wait(1)
@@ -107,7 +107,7 @@ def test_a_lease_that_the_server_has_lost_cannot_be_extended(lw: Lockwork, admin
         grant.release()
 
 
-async def test_a_body_whose_lease_cannot_be_extended_any_more(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_a_body_ends_with_lock_lost_when_its_lease_cannot_be_extended(alw: Lockwork, admin: redis.Redis) -> None:
     with pytest.raises(LockLost):
         async with alw.lock("x", lease="1h") as grant:
             take_away(admin)
@@ -145,7 +145,7 @@ def test_only_the_holder_extends(lw: Lockwork) -> None:
         assert grant.remaining > 3590
 
 
-def test_what_a_lease_cannot_be_extended_by(lw: Lockwork) -> None:
+def test_extend_refuses_wrong_times(lw: Lockwork) -> None:
     with lw.lock("x", lease=5) as grant:
         for wrong in (0, -1, "soon", float("nan")):
             with pytest.raises(ConfigError):

@@ -64,7 +64,7 @@ def test_a_killed_waiter_is_passed_over(lw: Lockwork, url: str) -> None:
         assert time.monotonic() - began < 8
 
 
-def test_a_holder_that_was_stopped_past_its_lease_learns_that_it_lost_it(lw: Lockwork, url: str) -> None:
+def test_a_holder_stopped_past_its_lease_is_notified_of_the_loss(lw: Lockwork, url: str) -> None:
     with script(HOLDER, "1s", url=url) as holder:
         fence = int(holder.line())
         holder.send(signal.SIGSTOP)

@@ -131,7 +131,7 @@ def test_a_free_lock(operator: Lockwork, admin: redis.Redis) -> None:
     assert not operator.lock("x").force_release()
 
 
-async def test_a_free_lock_asked_by_a_task(alw: Lockwork) -> None:
+async def test_async_force_release_of_a_free_lock(alw: Lockwork) -> None:
     assert not await alw.lock("x").aforce_release()
 
 
@@ -154,7 +154,7 @@ def test_called_twice_it_ends_one_grant_only(url: str, operator: Lockwork) -> No
             first.release()
 
 
-def test_the_fence_says_which_grant_is_ended(operator: Lockwork) -> None:
+def test_the_fence_selects_the_grant_to_end(operator: Lockwork) -> None:
     lock = operator.lock("x")
     with lock as grant:
         channels = operator.runtime.channel.removesuffix(operator.runtime.process)
@@ -174,7 +174,7 @@ def test_of_its_own_lock(operator: Lockwork) -> None:
         lock.release()
 
 
-def test_of_a_sticky_lock_in_use_and_kept(url: str, operator: Lockwork) -> None:
+def test_force_release_of_a_sticky_lock_in_use_and_cached(url: str, operator: Lockwork) -> None:
     with Lockwork(url, lock_lease="30m") as lw:
         lock = lw.lock("x", sticky=True)
         with pytest.raises(LockLost), lock as grant:
@@ -192,7 +192,7 @@ def test_of_a_sticky_lock_in_use_and_kept(url: str, operator: Lockwork) -> None:
             assert not other.lost
 
 
-def test_of_a_lock_that_is_kept_for_its_minimum(operator: Lockwork) -> None:
+def test_force_release_of_a_lock_held_for_its_minimum(operator: Lockwork) -> None:
     lock = operator.lock("x", at_least="1h")
     with lock as grant:
         pass

@@ -106,7 +106,7 @@ def test_a_fork_while_another_thread_waits(lw: Lockwork) -> None:
         second.release()
 
 
-async def test_a_fork_in_a_running_loop_leaves_the_parents_connection_alone(alw: Lockwork) -> None:
+async def test_a_fork_in_a_running_loop_keeps_the_parents_connection(alw: Lockwork) -> None:
     async with alw.lock("x") as grant:
         child = os.fork()
         if child == 0:
@@ -133,7 +133,7 @@ def test_a_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
         assert again.fence > grant.fence
 
 
-def test_a_forked_child_has_nothing_of_what_its_parent_holds(lw: Lockwork) -> None:
+def test_a_forked_child_holds_no_lock_of_its_parent(lw: Lockwork) -> None:
     """Every kind of grant: the child's end of the same body does not end the parent's."""
     grants: list[Grant] = [
         lw.multilock("a", "b").acquire(),

@@ -120,7 +120,7 @@ def test_a_thread_with_an_odd_name(lw: Lockwork) -> None:
     assert not lw.lock("x").locked()
 
 
-def test_a_lock_whose_lease_ran_out_is_free(lw: Lockwork) -> None:
+def test_a_lock_with_an_expired_lease_is_free(lw: Lockwork) -> None:
     lw.lock("x", lease=0.1).acquire()
     until(lambda: not lw.lock("x").locked(), "the lease ended")
     assert lw.lock("x").owner() is None
@@ -142,7 +142,7 @@ def test_waiters_are_counted_and_do_not_change_the_owner(lw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("tags", ["one", [""], ["a,b"], ["x" * 300], [7]])
-def test_what_cannot_be_a_tag(lw: Lockwork, admin: redis.Redis, tags: object) -> None:
+def test_wrong_tags_are_refused(lw: Lockwork, admin: redis.Redis, tags: object) -> None:
     with pytest.raises(ConfigError):
         lw.lock("x", tags=tags)  # type: ignore[arg-type]
     assert not admin.keys()

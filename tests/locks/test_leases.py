@@ -86,7 +86,7 @@ async def test_a_lock_outlasts_its_lease_while_the_event_loop_is_blocked(url: st
             assert (state.fence, state.owner is None) == (grant.fence, False)
 
 
-def test_one_who_waited_is_renewed_too(url: str, admin: redis.Redis) -> None:
+def test_a_grant_after_waiting_is_renewed(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=1) as lw, ThreadPoolExecutor(1) as pool:
 
         def waited() -> bool:
@@ -200,7 +200,7 @@ async def test_foreign_cancellation_is_propagated(url: str, admin: redis.Redis) 
             await outer
 
 
-async def test_a_block_that_ends_without_waiting_learns_of_the_loss_on_exit(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_a_block_without_await_raises_lock_lost_on_exit(alw: Lockwork, admin: redis.Redis) -> None:
     with pytest.raises(LockLost, match="ended before it was released"):
         async with alw.lock("x"):
             take_away(admin)
@@ -236,7 +236,7 @@ def test_the_fence_rises_over_release_expiry_and_loss(lw: Lockwork, admin: redis
         ({"wait": "never"}, "wait must be seconds"),
     ],
 )
-def test_what_a_lock_cannot_be_asked(lw: Lockwork, admin: redis.Redis, options: dict[str, Any], text: str) -> None:
+def test_a_lock_refuses_wrong_options(lw: Lockwork, admin: redis.Redis, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         lw.lock("x", **options)
     with pytest.raises(ConfigError, match="wait must be"):

@@ -97,7 +97,7 @@ def test_jepsen_etcd_a_paused_holder_is_refused_by_the_store(lw: Lockwork, url: 
             assert int(admin.get("store") or 0) == grant.fence
 
 
-def test_etcd_a_waiter_whose_lease_ended_does_not_believe_in_its_turn(lw: Lockwork, other: Lockwork) -> None:
+def test_etcd_a_waiter_with_an_expired_lease_is_not_granted(lw: Lockwork, other: Lockwork) -> None:
     """Jepsen on etcd 3.4.3: the lease was not looked at again after the wait, so the lock was had without one."""
     with ThreadPoolExecutor(1) as pool:
         lock = other.lock("x")
@@ -112,7 +112,7 @@ def test_etcd_a_waiter_whose_lease_ended_does_not_believe_in_its_turn(lw: Lockwo
         grant.release()
 
 
-def test_redis_docs_a_clock_of_the_client_that_is_wrong_changes_nothing(
+def test_redis_docs_a_wrong_client_clock_has_no_effect(
     lw: Lockwork, other: Lockwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Redlock, Redisson's fair lock and others decide by the client's wall clock; a jump gives two holders."""
@@ -139,7 +139,7 @@ def test_shedlock_a_job_that_ends_at_once_runs_once_per_period(lw: Lockwork, oth
     assert ran == [lw]
 
 
-def test_consul_a_program_that_lost_its_lock_knows_in_time(url: str, admin: redis.Redis) -> None:
+def test_consul_a_program_is_notified_of_its_lost_lock_in_time(url: str, admin: redis.Redis) -> None:
     """Consul has a lock-delay since holders learned too late that their session was invalid.
 
     Here the holder counts its lease from before it asked: it knows before the server lets in the next one.

@@ -48,7 +48,7 @@ async def test_redlock_309_timed_out_caller_does_not_wait_for_the_lock(alw: Lock
         assert (await other.lock("x").ainspect()).waiters == 0
 
 
-def test_redlock_369_a_try_whose_reply_was_lost_does_not_block_the_next(url: str, other: Lockwork) -> None:
+def test_redlock_369_a_try_with_a_lost_reply_does_not_block_the_next(url: str, other: Lockwork) -> None:
     """node-redlock PR #369: an acquire that was applied, but not answered, blocked its own retry."""
     with proxied(url) as proxy, Lockwork(proxy.url) as lw:
         lw.lock("x").inspect()
@@ -88,7 +88,7 @@ def test_redis_semaphore_177_a_lost_lock_is_not_taken_again_behind_the_holders_b
             assert not admin.exists("lw:{lock:x}")
 
 
-def test_redis_semaphore_205_many_holders_keep_their_locks(url: str, admin: redis.Redis) -> None:
+def test_redis_semaphore_205_many_holders_keep_their_permits(url: str, admin: redis.Redis) -> None:
     """redis-semaphore #205: under contention, refreshes came too late for many locks at once."""
     with Lockwork(url, lock_lease=1) as lw, ThreadPoolExecutor(4) as pool:
         grants = [lw.lock(f"held{number}").acquire() for number in range(300)]

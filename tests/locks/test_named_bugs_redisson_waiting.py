@@ -18,7 +18,7 @@ from proxy import proxied
 
 
 @pytest.mark.parametrize("number", [1763, 3891])
-def test_an_unlock_whose_message_is_lost(url: str, other: Lockwork, admin: redis.Redis, number: int) -> None:
+def test_an_unlock_with_a_lost_message(url: str, other: Lockwork, admin: redis.Redis, number: int) -> None:
     """Redisson #1763, #3891: a missed unlock message let a waiter sleep for the rest of the lease, about 35 s."""
     with Lockwork(url, lock_lease=60) as lw, ThreadPoolExecutor(1) as pool:
         lock = other.lock("x")
@@ -39,7 +39,7 @@ DIES_IN_LINE = "from lockwork import Lockwork\nLockwork().lock('x').acquire()\n"
 
 
 @pytest.mark.parametrize("dead", [1, 2])
-def test_a_fair_lock_whose_waiters_died(lw: Lockwork, url: str, dead: int) -> None:
+def test_a_fair_lock_with_dead_waiters(lw: Lockwork, url: str, dead: int) -> None:
     """Redisson #1104, #2883, #3004, #3730: dead waiters at the head of the fair line stalled it, some for ever."""
     lock = lw.lock("x")
     with ThreadPoolExecutor(1) as pool:

@@ -36,7 +36,7 @@ async def test_a_task_may_acquire_again_and_releases_as_often(alw: Lockwork) -> 
     assert (await lock.ainspect()).owner is None
 
 
-def test_a_thread_that_a_holder_starts_holds_nothing(lw: Lockwork) -> None:
+def test_a_thread_started_by_a_holder_holds_no_lock(lw: Lockwork) -> None:
     lock = lw.lock("x")
 
     def child() -> None:
@@ -51,7 +51,7 @@ def test_a_thread_that_a_holder_starts_holds_nothing(lw: Lockwork) -> None:
         assert lock.held()
 
 
-async def test_a_task_that_a_holder_starts_holds_nothing(alw: Lockwork) -> None:
+async def test_an_asyncio_task_started_by_a_holder_holds_no_lock(alw: Lockwork) -> None:
     lock = alw.lock("x")
 
     async def child() -> None:
@@ -68,7 +68,7 @@ async def test_a_task_that_a_holder_starts_holds_nothing(alw: Lockwork) -> None:
         assert lock.held()
 
 
-def test_a_release_by_somebody_else_changes_nothing(lw: Lockwork, url: str) -> None:
+def test_a_release_by_another_caller_is_refused(lw: Lockwork, url: str) -> None:
     with lw.lock("x") as grant, Lockwork(url) as other:
         with pytest.raises(NotHeld):
             other.lock("x").release()
@@ -136,7 +136,7 @@ async def test_atry_acquire(alw: Lockwork) -> None:
     await alw.lock("x").arelease()
 
 
-def test_the_fence_rises_with_every_grant_also_when_the_key_is_gone(lw: Lockwork, admin: redis.Redis) -> None:
+def test_the_fence_rises_with_every_grant_even_after_the_key_is_deleted(lw: Lockwork, admin: redis.Redis) -> None:
     fences = []
     for round in range(6):
         with lw.lock("x") as grant:

@@ -50,7 +50,7 @@ if sys.argv[1] == "kills itself":
 
 
 @pytest.mark.parametrize("kind", [(), ("sticky",)], ids=["plain", "sticky"])
-def test_a_holder_that_keeps_the_interpreter_to_itself(lw: Lockwork, url: str, kind: tuple[str, ...]) -> None:
+def test_a_holder_that_blocks_the_interpreter(lw: Lockwork, url: str, kind: tuple[str, ...]) -> None:
     """No thread of that process can renew; it loses the lock like a stopped one, and knows it at its next look."""
     with script(GIL_BOUND, *kind, url=url) as holder:
         fence = int(holder.line())
@@ -120,7 +120,7 @@ def test_a_stopped_waiter_is_passed_over_and_comes_back(lw: Lockwork, url: str) 
 
 
 @pytest.mark.parametrize("kind", ["normal", "pubsub"])
-def test_the_engines_connections_are_cut_under_a_kept_lock(url: str, admin: redis.Redis, kind: str) -> None:
+def test_a_renewed_lock_survives_cut_connections(url: str, admin: redis.Redis, kind: str) -> None:
     """It is renewed, and hears that it is wanted, over new connections."""
     with Lockwork(url, lock_lease=2) as keeper, Lockwork(url) as other:
         lock = keeper.lock("x", sticky=True)

@@ -130,14 +130,14 @@ async def test_every_lock_of_every_task(alw: Lockwork) -> None:
     assert await alw.arelease_all() == 0
 
 
-def test_it_leaves_the_locks_of_others_alone(lw: Lockwork, url: str) -> None:
+def test_release_all_keeps_locks_of_other_callers(lw: Lockwork, url: str) -> None:
     with Lockwork(url) as other, other.lock("x") as grant:
         assert lw.release_all() == 0
         assert not grant.lost
         assert lw.lock("x").inspect().fence == grant.fence
 
 
-async def test_the_blocking_one_is_an_error_in_a_loop_even_when_nothing_is_held(alw: Lockwork) -> None:
+async def test_sync_release_all_raises_in_a_loop_even_without_locks(alw: Lockwork) -> None:
     with pytest.raises(BlockingCallError):
         alw.release_all()
     assert await alw.arelease_all() == 0

@@ -41,7 +41,7 @@ def test_too_few_replicas_give_it_back(pair: tuple[str, redis.Redis]) -> None:
             pass
 
 
-def test_a_look_waits_for_the_replicas_as_well(pair: tuple[str, redis.Redis]) -> None:
+def test_inspect_waits_for_the_replicas(pair: tuple[str, redis.Redis]) -> None:
     """A call that has no time to wait in line still gives replicas theirs."""
     with Lockwork(pair[0]) as lw, pytest.raises(NotReplicated):
         lw.lock("h", replicas=2).try_acquire()
@@ -54,7 +54,7 @@ async def test_too_few_replicas_for_tasks(pair: tuple[str, redis.Redis]) -> None
         assert not await lw.lock("d").alocked()
 
 
-def test_a_lock_that_was_handed_over_waits_for_replicas_as_well(pair: tuple[str, redis.Redis]) -> None:
+def test_a_transferred_lock_waits_for_replicas(pair: tuple[str, redis.Redis]) -> None:
     """The hand-over was written by somebody else's call: the new holder has it confirmed by a call of its own."""
     url, replica = pair
     with Lockwork(url) as lw, Lockwork(url) as other:

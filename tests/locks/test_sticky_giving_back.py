@@ -50,7 +50,7 @@ def test_released_after_a_try_without_waiting(lw: Lockwork, other: Lockwork) -> 
     until(tried, "a second or third try", SOON)
 
 
-def test_given_back_even_when_asked_before_the_engine_listened(lw: Lockwork, other: Lockwork) -> None:
+def test_a_request_before_the_subscription_releases_the_lock(lw: Lockwork, other: Lockwork) -> None:
     with lw.lock("x", sticky=True):
         pass
     with other.lock("x", wait=SOON):
@@ -109,7 +109,7 @@ def test_a_killed_keeper_delays_the_next_by_its_lease(lw: Lockwork, url: str) ->
             assert time.monotonic() - began < 1 + 1.5
 
 
-def test_asked_twice_it_is_given_back_once(lw: Lockwork, other: Lockwork) -> None:
+def test_two_requests_release_the_lock_once(lw: Lockwork, other: Lockwork) -> None:
     """The second answer must not end the grant that this process has taken since."""
     lock = lw.lock("x", sticky=True)
     key = lock._key
@@ -124,7 +124,7 @@ def test_asked_twice_it_is_given_back_once(lw: Lockwork, other: Lockwork) -> Non
             assert other.lock("x").inspect().fence == theirs.fence
 
 
-def test_asked_for_a_lock_that_is_not_sticky(lw: Lockwork) -> None:
+def test_a_request_for_a_lock_that_is_not_sticky(lw: Lockwork) -> None:
     with lw.lock("x") as grant:
         lw.runtime.engine._deliver("!", f"asked {lw.lock('x')._key}")
         lw.runtime.engine._deliver("!", "asked lw:{lock:unheard-of}")

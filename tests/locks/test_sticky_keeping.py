@@ -13,7 +13,7 @@ from lockwork.runtime import sticky_cache
 from processes import until
 
 
-def test_no_more_than_a_thousand_are_kept(url: str, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_a_thousand_locks_are_cached(url: str, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sticky_cache, "MOST", 20)
     with Lockwork(url) as lw:
         for number in range(50):
@@ -49,7 +49,7 @@ async def test_closing_by_a_task_gives_back(url: str, other: Lockwork) -> None:
     await other.aclose()
 
 
-def test_it_is_renewed_while_it_is_kept(url: str, admin: redis.Redis) -> None:
+def test_a_cached_lock_is_renewed(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=1.5) as lw:
         lock = lw.lock("x", sticky=True)
         with lock as grant:

@@ -13,7 +13,7 @@ from lockwork import Grant, LockLost, Lockwork, NotHeld
 from processes import until
 
 
-def test_lost_while_it_is_kept(url: str, admin: redis.Redis, other: Lockwork) -> None:
+def test_a_cached_lock_is_lost(url: str, admin: redis.Redis, other: Lockwork) -> None:
     with Lockwork(url, lock_lease=0.6) as lw:
         lock = lw.lock("x", sticky=True)
         with lock as grant:
@@ -44,7 +44,7 @@ def test_lost_while_it_is_in_use(url: str, admin: redis.Redis) -> None:
         assert len(told) == 1
 
 
-async def test_a_body_is_cancelled_when_a_kept_lock_is_lost_in_use(url: str, admin: redis.Redis) -> None:
+async def test_a_body_is_cancelled_when_its_cached_lock_is_lost(url: str, admin: redis.Redis) -> None:
     async with Lockwork(url, lock_lease=0.6) as lw:
         lock = lw.lock("x", sticky=True)
         async with lock:
@@ -57,7 +57,7 @@ async def test_a_body_is_cancelled_when_a_kept_lock_is_lost_in_use(url: str, adm
             pass
 
 
-def test_on_lost_is_not_called_for_a_lock_that_is_only_kept(url: str, admin: redis.Redis) -> None:
+def test_on_lost_is_not_called_for_a_cached_lock(url: str, admin: redis.Redis) -> None:
     told: list[Grant] = []
     with Lockwork(url, lock_lease=0.6) as lw:
         with lw.lock("x", sticky=True, on_lost=told.append):

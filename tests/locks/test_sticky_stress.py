@@ -99,7 +99,7 @@ def test_processes_with_threads(url: str, admin: redis.Redis, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("quick_switches")
-def test_release_races_being_asked(url: str, admin: redis.Redis) -> None:
+def test_a_release_races_a_request(url: str, admin: redis.Redis) -> None:
     """Threads put the lock down in the moment in which it is asked for: it is given back once, by one of the two."""
     with Lockwork(url, lock_lease=60) as keeper, Lockwork(url, lock_lease=60) as asker:
         lock, turns, stop = keeper.lock("x", sticky=True), 0, threading.Event()
@@ -171,7 +171,7 @@ def test_many_release_one_grant(url: str, admin: redis.Redis) -> None:
 
 
 @pytest.mark.usefixtures("quick_switches")
-def test_a_keeper_that_is_asked_while_threads_take_and_put_down(url: str, admin: redis.Redis) -> None:
+def test_requests_arrive_while_threads_acquire_and_release(url: str, admin: redis.Redis) -> None:
     """The real Keeper under every interleaving that threads find: one user at a time, and none forgotten."""
     with Lockwork(url, lock_lease=60) as lw, Lockwork(url) as other:
         key, stop, problems = lw.lock("x")._key, threading.Event(), []

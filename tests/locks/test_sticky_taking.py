@@ -102,7 +102,7 @@ async def test_tasks_of_one_process_exclude_each_other(alw: Lockwork) -> None:
     assert (most, turns) == (1, 50)
 
 
-def test_two_handles_of_one_process_one_of_them_not_sticky(lw: Lockwork) -> None:
+def test_a_sticky_and_a_plain_handle_in_one_process(lw: Lockwork) -> None:
     with lw.lock("x", sticky=True) as grant:
         with lw.lock("x") as again:
             assert again is grant
@@ -115,7 +115,7 @@ def test_two_handles_of_one_process_one_of_them_not_sticky(lw: Lockwork) -> None
 
 
 @pytest.mark.parametrize("options", [{"lease": 5}, {"at_least": 5}, {"lease": 5, "at_least": 1}])
-def test_what_a_sticky_lock_cannot_be(lw: Lockwork, options: dict[str, int]) -> None:
+def test_sticky_refuses_wrong_options(lw: Lockwork, options: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="sticky lock"):
         lw.lock("x", sticky=True, **options)  # type: ignore[arg-type]
 

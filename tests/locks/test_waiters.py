@@ -31,7 +31,7 @@ def waiters(lw: Lockwork, count: int) -> None:
     until(lambda: lw.lock("x").inspect().waiters == count, f"{count} wait")
 
 
-def test_threads_are_served_in_the_order_they_came(lw: Lockwork) -> None:
+def test_threads_are_granted_in_arrival_order(lw: Lockwork) -> None:
     order: list[tuple[int, int]] = []
 
     def turn(number: int) -> None:
@@ -49,7 +49,7 @@ def test_threads_are_served_in_the_order_they_came(lw: Lockwork) -> None:
     assert [fence for _, fence in order] == sorted(fence for _, fence in order)
 
 
-async def test_tasks_are_served_in_the_order_they_came(alw: Lockwork) -> None:
+async def test_coroutines_are_granted_in_arrival_order(alw: Lockwork) -> None:
     order: list[int] = []
 
     async def turn(number: int) -> None:
@@ -65,7 +65,7 @@ async def test_tasks_are_served_in_the_order_they_came(alw: Lockwork) -> None:
     assert order == list(range(50))
 
 
-def test_processes_are_served_in_the_order_they_came(lw: Lockwork, url: str) -> None:
+def test_processes_are_granted_in_arrival_order(lw: Lockwork, url: str) -> None:
     with ExitStack() as stack:
         turns = [stack.enter_context(script(TURN, url=url)) for _ in range(3)]
         with lw.lock("x") as first:
@@ -82,7 +82,7 @@ def test_processes_are_served_in_the_order_they_came(lw: Lockwork, url: str) -> 
     assert fences == sorted(set(fences))
 
 
-def test_the_lock_is_handed_over_in_the_release_itself(lw: Lockwork) -> None:
+def test_the_release_grants_the_next_waiter(lw: Lockwork) -> None:
     """The next in line owns it before its process has asked again: nobody can come in between."""
     held = threading.Event()
     release = threading.Event()
@@ -107,7 +107,7 @@ def test_the_lock_is_handed_over_in_the_release_itself(lw: Lockwork) -> None:
     assert owner not in (None, mine)
 
 
-def test_wait_0_takes_what_is_free_and_nothing_else(lw: Lockwork) -> None:
+def test_wait_0_takes_only_a_free_lock(lw: Lockwork) -> None:
     with lw.lock("x", wait=0), ThreadPoolExecutor(1) as pool:
 
         def refused() -> None:
@@ -132,7 +132,7 @@ def test_short_wait_ends_in_time_and_leaves_no_waiter(lw: Lockwork) -> None:
     lw.lock("x").release()
 
 
-async def test_a_task_that_gives_up_does_not_hold_up_those_behind_it(alw: Lockwork) -> None:
+async def test_a_coroutine_that_gives_up_does_not_delay_later_waiters(alw: Lockwork) -> None:
     async def impatient() -> None:
         with pytest.raises(LockTimeout):
             await alw.lock("x").aacquire(wait=0.1)

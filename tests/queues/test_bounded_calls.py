@@ -163,7 +163,7 @@ def test_lease_does_not_wait_for_flows_to_be_forgotten(lw: Lockwork, queue: Queu
     assert admin.hlen(queue.flows) == 0, "who has nothing else to do forgets them"
 
 
-def test_few_hundred_watchers_of_a_job_are_kept(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
+def test_a_job_keeps_a_few_hundred_watchers(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
     lw.runtime.run(enqueue.push(queue, [NewJob("1", record_header.head(1, 5) + b"x", 60_000)]))
     asking = [f"lw:wake:asker-{number:05}" for number in range(2000)]
     for channel in asking:

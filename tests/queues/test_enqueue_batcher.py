@@ -40,7 +40,7 @@ async def test_many_share_few_calls(step: Task[[int | str], None, Any], alw: Loc
     assert (await alw.queue().astatus()).ready == 1000
 
 
-async def test_they_wait_in_the_order_of_their_calls(step: Task[[int | str], None, Any], admin: redis.Redis) -> None:
+async def test_callers_wait_in_call_order(step: Task[[int | str], None, Any], admin: redis.Redis) -> None:
     jobs = await asyncio.gather(*(step.aenqueue(number) for number in range(50)))
     ready = admin.lrange("lw:{q:default}:ready:1", 1, -1)
     assert [id.decode() for id in ready] == [job.id for job in jobs]  # type: ignore[union-attr]
@@ -96,7 +96,7 @@ async def test_one_that_is_too_large(step: Task[[int | str], None, Any], alw: Lo
     assert (await alw.queue().astatus()).ready == 6
 
 
-async def test_each_learns_of_a_failure(step: Task[[int | str], None, Any], admin: redis.Redis) -> None:
+async def test_each_caller_receives_the_failure(step: Task[[int | str], None, Any], admin: redis.Redis) -> None:
     admin.rename("lw:{q:default}:stats", "lw:{q:default}:away")
     admin.set("lw:{q:default}:stats", "of another type")
     results = await asyncio.gather(*(step.aenqueue(number) for number in range(6)), return_exceptions=True)

@@ -31,7 +31,7 @@ def test_unique_jobs_are_refused_when_the_queue_is_full(lw: Lockwork) -> None:
     assert work.enqueue(3).new
 
 
-def test_a_large_batch_of_unique_jobs_says_what_it_has_enqueued(lw: Lockwork) -> None:
+def test_a_large_batch_of_unique_jobs_lists_the_enqueued_jobs(lw: Lockwork) -> None:
     @lw.task(unique=True)
     def work(number: int) -> None: ...
 

@@ -75,7 +75,7 @@ def test_a_rate_counts_on_meanwhile(bench: Bench) -> None:
     assert _run(bench, "r4") == ["j2"]
 
 
-def test_a_group_that_was_cancelled_while_it_waited_leaves_nothing(bench: Bench) -> None:
+def test_a_group_cancelled_while_waiting_leaves_no_keys(bench: Bench) -> None:
     for at in range(3):
         _push(bench, f"j{at}", f"tenant-{at}")
     assert len(_reserve(bench, "r0", 1).jobs) == 1
@@ -89,7 +89,7 @@ def test_a_group_that_was_cancelled_while_it_waited_leaves_nothing(bench: Bench)
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_job_leaving_key_and_group_frees_two_others(bench: Bench, *, dies: bool) -> None:
+def test_a_job_that_ends_in_key_and_group_frees_two_others(bench: Bench, *, dies: bool) -> None:
     """The next of the key need not be of the group, and the next of the group may have no key: two are woken."""
     one, none = JobLimits(1), JobLimits()
     bench.hear("second")

@@ -89,5 +89,5 @@ def test_a_session_with_very_many_jobs_is_recovered_to_its_end(full: Bench) -> N
     assert (status.ready, status.running) == (MANY, 0)
 
 
-def test_a_session_with_very_many_jobs_gives_all_of_them_back(full: Bench) -> None:
+def test_recovery_returns_all_jobs_of_a_large_session(full: Bench) -> None:
     assert full.run(leases.recover(QUEUE, DEAD, WINDOW_MS, gone=True, counted=False)) == MANY

@@ -34,7 +34,7 @@ def test_many_at_once(chores: Any) -> None:
     assert chores.add.enqueue_many([]) == []
 
 
-def test_what_a_job_knows_of_itself(chores: Any) -> None:
+def test_a_job_reads_its_own_context(chores: Any) -> None:
     job = chores.where.enqueue()
     id, task, queue, attempt, pid, thread = job.result(30)
     assert (id, task, queue, attempt) == (job.id, "where", "default", 1)
@@ -75,14 +75,14 @@ async def test_a_result_that_takes_longer_for_a_task(achores: Any, history: Hist
     assert await job.aresult(30) == 1
 
 
-def test_a_result_that_is_not_kept(chores: Any, history: History) -> None:
+def test_a_result_that_is_not_stored(chores: Any, history: History) -> None:
     job = chores.quiet.enqueue(history.path)
     with pytest.raises(ResultUnavailable, match=f"job {job.id} .* has no result: its task keeps none, or its time"):
         job.result(30)
     assert len(history.lines("ran")) == 1
 
 
-def test_a_job_that_nobody_knows(chores: Any) -> None:
+def test_an_unknown_job(chores: Any) -> None:
     with pytest.raises(ResultUnavailable, match="nothing is known of job nobody in any of the queues default, once"):
         chores.lw.job("nobody").result(30)
     assert chores.lw.job("nobody").state() == "unknown"
@@ -90,7 +90,7 @@ def test_a_job_that_nobody_knows(chores: Any) -> None:
         chores.lw.job("nobody").result(-1)
 
 
-def test_a_failed_job_says_why(chores: Any, history: History) -> None:
+def test_a_failed_job_has_its_error(chores: Any, history: History) -> None:
     job = chores.fails_in_a_thread.enqueue(history.path)
     with pytest.raises(JobFailed, match=f"job {job.id} in queue 'default' failed: KeyError: 'no such thing'"):
         job.result(30)
@@ -154,7 +154,7 @@ def test_an_attempt_that_takes_too_long_is_ended(chores: Any, history: History, 
     assert [line["event"] for line in history.lines()] in (["ran", "cancelled"], ["ran", "interrupted"])
 
 
-def test_arguments_that_do_not_fit_their_annotation_are_not_tried_again(chores: Any) -> None:
+def test_arguments_that_do_not_match_annotations_are_not_retried(chores: Any) -> None:
     job = chores.tomorrow.enqueue({"buyer": "bob", "at": "never"})
     with pytest.raises(JobFailed, match="RFC3339"):
         job.result(30)

@@ -148,7 +148,7 @@ def test_an_argument_that_makes_no_name(lw: Lockwork) -> None:
     assert lw.queue().status().enqueued == 0
 
 
-def test_they_count_as_ready(lw: Lockwork) -> None:
+def test_jobs_with_keys_count_as_ready_or_scheduled(lw: Lockwork) -> None:
     async def step(name: str) -> None: ...
 
     task = lw.task(key="{name}")(step)

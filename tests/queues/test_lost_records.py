@@ -54,6 +54,6 @@ def test_it_is_given_back_with_others(bench: Bench) -> None:
     assert [job.id for job in bench.run(leases.reserve(QUEUE, SESSION, 3, "r2", "")).jobs] == ["j0", "j2"]
 
 
-def test_it_is_told_again_as_one_that_cannot_be_read(bench: Bench, held: list[Leased]) -> None:
+def test_a_lost_record_is_reported_again_as_unreadable(bench: Bench, held: list[Leased]) -> None:
     found = bench.run(leases.reserve(QUEUE, SESSION, 3, "r", ""), again=True).jobs
     assert {job.id: job.record for job in found} == {job.id: b"" if job.id == "j1" else job.record for job in held}

@@ -74,7 +74,7 @@ def test_whatever_a_thread_raises_is_its_outcome(odd: Any, what: str) -> None:
         ("nan", "the result of task 'returns' cannot be sent as JSON"),
     ],
 )
-def test_a_result_that_cannot_be_kept(odd: Any, what: str, text: str) -> None:
+def test_a_result_that_cannot_be_stored(odd: Any, what: str, text: str) -> None:
     with pytest.raises(JobFailed) as caught:
         odd.returns.enqueue(what).result(30)
     assert text in str(caught.value)
@@ -139,7 +139,7 @@ def test_job_that_kills_its_worker_is_dead_after_max_deliveries(odd: Any, histor
 
 
 @pytest.mark.parametrize("header", [b"", b"9,1,,;", b"x,1,,;", b"1,x,,;", b"1,1"])
-def test_a_broken_header_stops_nobody_else(odd: Any, odd_url: str, header: bytes) -> None:
+def test_a_broken_header_does_not_stop_other_jobs(odd: Any, odd_url: str, header: bytes) -> None:
     """Only somebody who writes to the keys themselves gets such a record in."""
     keys = QueueKeys("lw", "default")
     id = new_id()

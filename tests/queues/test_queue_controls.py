@@ -40,7 +40,7 @@ def most_at_once(history: History) -> int:
 # -- pause ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_paused_queue_begins_nothing_and_resume_wakes_the_workers(
+def test_a_paused_queue_starts_no_jobs_and_resume_wakes_the_workers(
     own: Any, queue: Any, two_processes: Started, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -149,7 +149,7 @@ def test_a_rate_is_of_all_workers_together(own: Any, queue: Any, two_processes: 
 # -- drain ------------------------------------------------------------------------------------------------------------
 
 
-def test_drain_waits_for_what_waits_and_runs(
+def test_drain_waits_for_waiting_and_running_jobs(
     own: Any, queue: Any, two_processes: Started, history: History, tmp_path: Path
 ) -> None:
     queue.drain(0)

@@ -86,7 +86,7 @@ def test_bullmq_1321_retried_jobs_ran_in_a_paused_queue(shop: Shop) -> None:
     assert len(shop.reserve().jobs) == 1
 
 
-def test_bullmq_322_a_pause_removed_what_waits(shop: Shop) -> None:
+def test_bullmq_322_a_pause_keeps_waiting_jobs(shop: Shop) -> None:
     shop.push(5)
     for paused in (1, 1, "", 1, ""):
         shop.set(paused=paused)

@@ -52,7 +52,7 @@ def test_a_full_queue_refuses(lw: Lockwork) -> None:
     work.enqueue()
 
 
-def test_a_large_batch_says_what_it_has_enqueued(lw: Lockwork) -> None:
+def test_a_large_batch_lists_the_enqueued_jobs(lw: Lockwork) -> None:
     @lw.task
     def work(number: int) -> None: ...
 
@@ -166,7 +166,7 @@ def test_threads_never_get_past_the_limit(lw: Lockwork) -> None:
     assert next(refused) == 160 - 16
 
 
-def test_retries_and_what_is_given_back_are_never_refused(own: Any, own_url: str, apps: Path, history: History) -> None:
+def test_retries_and_returned_jobs_are_never_refused(own: Any, own_url: str, apps: Path, history: History) -> None:
     queue = own.lw.queue()
     job, held = own.fails_until.enqueue(history.path, 3), own.hold.enqueue(history.path, 600)
     queue.limit(size=0)
@@ -181,7 +181,7 @@ def test_retries_and_what_is_given_back_are_never_refused(own: Any, own_url: str
     held.cancel()
 
 
-def test_a_stock_reserves_nothing_when_the_queue_is_full(lw: Lockwork) -> None:
+def test_a_stock_reserves_no_units_when_the_queue_is_full(lw: Lockwork) -> None:
     @lw.task
     def order(buyer: str) -> None: ...
 

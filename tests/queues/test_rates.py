@@ -120,7 +120,7 @@ def test_the_rate_is_used_though_jobs_come_meanwhile(simulated: Server, count: i
 
 
 @pytest.mark.parametrize("burst", [1, 9])
-def test_a_slow_rate_is_used_as_well(simulated: Server, burst: int) -> None:
+def test_a_slow_rate_is_used_fully(simulated: Server, burst: int) -> None:
     shift = Shift(simulated, "1/1000", *worker_processes(1))
     shift.burst = burst
     shift.push(100)

@@ -70,7 +70,7 @@ def _run_all(bench: Bench) -> list[str]:
     [("", "tenant", ""), ("k-*", "", ""), ("", "", "dwork/*"), ("k-*", "tenant", "dwork/*")],
     ids=["a group", "a key", "a unique name", "all of them"],
 )
-def test_they_come_before_those_that_wait(bench: Bench, back: Return, key: str, group: str, unique: str) -> None:
+def test_returned_jobs_come_before_waiting_jobs(bench: Bench, back: Return, key: str, group: str, unique: str) -> None:
     """In the order in which they were leased, whoever had them, and whoever came back first."""
     ids = [f"j{at:02}" for at in range(COUNT)]
     _push(bench, *ids, key=key, group=group, unique=unique)
@@ -84,7 +84,7 @@ def test_they_come_before_those_that_wait(bench: Bench, back: Return, key: str, 
 
 
 @returns
-def test_groups_take_turns_all_the_same(bench: Bench, back: Return) -> None:
+def test_groups_still_alternate_after_a_requeue(bench: Bench, back: Return) -> None:
     big, small = [f"b{at:02}" for at in range(COUNT)], [f"s{at}" for at in range(4)]
     _push(bench, *big, group="big")
     assert _lease(bench, FIRST, 6) == big[:6]
@@ -97,7 +97,7 @@ def test_groups_take_turns_all_the_same(bench: Bench, back: Return) -> None:
 
 
 @returns
-def test_they_have_their_key_meanwhile(bench: Bench, back: Return) -> None:
+def test_returned_jobs_keep_their_key(bench: Bench, back: Return) -> None:
     _push(bench, "one", "two", key="k")
     _push(bench, "other", key="l")
     assert _lease(bench, FIRST, 1) == ["one"]

@@ -148,7 +148,7 @@ async def test_many_tasks_at_once(alw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("phase", ["request", "reply"])
-def test_a_call_whose_reply_is_lost_does_not_meet_itself(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+def test_a_call_with_a_lost_reply_is_no_duplicate_of_itself(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
     with Lockwork(proxy.url) as app:
         task = report(app)
         task.enqueue(0)

@@ -102,7 +102,7 @@ def test_a_job_that_cannot_begin_frees_its_name(uniques: Any, own_url: str, apps
         assert unknown.enqueue().new
 
 
-def test_deleting_an_old_dead_job_frees_nothing(lw: Lockwork, admin: redis.Redis) -> None:
+def test_deleting_an_old_dead_job_keeps_the_name_reserved(lw: Lockwork, admin: redis.Redis) -> None:
     """BullMQ #3232: removing a failed job released the key of the job that came after it."""
 
     @lw.task(unique="report:{user}")
@@ -150,7 +150,7 @@ def test_an_older_job_does_not_free_the_name_of_a_newer_one(
         assert uniques.sync.enqueue(history.path, "a", 3).id == second.id
 
 
-def test_nothing_is_left_when_all_is_done(uniques: Any, own_url: str, apps: Path, history: History) -> None:
+def test_no_keys_are_left_when_all_jobs_are_done(uniques: Any, own_url: str, apps: Path, history: History) -> None:
     """BullMQ #4311: stray keys of jobs that had gone."""
     with worker("uniques:lw", url=own_url, folder=apps):
         jobs = [uniques.report.enqueue(history.path, f"n{number}") for number in range(50)]

@@ -69,7 +69,7 @@ def test_calls_that_cannot_be_unique(lw: Lockwork) -> None:
         lw.task(unique=True, name="things")(lambda thing: None).enqueue(object())
 
 
-def test_arguments_whose_own_code_fails(lw: Lockwork) -> None:
+def test_arguments_that_raise_in_their_own_code(lw: Lockwork) -> None:
     class Nowhere(tzinfo):
         def utcoffset(self, when: datetime | None) -> None:
             raise LookupError("which zone?")

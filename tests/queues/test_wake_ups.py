@@ -37,7 +37,7 @@ def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, ad
         run(leases.recover(KEYS, session, 60_000, gone=True))
 
 
-def test_workers_that_were_killed_in_their_sleep_do_not_pile_up(lw: Lockwork, admin: redis.Redis) -> None:
+def test_killed_idle_workers_do_not_pile_up(lw: Lockwork, admin: redis.Redis) -> None:
     """Who is woken first would be one of them, and a hundred of them for each job."""
     run, seconds = lw.runtime.run, admin.time()[0]
     admin.zadd(KEYS.idle_workers, {f"lw:wake:dead-{at}": (seconds - 70) * 1e6 for at in range(300)})

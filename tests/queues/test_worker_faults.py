@@ -80,7 +80,7 @@ def test_another_worker_takes_over_from_a_dead_machine(own: Any, own_url: str, a
             assert (status.succeeded, status.running, status.dead, status.recovered) == (3, 0, 0, 3)
 
 
-def test_a_machine_that_was_frozen_past_its_lease_settles_nothing(
+def test_a_worker_frozen_past_its_lease_settles_no_jobs(
     own: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     """Q3: what it finishes late is refused, and its supervisor replaces it."""

@@ -22,7 +22,7 @@ def nothing_is_left(app: Any, process: Started, children: list[int]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_finishes_what_it_has_and_takes_nothing_more(
+def test_a_stopping_worker_finishes_its_jobs_and_fetches_no_more(
     own: Any, own_url: str, apps: Path, history: History, tmp_path: Path, number: signal.Signals
 ) -> None:
     gate = tmp_path / "gate"
@@ -43,7 +43,7 @@ def test_it_finishes_what_it_has_and_takes_nothing_more(
 
 
 @pytest.mark.parametrize("task", ["hold", "hold_in_a_thread"])
-def test_what_does_not_end_within_the_grace_is_given_back_at_once(
+def test_jobs_that_outlast_the_grace_period_are_returned_at_once(
     own: Any, own_url: str, apps: Path, history: History, task: str
 ) -> None:
     """celery#3802, huey#598, #796, procrastinate#307, rq#507: a deployment lost what ran, or held it for hours."""

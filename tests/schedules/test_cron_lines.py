@@ -91,13 +91,13 @@ def test_a_line_that_fires_rarely_is_taken_and_fires(line: str) -> None:
     assert cron.latest(first - 1, first, 9) == [first]
 
 
-def test_an_error_for_seconds_names_the_other_way() -> None:
+def test_an_error_for_seconds_names_the_alternative() -> None:
     with pytest.raises(ConfigError, match="for seconds use every="):
         CronLine.read("*/10 * * * * *")
 
 
 @pytest.mark.parametrize("given", [None, 5, b"* * * * *", ["*"]])
-def test_what_is_no_text_is_refused(given: object) -> None:
+def test_non_strings_are_refused(given: object) -> None:
     with pytest.raises(ConfigError, match="cron line is text"):
         CronLine.read(given)
 

@@ -29,7 +29,7 @@ def _with_schedules(lw: Lockwork) -> None:
     lw.schedule(send.call("boss"), every="10m", name="boss", misfire="skip")
 
 
-def test_they_are_listed_with_their_next_times(lw: Lockwork, other: Lockwork) -> None:
+def test_schedules_are_listed_with_their_next_times(lw: Lockwork, other: Lockwork) -> None:
     _with_schedules(lw)
     assert lw.schedules() == []
     declare(lw)
@@ -98,7 +98,7 @@ async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
     assert status.last_job == job.id
 
 
-def test_what_nobody_has_declared(lw: Lockwork) -> None:
+def test_an_undeclared_schedule(lw: Lockwork) -> None:
     handle = lw.schedule("ghost")
     assert handle.inspect() is None
     assert not handle.pause()

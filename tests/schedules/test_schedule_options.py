@@ -91,7 +91,7 @@ def test_a_task_that_needs_arguments(app: Lockwork) -> None:
         app.task(every="1h")(greet)
 
 
-def test_what_is_no_call(app: Lockwork) -> None:
+def test_plans_refuse_values_that_are_no_calls(app: Lockwork) -> None:
     @app.task
     def plain() -> None: ...
 

@@ -49,7 +49,7 @@ def test_two_workers_enqueue_each_slot_once_and_one_may_die(own_url: str, histor
     _without_gap(own_url, history)
 
 
-def test_slots_are_made_up_for_after_everybody_was_away(own_url: str, history: History) -> None:
+def test_missed_slots_are_made_up_after_all_workers_were_down(own_url: str, history: History) -> None:
     with worker("clockwork:lw", url=own_url, folder=_APPS) as first:
         history.wait(1, "second")
         first.send(signal.SIGTERM)
@@ -87,7 +87,7 @@ def test_a_paused_schedule_is_quiet_in_all_workers_and_runs_on_demand(own_url: s
         assert process.wait() == 0
 
 
-def test_what_left_the_code_does_not_fire_any_more(own_url: str, history: History) -> None:
+def test_a_schedule_removed_from_the_code_does_not_fire(own_url: str, history: History) -> None:
     """In celery beat a removed entry stays in the scheduler's own database; in rq-scheduler, in the server's."""
     with (
         worker("clockwork:lw", url=own_url, folder=_APPS) as old,
@@ -105,7 +105,7 @@ def test_what_left_the_code_does_not_fire_any_more(own_url: str, history: Histor
         assert new.wait() == 0
 
 
-def test_a_worker_that_stops_enqueues_nothing_more(own_url: str, history: History, tmp_path: Path) -> None:
+def test_a_stopping_worker_enqueues_no_more_slots(own_url: str, history: History, tmp_path: Path) -> None:
     """Nobody would run it there, and the next worker's code may not have the schedule any more."""
     gate = tmp_path / "gate"
     with worker("clockwork:lw", url=own_url, folder=_APPS) as process, Lockwork(own_url) as lw:

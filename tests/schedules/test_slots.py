@@ -98,7 +98,7 @@ def _ms(at: datetime) -> int:
     after=st.integers(1, 30 * 60),
     count=st.integers(1, 200),
 )
-def test_slots_are_those_of_a_slow_count(
+def test_slots_match_a_slow_reference_count(
     line: _Fields, place: tuple[str, str], before: int, after: int, count: int
 ) -> None:
     zone, at = place[0], datetime.fromisoformat(place[1]).replace(tzinfo=UTC)
@@ -165,6 +165,6 @@ def test_periods_are_whole_multiples_since_1970(period: str | int) -> None:
     assert every.latest(slots[-2], slots[-1], 5) == [slots[-1]]
 
 
-def test_the_text_of_a_timing_says_what_it_is() -> None:
+def test_a_timing_has_a_readable_text() -> None:
     assert Cron("0  9 * *  mon", "Europe/Berlin").text == "cron 0 9 * * mon in Europe/Berlin"
     assert Every.read("10m").text == "every 600000 ms"

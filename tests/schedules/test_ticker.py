@@ -92,7 +92,7 @@ def test_a_new_schedule_has_no_past(bench: _Counting) -> None:
         ({"misfire": "all", "overlap": "skip"}, ["09:10:00"]),
     ],
 )
-def test_what_becomes_of_slots_when_all_were_away(bench: _Counting, options: dict[str, Any], wanted: list[str]) -> None:
+def test_missed_slots_when_no_ticker_ran(bench: _Counting, options: dict[str, Any], wanted: list[str]) -> None:
     """streaq#152: a cron job that was due long ago runs after a restart, outside its window."""
     plan = _plan(cron="*/10 * * * *", **options)
     _go(bench, _NINE + SECOND, Ticker(_QUEUE, [plan]))
@@ -139,19 +139,19 @@ def test_many_schedules_at_one_time(bench: _Counting) -> None:
     assert bench.calls - begun < 3 * 3600 / 20 + 20
 
 
-def test_between_slots_a_ticker_only_says_that_it_is_there(bench: _Counting) -> None:
+def test_between_slots_a_ticker_only_sends_heartbeats(bench: _Counting) -> None:
     _go(bench, _NINE + 3600 * SECOND, Ticker(_QUEUE, [_plan(cron="30 9 * * *")]))
     assert bench.calls <= 3600 / 20 + 3
     assert _jobs(bench) == _at("09:30:00")
 
 
-def test_where_nothing_is_scheduled_one_call_is_all(bench: _Counting) -> None:
+def test_without_schedules_a_ticker_sends_one_call(bench: _Counting) -> None:
     _go(bench, _NINE + 3600 * SECOND, Ticker(_QUEUE, []))
     assert bench.calls == 1
     assert bench._server.command("DBSIZE") == 0
 
 
-def test_a_call_whose_reply_was_lost_enqueues_once(bench: _Counting) -> None:
+def test_a_call_with_a_lost_reply_enqueues_once(bench: _Counting) -> None:
     ticker = Ticker(_QUEUE, [_plan(cron="* * * * *", misfire="all")])
     bench.run(ticker.turn(), twice=True)
     for _ in range(20):

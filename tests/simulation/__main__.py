@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lockwork.runtime.embedded import start_private
-from simulation.locks import elections, lock_ways, locks, multilocks, permits, quorums, shared_formats
+from simulation.locks import elections, lock_options, locks, multilocks, permits, quorums, shared_formats
 from simulation.queues import (
     delay_queues,
     flow_queues,
@@ -41,7 +41,7 @@ RUNS: dict[str, Callable[[Server, int], Traced]] = {
     "limiters": limiters.limiters,
     "limits": limit_queues.run,
     "lock_queues": lock_queues.run,
-    "lock_ways": lock_ways.run,
+    "lock_options": lock_options.run,
     "locks": locks.run,
     "multilocks": multilocks.run,
     "onces": onces.onces,

@@ -47,7 +47,7 @@ class Mix:
 
 
 @dataclass(frozen=True)
-class Ears:
+class ListeningFaults:
     """What goes wrong with listening; drawn apart, so that a seed's other trouble is what it was."""
 
     hangups: int = 0
@@ -58,11 +58,11 @@ class Ears:
     """Somebody hears every channel (PSUBSCRIBE), and PUBLISH counts it."""
 
 
-def listening(random: Random) -> Ears:
+def listening(random: Random) -> ListeningFaults:
     """Draw what goes wrong with listening: nothing at all in half of the runs."""
     if random.random() < 0.5:
-        return Ears()
-    return Ears(random.randint(0, 4), random.random() < 0.5, random.random() < 0.5)
+        return ListeningFaults()
+    return ListeningFaults(random.randint(0, 4), random.random() < 0.5, random.random() < 0.5)
 
 
 def draw(random: Random, stranger: Random) -> Mix:

@@ -55,7 +55,7 @@ def incidents(
     if set_right:
         world.after(span + random.randint(0, 2 * SECOND), _set_right, world)
 
-    for _ in range(world.ears.hangups):
+    for _ in range(world.listening_faults.hangups):
         world.after(world.chance.randint(0, span), partial(_hang_up, world))
     for count, what in plan:
         for _ in range(count):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from lockwork.protocol.effects import Argument, Call, Clock, Park
-from simulation.faults import MS, SECOND, Ears, Mix, draw, listening
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Shards
+from simulation.faults import MS, SECOND, ListeningFaults, Mix, draw, listening
 from simulation.network import Network
 from simulation.process import NEVER, Actor, Cancelled, Process, Sleep, Task
 from simulation.server import Build, Command, Server
@@ -64,7 +64,7 @@ class World:
         self.stranger: Random = Random(f"a stranger in {seed}")
         self.mix: Mix = draw(self.random, self.stranger) if mix is None else mix
         self.chance: Random = Random(f"ears {seed}")
-        self.ears: Ears = listening(self.chance) if mix is None else Ears()
+        self.listening_faults: ListeningFaults = listening(self.chance) if mix is None else ListeningFaults()
         self.build: Build = build
         self.server: Server = server
         self.now: int = 0
@@ -87,7 +87,7 @@ class World:
         self._order = 0
         self._network = Network(self)
         server.reset()
-        if self.ears.monitor:
+        if self.listening_faults.monitor:
             server.monitor()
 
     # -- time -------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class World:
         """End a process at once; what it has sent may still arrive."""
         self.note(process.name, "KILLED")
         process.alive = False
-        if self.ears.machines:
+        if self.listening_faults.machines:
             self.after(self.chance.randint(0, 60 * SECOND), self._deafen, process)
         else:
             self._deafen(process)
@@ -214,6 +214,9 @@ class World:
                 return
             if isinstance(effect, Clock):
                 value = task.process.clock(self.now)
+                continue
+            if isinstance(effect, Shards):
+                value = 1
                 continue
             self._begin(task, effect)
             return

@@ -153,7 +153,7 @@ def test_an_arrival_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, p
         assert proxy.lost == 1
 
 
-def test_a_withdrawal_whose_barrier_has_opened_is_a_pass(lw: Lockwork, url: str, admin: redis.Redis) -> None:
+def test_a_withdrawal_after_the_barrier_opened_is_a_pass(lw: Lockwork, url: str, admin: redis.Redis) -> None:
     """Its time is up in the moment in which it opens: the server knows which came first."""
     phase = lw.barrier("phase", 2)
     with Lockwork(url) as deaf, ThreadPoolExecutor(1) as pool:
@@ -196,7 +196,7 @@ def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
         (lambda lw: lw.barrier("phase", 2).wait(-1), "timeout must be between"),
     ],
 )
-def test_bad_input_sends_nothing(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
+def test_bad_input_sends_no_command(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call(lw)
     assert not list(admin.scan_iter())
@@ -214,7 +214,7 @@ def test_a_barrier_that_lost_a_key_goes_on(lw: Lockwork, admin: redis.Redis) -> 
 
 
 @pytest.mark.parametrize("key", ["lw:{barrier:phase}", "lw:{barrier:phase}:places"])
-def test_a_foreign_key_is_refused_and_nothing_is_half_done(lw: Lockwork, admin: redis.Redis, key: str) -> None:
+def test_a_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     admin.set(key, "text", ex=100)
     phase = lw.barrier("phase", 2)
     for call in (phase.wait, phase.inspect):

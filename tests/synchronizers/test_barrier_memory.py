@@ -40,6 +40,6 @@ def test_passed_party_is_remembered_for_a_minute(simulated: Server) -> None:
     assert remembered(simulated, 3) == 30
 
 
-def test_of_very_many_who_passed_only_the_last_are_known(simulated: Server) -> None:
+def test_only_the_last_passed_parties_are_remembered(simulated: Server) -> None:
     turns(Bench(simulated, Build()), 7000, 4)
     assert remembered(simulated, 7000) == 2

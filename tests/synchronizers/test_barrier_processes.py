@@ -61,7 +61,7 @@ with Lockwork() as lw:
 
 
 @pytest.mark.parametrize("kind", ["barrier", "latch", "limiter"])
-def test_ctrl_c_ends_a_wait_and_leaves_nothing(lw: Lockwork, admin: redis.Redis, url: str, kind: str) -> None:
+def test_ctrl_c_ends_a_wait_and_leaves_no_keys(lw: Lockwork, admin: redis.Redis, url: str, kind: str) -> None:
     api = lw.limiter("api", "1/h")
     api.acquire()
     rest = api.inspect().full_in

@@ -131,7 +131,7 @@ def test_a_count_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, phas
     assert lw.latch("boot", 3).inspect().left == 3
 
 
-async def test_cancelled_waiters_leave_nothing(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_cancelled_waiters_leave_no_keys(alw: Lockwork, admin: redis.Redis) -> None:
     boot = alw.latch("boot", 1)
     for count in range(12):
         task = asyncio.create_task(boot.await_())
@@ -184,7 +184,7 @@ def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
         (lambda lw: lw.latch("boot", 1).wait(-1), "timeout must be between"),
     ],
 )
-def test_bad_input_sends_nothing(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
+def test_bad_input_sends_no_command(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call(lw)
     assert not list(admin.scan_iter())
@@ -196,7 +196,7 @@ def test_as_long_as_patience_is_long_enough(url: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["lw:{latch:boot}", "lw:{latch:boot}:done:0", "lw:{latch:boot}:done:1"])
-def test_a_foreign_key_is_refused_and_nothing_is_half_done(lw: Lockwork, admin: redis.Redis, key: str) -> None:
+def test_a_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     admin.set(key, "text", ex=100)
     boot = lw.latch("boot", 1)
     for call in (boot.count_down, boot.wait, boot.inspect, boot.reset):

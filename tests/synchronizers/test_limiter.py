@@ -33,7 +33,7 @@ def test_as_many_as_the_rate_at_once_and_then_none(lw: Lockwork, algorithm: Algo
     assert 3500 < status.full_in <= 3600
 
 
-def test_a_burst_is_what_can_be_had_at_once(lw: Lockwork) -> None:
+def test_the_burst_is_available_at_once(lw: Lockwork) -> None:
     api = lw.limiter("api", "36/h", burst=3)
     assert [api.try_acquire() for _ in range(4)] == [True] * 3 + [False]
     with pytest.raises(RateLimited) as refused:
@@ -45,7 +45,7 @@ def test_a_burst_is_what_can_be_had_at_once(lw: Lockwork) -> None:
     )
 
 
-def test_what_is_refused_takes_nothing(lw: Lockwork) -> None:
+def test_a_refused_call_takes_no_units(lw: Lockwork) -> None:
     api = lw.limiter("api", "4/h", algorithm="window")
     assert api.try_acquire(3)
     assert not api.try_acquire(2)
@@ -76,7 +76,7 @@ async def test_the_same_for_tasks(alw: Lockwork) -> None:
         await rare.aacquire(wait="1m")
 
 
-async def test_tasks_are_served_in_the_order_in_which_they_came(alw: Lockwork) -> None:
+async def test_coroutines_are_granted_in_the_order_of_their_calls(alw: Lockwork) -> None:
     api = alw.limiter("api", "100/1s", burst=1)
     await api.ainspect()
     served: list[int] = []
@@ -121,7 +121,7 @@ async def test_with_and_decorator_for_tasks(alw: Lockwork) -> None:
 
 
 @both
-def test_another_rate_counts_at_once_and_forgets_nothing(lw: Lockwork, algorithm: Algorithm) -> None:
+def test_a_changed_rate_applies_at_once_and_keeps_usage(lw: Lockwork, algorithm: Algorithm) -> None:
     assert lw.limiter("api", "10/h", algorithm=algorithm).try_acquire(6)
     assert lw.limiter("api", "8/h", algorithm=algorithm).inspect().available == 2
     assert lw.limiter("api", "20/h", algorithm=algorithm).inspect().available == 14

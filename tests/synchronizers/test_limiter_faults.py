@@ -182,7 +182,7 @@ def test_ctrl_c_while_waiting_removes_the_waiter(lw: Lockwork, url: str) -> None
 
 
 @pytest.mark.parametrize("at", [0, 1])
-def test_a_foreign_key_is_refused_and_nothing_is_half_done(lw: Lockwork, admin: redis.Redis, at: int) -> None:
+def test_a_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: redis.Redis, at: int) -> None:
     key = ["lw:{limiter:api}", "lw:{limiter:api}:log"][at]
     admin.set(key, "text", ex=100)
     api = lw.limiter("api", "1/s")

@@ -56,7 +56,7 @@ def test_no_drift(bench: Bench, limits: LimiterRules) -> None:
 
 
 @both
-def test_units_come_back_after_a_rush_of_refusals(bench: Bench, limits: LimiterRules) -> None:
+def test_units_come_back_after_many_refusals(bench: Bench, limits: LimiterRules) -> None:
     """Redisson #5687: after its units were used up they did not come back while callers went on trying."""
     for number in range(7):
         take(bench, limits, f"r{number}")
@@ -84,7 +84,7 @@ def test_giving_back_counts_exactly(bench: Bench, limits: LimiterRules) -> None:
 
 
 @both
-def test_a_refusal_says_when_and_that_is_true(bench: Bench, limits: LimiterRules) -> None:
+def test_a_refusal_has_the_correct_retry_time(bench: Bench, limits: LimiterRules) -> None:
     """Redisson's refusal carries whole milliseconds, and three added; ours is the moment itself."""
     take(bench, limits, "all", 7)
     bench.now += 12_345

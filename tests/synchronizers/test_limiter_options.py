@@ -69,7 +69,7 @@ def test_bad_options(lw: Lockwork, options: dict[str, Any], message: str) -> Non
         (lambda api: api.acquire(wait="soon"), "wait must be seconds"),
     ],
 )
-def test_bad_calls_send_nothing(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
+def test_bad_calls_send_no_command(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call(lw.limiter("api", "5/s", burst=3))
     assert not list(admin.scan_iter())

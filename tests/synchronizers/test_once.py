@@ -57,7 +57,7 @@ def test_the_period_begins_when_the_run_begins(lw: Lockwork) -> None:
     assert make.calls == 2
 
 
-def test_a_failure_is_kept_too(lw: Lockwork) -> None:
+def test_a_failure_is_stored(lw: Lockwork) -> None:
     make = Counted(KeyError("day"))
     report = lw.once("report")
     with pytest.raises(KeyError):
@@ -130,7 +130,7 @@ def test_reset_forgets_the_period(lw: Lockwork) -> None:
     assert make.calls == 2
 
 
-def test_it_does_not_wait_for_itself(lw: Lockwork) -> None:
+def test_a_nested_call_does_not_wait_for_its_own_run(lw: Lockwork) -> None:
     report = lw.once("report")
     with pytest.raises(OnceFailed, match="would wait for itself"):
         report.run(lambda: report.run(Counted()))

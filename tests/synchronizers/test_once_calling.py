@@ -13,7 +13,7 @@ from lockwork.errors import BlockingCallError, OnceFailed
 from synchronizers.counted import Counted
 
 
-def test_a_result_that_cannot_be_kept(url: str, admin: redis.Redis) -> None:
+def test_a_result_that_cannot_be_stored(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, max_result=100) as lw:
         with pytest.raises(ConfigError, match="the result cannot be sent as JSON"):
             lw.once("a").run(Counted(object()))
@@ -24,7 +24,7 @@ def test_a_result_that_cannot_be_kept(url: str, admin: redis.Redis) -> None:
         assert lw.once("b").inspect().state == "failed"
 
 
-def test_results_are_given_as_the_function_says(lw: Lockwork) -> None:
+def test_results_match_the_return_annotation(lw: Lockwork) -> None:
     def day() -> date:
         return date(2026, 11, 21)
 
@@ -58,7 +58,7 @@ async def test_a_decorated_coroutine_function(alw: Lockwork) -> None:
     assert [await push(1), await push(user=1), await push(2)] == [1, 1, 2]
 
 
-def test_what_cannot_be_asked(lw: Lockwork) -> None:
+def test_wrong_arguments_are_refused(lw: Lockwork) -> None:
     async def make() -> None: ...
 
     def yields() -> Iterator[int]:
@@ -83,7 +83,7 @@ def test_what_cannot_be_asked(lw: Lockwork) -> None:
             yield 1
 
 
-async def test_what_cannot_be_asked_in_a_task(alw: Lockwork) -> None:
+async def test_wrong_arguments_are_refused_in_a_coroutine(alw: Lockwork) -> None:
     with pytest.raises(ConfigError, match="runs functions that return their result, not 5"):
         await alw.once("a").arun(5)  # type: ignore[call-overload]
     assert (await alw.once("a").ainspect()).state == "idle"

@@ -41,7 +41,7 @@ def test_a_reset_while_it_runs(lw: Lockwork) -> None:
     assert report.run(make) == "later"
 
 
-def test_a_run_that_lost_its_lease_stores_nothing_over_another(brief: Lockwork) -> None:
+def test_a_run_with_a_lost_lease_does_not_overwrite_another(brief: Lockwork) -> None:
     report = brief.once("report", again_if_lost=True)
     second = Counted("second")
 
@@ -98,7 +98,7 @@ def _elsewhere(what: Any) -> Any:
     return found[0]
 
 
-def test_its_lease_is_kept_while_it_runs(brief: Lockwork, admin: redis.Redis) -> None:
+def test_the_lease_is_renewed_during_the_run(brief: Lockwork, admin: redis.Redis) -> None:
     report = brief.once("report")
     seen: list[str] = []
 
@@ -139,7 +139,7 @@ async def test_a_cancelled_run_is_lost(alw: Lockwork) -> None:
     assert await report.arun(Counted("never")) == "again"
 
 
-async def test_a_cancelled_wait_changes_nothing(alw: Lockwork) -> None:
+async def test_a_cancelled_wait_has_no_effect(alw: Lockwork) -> None:
     report = alw.once("report")
     began, go = asyncio.Event(), asyncio.Event()
 

@@ -59,7 +59,7 @@ async def test_the_same_for_tasks(pair: Pair) -> None:
         assert all(pair.replica.hexists(JOBS, job.id) for job in jobs)
 
 
-def test_too_few_replicas_enqueue_it_all_the_same(pair: Pair) -> None:
+def test_too_few_replicas_do_not_prevent_the_enqueue(pair: Pair) -> None:
     with Lockwork(pair.url) as lw:
         ship = ship_of(lw).options(replicas=2)
         with pytest.raises(JobNotReplicated, match="enqueued, but only 1 of 2 replicas") as caught:
@@ -128,7 +128,7 @@ def test_a_number_of_replicas_that_is_none(lw: Lockwork, replicas: int) -> None:
         ship_of(lw).options(replicas=replicas)
 
 
-def test_what_is_enqueued_with_something_else_does_not_wait(lw: Lockwork) -> None:
+def test_jobs_enqueued_by_a_reservation_do_not_wait(lw: Lockwork) -> None:
     ship = ship_of(lw)
     with pytest.raises(ConfigError, match="does not wait for replicas"):
         ship.call(1)

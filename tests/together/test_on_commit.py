@@ -49,7 +49,7 @@ def rows(engine: Any) -> int:
         return int(connection.execute(sqlalchemy.text("SELECT count(*) FROM orders")).scalar())
 
 
-def test_nothing_is_there_before_the_commit(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
+def test_no_job_exists_before_the_commit(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
     with opened() as work:
         work.execute(INSERT)
         job = ship.on_commit(work).enqueue(1)
@@ -119,7 +119,7 @@ def test_savepoints(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None
 
 
 @pytest.mark.filterwarnings("ignore:nested transaction already deassociated")
-def test_a_savepoint_that_ends_before_those_in_it(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
+def test_an_outer_savepoint_ends_before_its_inner_ones(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
     for end, first in (("rollback", 10), ("commit", 20)):
         with opened() as work:
             work.execute(INSERT)
@@ -153,7 +153,7 @@ def test_a_savepoint_that_was_there_before(lw: Lockwork, ship: Ship, opened: Cal
         assert waiting(lw) == expected
 
 
-def test_a_commit_that_fails_enqueues_nothing(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
+def test_a_failed_commit_enqueues_no_job(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
     with engine.begin() as connection:
         connection.execute(
             sqlalchemy.text(
@@ -218,7 +218,7 @@ def test_scoped_and_derived_sessions(lw: Lockwork, ship: Ship, engine: Any) -> N
     assert waiting(lw) == [1, 2, 3]
 
 
-def test_what_is_flushed(lw: Lockwork, ship: Ship, engine: Any) -> None:
+def test_jobs_of_a_flush(lw: Lockwork, ship: Ship, engine: Any) -> None:
     """A flush has a transaction of its own inside of the session's."""
     with orm.Session(engine) as session:
         sqlalchemy.event.listen(session, "after_flush", lambda *_: ship.on_commit(session).enqueue(1))
@@ -283,7 +283,7 @@ def test_unreachable_server_raises_after_the_commit(
         assert waiting(lw) == [2]
 
 
-def test_too_few_replicas_are_told_when_all_is_enqueued(lw: Lockwork, ship: Ship, engine: Any) -> None:
+def test_too_few_replicas_are_reported_after_all_enqueues(lw: Lockwork, ship: Ship, engine: Any) -> None:
     with orm.Session(engine) as session:
         session.execute(INSERT)
         first = ship.options(replicas=1).on_commit(session).enqueue(1)

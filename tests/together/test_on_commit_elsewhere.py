@@ -40,7 +40,7 @@ async def test_a_callback_on_the_loops_thread(alw: Lockwork, caplog: pytest.LogC
     await auntil(lambda: _ready(alw, 2), "it is enqueued")
 
 
-async def test_a_callback_whose_job_is_not_enqueued_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_callback_that_fails_to_enqueue_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with Lockwork("redis://127.0.0.1:1", patience=0) as app:
 
         @app.task

@@ -75,7 +75,7 @@ def test_it_is_given_back_whole_and_inside_of_a_body(lw: Lockwork, other: Lockwo
     assert enqueued(lw) == 1
 
 
-def test_a_lease_that_was_taken_away_enqueues_nothing(lw: Lockwork, other: Lockwork, ship: Ship) -> None:
+def test_a_revoked_lease_enqueues_no_job(lw: Lockwork, other: Lockwork, ship: Ship) -> None:
     grant = lw.queue("mail").lock("a").acquire()
     assert other.queue("mail").lock("a").force_release()
     with other.queue("mail").lock("a"):
@@ -85,7 +85,7 @@ def test_a_lease_that_was_taken_away_enqueues_nothing(lw: Lockwork, other: Lockw
         assert not grant.remaining
 
 
-def test_a_lease_that_has_run_out_enqueues_nothing(lw: Lockwork, ship: Ship) -> None:
+def test_an_expired_lease_enqueues_no_job(lw: Lockwork, ship: Ship) -> None:
     grant = lw.queue("mail").lock("a", lease="20ms").acquire()
     until(lambda: grant.lost, "it ran out")
     with pytest.raises(LockLost, match="nothing was enqueued"):
@@ -94,7 +94,7 @@ def test_a_lease_that_has_run_out_enqueues_nothing(lw: Lockwork, ship: Ship) -> 
     assert not lw.queue("mail").lock("a").locked()
 
 
-def test_the_server_decides_what_this_process_does_not_know_yet(lw: Lockwork, ship: Ship, admin: redis.Redis) -> None:
+def test_the_server_rejects_a_loss_not_yet_noticed_here(lw: Lockwork, ship: Ship, admin: redis.Redis) -> None:
     grant = lw.queue("mail").lock("order:42").acquire()
     admin.hset(KEY, "f", grant.fence + 1)
     with pytest.raises(LockLost):
@@ -103,7 +103,7 @@ def test_the_server_decides_what_this_process_does_not_know_yet(lw: Lockwork, sh
     assert int(admin.hget(KEY, "d") or 0) > 0, "whose it is now has it"
 
 
-def test_what_is_wrong_is_said_before_anything_is_given_up(lw: Lockwork, ship: Ship) -> None:
+def test_wrong_arguments_are_refused_before_the_lock_is_released(lw: Lockwork, ship: Ship) -> None:
     with lw.queue("default").lock("a") as grant:
         with pytest.raises(
             ConfigError, match=r"with queue 'default' and the task's queue is 'mail'.*lw\.queue\('mail'\)"
@@ -127,7 +127,7 @@ def test_it_stays_taken_for_its_minimum(lw: Lockwork, other: Lockwork, ship: Shi
         other.queue("mail").lock("a").acquire(wait=0)
 
 
-def test_it_is_a_lock_in_every_other_way(lw: Lockwork, other: Lockwork, ship: Ship) -> None:
+def test_a_queues_lock_behaves_as_a_lock(lw: Lockwork, other: Lockwork, ship: Ship) -> None:
     lock = lw.queue("mail").lock("a", tags=["ours"])
     lock.acquire()
     adopted = other.queue("mail").lock("a").adopt(lock.export())
@@ -155,7 +155,7 @@ def test_it_is_seen_and_taken_away_from_outside(lw: Lockwork, url: str) -> None:
             grant.release()
 
 
-def test_without_memory_for_the_job_the_lock_is_given_back_all_the_same(
+def test_the_lock_is_released_when_memory_for_the_job_is_missing(
     lw: Lockwork, other: Lockwork, ship: Ship, admin: redis.Redis
 ) -> None:
     grant = lw.queue("mail").lock("a").acquire()

@@ -13,7 +13,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-USED = ("decorated.py", "injected.py", "batched.py", "typed_tasks.py")
+USED = ("decorated.py", "injected.py", "batched.py", "typed_middleware.py", "typed_tasks.py")
 MISUSED = ("misused.py", "misinjected.py", "misbatched.py", "mistyped_tasks.py")
 
 
@@ -27,7 +27,7 @@ def test_mypy_agrees(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     options = ("--strict", "--warn-unused-ignores", "--cache-dir", str(tmp_path), "--follow-imports=silent")
     done = run(sys.executable, "-m", "mypy", *options, *(str(HERE / name) for name in (*USED, *MISUSED)))
-    assert done.stdout == "Success: no issues found in 8 source files\n", done.stdout + done.stderr
+    assert done.stdout == "Success: no issues found in 9 source files\n", done.stdout + done.stderr
     assert done.returncode == 0
 
 

@@ -55,12 +55,12 @@ def test_a_url_that_cannot_be_used_is_refused_at_once_without_the_password(url: 
 
 
 @pytest.mark.parametrize("url", [5, object(), redis.Redis(), b"redis://db"])
-def test_what_is_no_url_is_refused_and_a_client_has_a_place_of_its_own(url: Any) -> None:
+def test_values_that_are_no_url_are_refused(url: Any) -> None:
     with pytest.raises(ConfigError, match=r"redis://localhost:6379.*client="):
         Lockwork(url)
 
 
-def test_an_address_without_a_scheme_is_told_what_one_looks_like() -> None:
+def test_an_address_without_a_scheme_gets_an_example() -> None:
     with pytest.raises(ConfigError, match=r"as redis://localhost:6379 does; this one begins with none of them"):
         Lockwork("localhost:6379")
 
@@ -71,7 +71,7 @@ def test_an_empty_url_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> 
         Lockwork("")
 
 
-def test_the_environment_says_where_when_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_the_fallback_for_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCKWORK_URL", "carrier-pigeon://coop")
     with pytest.raises(ConfigError, match="redis://, rediss://, unix://"):
         Lockwork()
@@ -89,7 +89,7 @@ async def test_a_client_lends_its_address() -> None:
 
 
 @pytest.mark.parametrize("client", ["redis://localhost", 5, object()])
-def test_what_is_no_client(client: object) -> None:
+def test_values_that_are_no_client_are_refused(client: object) -> None:
     with pytest.raises(ConfigError, match=r"client must be a redis\.Redis"):
         Lockwork(client=client)
 

@@ -52,7 +52,7 @@ def test_annotated_types_are_restored(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [object(), len, {1, object()}, "\udcff", {"a": "\udcff"}])
-def test_what_json_cannot_hold(value: object) -> None:
+def test_values_that_json_cannot_hold(value: object) -> None:
     with pytest.raises(ConfigError, match="the arguments cannot be sent as JSON"):
         encode(value, "the arguments", CAP)
 
@@ -64,11 +64,11 @@ def test_a_number_that_is_none_is_refused_and_not_turned_into_null(value: object
 
 
 @pytest.mark.parametrize("value", [{"nan": 1, "inf": None}, {"-inf": "nan"}, ["a nan", {"b": 'inf":'}], {0.5: None}])
-def test_what_only_looks_like_one_is_sent(value: object) -> None:
+def test_values_that_resemble_references_are_sent(value: object) -> None:
     assert len(decode(encode(value, "it", CAP))) == len(value)  # type: ignore[arg-type]
 
 
-def test_a_value_that_holds_itself() -> None:
+def test_a_value_that_contains_itself() -> None:
     loop: list[Any] = []
     loop.append(loop)
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
@@ -93,7 +93,7 @@ class Nowhere(tzinfo):
     def tzname(self, when: datetime | None) -> None: ...
 
 
-def test_a_value_whose_own_code_fails() -> None:
+def test_a_value_that_raises_in_its_own_code() -> None:
     with pytest.raises(ConfigError, match=r"the arguments cannot be sent as JSON: .*which zone\?"):
         encode(datetime(2026, 11, 21, tzinfo=Nowhere()), "the arguments", CAP)
 
@@ -105,7 +105,7 @@ def test_the_cap_counts_encoded_bytes() -> None:
 
 
 @pytest.mark.parametrize("wire", [b"", b"{", b"\xff", b"nul", b"\x80\x04K\x01.", b"1 2"])
-def test_what_is_not_json(wire: bytes) -> None:
+def test_text_that_is_not_json(wire: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever its text, the worker takes it as unreadable
         decode(wire)
 
@@ -168,7 +168,7 @@ def test_only_as_a_key_is_text_a_number(value: object, wanted: Any) -> None:
         convert(value, wanted)
 
 
-def test_a_signature_refuses_what_the_call_would_refuse() -> None:
+def test_a_signature_refuses_wrong_calls() -> None:
     signature = Signature(sample)
     signature.check((1,), {})
     signature.check((1, "y"), {"at": None})
@@ -193,7 +193,7 @@ def test_a_signature_that_takes_anything() -> None:
     signature.check((1, 2, 3), {"a": 4})
 
 
-def test_arguments_become_what_the_annotations_say() -> None:
+def test_arguments_are_converted_to_their_annotations() -> None:
     signature = Signature(sample)
     args: list[Any] = [1, "y"]
     kwargs = {"at": "2026-11-21T00:00:00Z"}
@@ -216,7 +216,7 @@ def test_a_name_that_only_a_position_has_may_be_another_arguments() -> None:
 def days(first: date, text: str = "", *rest: date, note: str = "", **named: date) -> None: ...
 
 
-def test_arguments_that_have_no_names_of_their_own() -> None:
+def test_variadic_arguments() -> None:
     args: list[Any] = ["2026-11-21", "2026-11-21", "2026-11-21", "2026-11-21"]
     kwargs: dict[str, Any] = {"note": "2026-11-21", "last": "2026-11-21"}
     Signature(days).convert(args, kwargs)
@@ -245,7 +245,7 @@ def wrapped(_: Callable[P, None]) -> Callable[P, None]:
     return wrapper
 
 
-def test_what_nothing_can_be_converted_to_leaves_such_arguments_alone() -> None:
+def test_arguments_with_unconvertible_annotations_stay_unchanged() -> None:
     def many(*parts: bytes | str, **others: bytes | str) -> None: ...
 
     for function in (wrapped(many), many):
@@ -270,7 +270,7 @@ def test_an_argument_that_does_not_fit_its_annotation() -> None:
         Signature(sample).convert([1], {"at": "never"})
 
 
-def test_names_only_type_checkers_know_are_left_alone() -> None:
+def test_names_imported_only_for_type_checking_stay_unresolved() -> None:
     def shy(a: Unknown) -> None: ...  # type: ignore[name-defined]  # noqa: F821 - that is the point
 
     args: list[Any] = ["as it was"]
@@ -297,7 +297,7 @@ def test_a_result_of_another_type_is_an_error_of_ours(encoded: bytes, wanted: An
         result(encoded, wanted, "job 1")
 
 
-def test_a_result_is_what_the_annotation_says() -> None:
+def test_a_result_is_converted_to_its_annotation() -> None:
     order = Order("bob", datetime(2026, 11, 21, tzinfo=UTC))
     assert result(encode(order, "it", CAP), Order, "job 1") == order
     assert [result(b"5", wanted, "job 1") for wanted in (int, Any, None, object)] == [5] * 4

@@ -11,7 +11,7 @@ from lockwork import ConfigError, Lockwork
 from lockwork.config import Config
 
 
-def test_what_holds_when_nothing_is_said() -> None:
+def test_defaults_without_configuration() -> None:
     config = Config.read({})
     assert (config.prefix, config.lock_lease, config.patience) == ("lw", 15.0, 10.0)
     assert config == Config()

@@ -49,7 +49,7 @@ def test_out_of_range(given: float | timedelta | str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "10", "m", "ten minutes", "-1s", "1h 30m", "1e3s", "5y"])
-def test_text_that_means_nothing(given: str) -> None:
+def test_text_that_is_no_duration(given: str) -> None:
     with pytest.raises(ConfigError, match='lease must be seconds, a timedelta or text such as "10m"'):
         seconds(given, "lease")
 
@@ -74,7 +74,7 @@ def test_milliseconds_are_whole_and_never_round_to_none() -> None:
     assert milliseconds(0, "wait", zero=True) == 0
 
 
-def test_milliseconds_are_what_was_written() -> None:
+def test_milliseconds_are_exact() -> None:
     """A float is seldom exactly what people write, and what it is more than that is no millisecond of its own."""
     for number in range(1, 3000):
         assert milliseconds(f"{number}ms", "lease") == number
@@ -88,7 +88,7 @@ def test_milliseconds_are_what_was_written() -> None:
 
 
 @pytest.mark.parametrize("given", [0.001001, 0.0011, 0.0019, "1.001ms", timedelta(microseconds=1001)])
-def test_what_is_between_milliseconds_lasts_until_the_next(given: float | timedelta | str) -> None:
+def test_fractions_of_milliseconds_round_up(given: float | timedelta | str) -> None:
     assert milliseconds(given, "lease") == 2
 
 

@@ -12,7 +12,7 @@ import redis
 
 import lockwork
 from lockwork import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
-from lockwork.runtime.endpoint import check
+from lockwork.runtime.endpoint import Endpoint, check
 from lockwork.runtime.replies import (
     Demoted,
     NoScript,
@@ -90,7 +90,7 @@ def test_an_error_reply_is_one_clear_error(reply: str, kind: type[Exception], pa
         "ERR Error running script (call to f_1): @user_script:18: @user_script: 18: -READONLY You can't write.",
     ],
 )
-def test_what_passes_is_tried_again(reply: str) -> None:
+def test_transient_errors_are_retried(reply: str) -> None:
     with pytest.raises(Retry):
         raise_error(reply, WHERE, "jobs_push")
 
@@ -117,7 +117,7 @@ def test_the_handshake() -> None:
         assert unforeseen(caught.value) is None
 
 
-def test_a_handshake_that_is_broken_off_by_somebody_else() -> None:
+def test_a_handshake_broken_off_by_the_peer() -> None:
     wrapped = redis.ConnectionError("as redis-py has it")
     wrapped.__cause__ = fault = ZeroDivisionError("a fault of theirs")
     for error in (fault, wrapped):
@@ -150,7 +150,7 @@ def of_tls(reason: str, code: int = 0) -> Exception:
         (of_tls("WRONG_VERSION_NUMBER"), "does not speak TLS"),
     ],
 )
-def test_what_is_wrong_with_certificates_is_not_tried_again(error: Exception, says: str) -> None:
+def test_certificate_errors_are_not_retried(error: Exception, says: str) -> None:
     with pytest.raises(ServerRefused, match=re.escape(says)):
         raise_connecting(error, "rediss://db:6379/0")
 
@@ -161,7 +161,7 @@ def test_a_tls_connection_that_breaks_is_tried_again() -> None:
     assert "does it speak TLS there" in str(gone("rediss://db:6379/0", caught.value, 1.0))
 
 
-def test_giving_up_on_a_replica_says_that_it_is_one() -> None:
+def test_the_final_error_for_a_replica_names_it_as_a_replica() -> None:
     for reply in ("READONLY You can't write against a read only replica.", "MASTERDOWN Link with MASTER is down"):
         with pytest.raises(Demoted) as caught:
             raise_error(reply, WHERE, "jobs_push")
@@ -170,7 +170,7 @@ def test_giving_up_on_a_replica_says_that_it_is_one() -> None:
         assert str(error) == f"the server at {WHERE} is a read-only replica: connect to its primary (for 10.0 s by now)"
 
 
-def test_giving_up_says_how_long_and_what_to_look_at() -> None:
+def test_the_final_error_names_the_duration_and_the_cause() -> None:
     error = gone(WHERE, TimeoutError(), 10.04)
     assert isinstance(error, ServerUnavailable)
     assert str(error) == f"gave up after 10.0 s: TimeoutError. Is the server at {WHERE} running and reachable?"
@@ -183,34 +183,36 @@ def info(**facts: object) -> list[object]:
 
 @pytest.mark.parametrize("version", ["6.2.0", "6.2.14", "7.0.15", "7.2.4", "8.2.3", "10.0.0", "unstable", ""])
 def test_versions_that_will_do(version: str) -> None:
-    check(info(redis_version=version, role="master"), WHERE, allow_eviction=False)
+    check(info(redis_version=version, role="master"), Endpoint.from_url(WHERE), allow_eviction=False)
 
 
 @pytest.mark.parametrize("version", ["6.0.16", "5.0.7", "2.8.24", "6.1.240"])
 def test_versions_that_are_too_old(version: str) -> None:
     with pytest.raises(ServerUnsuitable, match=rf"is version {version}: use Redis 6\.2 or later, or Valkey"):
-        check(info(redis_version=version), WHERE, allow_eviction=False)
+        check(info(redis_version=version), Endpoint.from_url(WHERE), allow_eviction=False)
 
 
 def test_a_replica_that_cannot_be_written() -> None:
     with pytest.raises(Demoted) as caught:
-        check(info(redis_version="7.2.4", role="slave", slave_read_only=1), WHERE, allow_eviction=False)
+        check(
+            info(redis_version="7.2.4", role="slave", slave_read_only=1), Endpoint.from_url(WHERE), allow_eviction=False
+        )
     assert read_only(WHERE) in str(caught.value)
-    check(info(redis_version="7.2.4", role="slave", slave_read_only=0), WHERE, allow_eviction=False)
+    check(info(redis_version="7.2.4", role="slave", slave_read_only=0), Endpoint.from_url(WHERE), allow_eviction=False)
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random"])
 def test_a_server_that_evicts(policy: str) -> None:
     facts = info(redis_version="7.2.4", maxmemory_policy=policy)
     with pytest.raises(ServerUnsuitable, match=f"maxmemory-policy {policy}.*set it to noeviction"):
-        check(facts, WHERE, allow_eviction=False)
-    check(facts, WHERE, allow_eviction=True)
+        check(facts, Endpoint.from_url(WHERE), allow_eviction=False)
+    check(facts, Endpoint.from_url(WHERE), allow_eviction=True)
 
 
-def test_an_info_without_facts_is_taken_at_its_word() -> None:
-    check([b"# Server\r\n\r\ngarbage\r\n\xff\xfe", 7, 0], WHERE, allow_eviction=False)
+def test_an_info_reply_without_fields_is_accepted() -> None:
+    check([b"# Server\r\n\r\ngarbage\r\n\xff\xfe", 7, 0], Endpoint.from_url(WHERE), allow_eviction=False)
 
 
-def test_a_server_that_cannot_answer_just_now_is_asked_again() -> None:
+def test_a_busy_server_is_retried() -> None:
     with pytest.raises(Retry, match="BUSY"):
-        check([hiredis.ReplyError("BUSY a script runs"), 7, 0], WHERE, allow_eviction=False)
+        check([hiredis.ReplyError("BUSY a script runs"), 7, 0], Endpoint.from_url(WHERE), allow_eviction=False)

@@ -12,7 +12,7 @@ from lockwork import ids
 from lockwork.protocol.keys import checked
 
 
-def test_they_sort_by_the_time_they_were_made() -> None:
+def test_ids_sort_by_creation_time() -> None:
     made = [ids.new_id() for _ in range(20_000)]
     assert made == sorted(made)
     assert len(set(made)) == len(made)

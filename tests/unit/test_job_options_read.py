@@ -88,7 +88,7 @@ def test_options_add_up(app: Lockwork) -> None:
     assert task.call().delay_ms == 1000
 
 
-def test_what_a_task_has_can_be_taken_away_from_a_single_job(app: Lockwork) -> None:
+def test_a_single_job_can_unset_options_of_its_task(app: Lockwork) -> None:
     made = app.task(name="t", retries=2, max_deliveries=9, retry_on=OSError, result_ttl="1h", tags=["a"])(print)
     changed = made.options(max_deliveries=None, retry_on=None, result_ttl=None, tags=[])
     options = job_options.carried(
@@ -135,7 +135,7 @@ def test_the_last_pause_of_a_list_stays() -> None:
     assert [backoff.pause(attempt, policy) for attempt in (1, 2, 3, 4, 99)] == [1, 5, 60, 60, 60]
 
 
-def test_a_function_is_asked_for_each_attempt() -> None:
+def test_a_delay_function_is_called_for_each_attempt() -> None:
     assert backoff.pause(7, lambda attempt: f"{attempt}s") == 7
     with pytest.raises(ConfigError, match="the result of the backoff function"):
         backoff.pause(1, lambda _: -1)
@@ -153,7 +153,7 @@ def test_which_errors_are_tried_again() -> None:
     pauses=st.one_of(st.floats(0, 9), st.lists(st.floats(0, 9), min_size=1, max_size=3)),
     timeout=st.one_of(st.none(), st.floats(0.1, 9)),
 )
-def test_what_travels_arrives(pauses: Any, timeout: float | None) -> None:
+def test_options_survive_encoding(pauses: Any, timeout: float | None) -> None:
     changes = {"max_deliveries": 3, "retries": 5, "backoff": pauses, "timeout": timeout, "retry_on": OSError}
     options = job_options.read(changes, RunOptions())
     extra = msgspec.json.decode(msgspec.json.encode(job_options.sent(changes, options)))

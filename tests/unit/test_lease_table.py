@@ -177,7 +177,7 @@ def test_a_lease_that_is_taken_out_and_put_in_again_is_due_once() -> None:
     assert book.due(11.5) == [kept]
 
 
-def test_many_short_locks_leave_nothing_behind() -> None:
+def test_many_short_locks_leave_no_entries() -> None:
     book = LeaseBook()
     now = 0.0
     for _ in range(20_000):

@@ -29,7 +29,7 @@ class Fails(logging.Handler):
         raise ConnectionError("where logs are sent is away")
 
 
-def test_the_app_sees_who_said_what_where(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_records_name_their_logger_and_source_line(caplog: pytest.LogCaptureFixture) -> None:
     log = Log(NAME)
     log.warning("%d jobs of %s", 3, "mail")
     try:
@@ -38,14 +38,14 @@ def test_the_app_sees_who_said_what_where(caplog: pytest.LogCaptureFixture) -> N
         log.exception("it failed")
     for record in caplog.records:
         assert (record.name, record.pathname, record.funcName) == (
-            NAME, __file__, "test_the_app_sees_who_said_what_where",
+            NAME, __file__, "test_log_records_name_their_logger_and_source_line",
         )  # fmt: skip
     assert [record.getMessage() for record in caplog.records] == ["3 jobs of mail", "it failed"]
     assert caplog.records[1].lineno - caplog.records[0].lineno == 4
     assert "ValueError: a fault" in caplog.text
 
 
-def test_the_app_says_what_is_logged(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_app_sets_the_log_level(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
     log = Log(NAME)
     logger.setLevel(logging.ERROR)
     log.warning("below its level")

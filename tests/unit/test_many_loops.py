@@ -39,7 +39,7 @@ class _Driver:
         self.abandoned += 1
 
 
-def test_another_thread_takes_away_what_is_being_looked_at(runtime: Runtime) -> None:
+def test_another_thread_removes_an_entry_during_iteration(runtime: Runtime) -> None:
     driver = _Driver()
     loops: dict[Any, Any] = runtime._loops
     loops[_Closed(loops, driver)] = driver

@@ -71,17 +71,17 @@ ORDER = Order(items=[ITEM], within=timedelta(hours=1))
         ((ITEM, 1), tuple[Item, int]),
     ],
 )
-def test_models_come_back_as_they_were(value: object, wanted: Any) -> None:
+def test_models_survive_a_round_trip(value: object, wanted: Any) -> None:
     back = convert(decode(encode(value, "it", CAP)), wanted)
     assert back == value
     assert type(back) is type(value)
 
 
-def test_without_an_annotation_a_model_is_what_json_holds_of_it() -> None:
+def test_without_an_annotation_a_model_arrives_as_json() -> None:
     assert decode(encode(ORDER, "it", CAP))["items"][0]["Name"] == "pen"
 
 
-def test_a_model_that_does_not_fit_says_where() -> None:
+def test_a_model_error_names_the_field() -> None:
     with pytest.raises(ValueError, match="price") as wrong:
         convert({"items": [{"at": "2026-11-22T00:00:00Z"}], "within": "PT1H"}, Order)
     assert "items.0.price" in str(wrong.value)
@@ -104,7 +104,7 @@ def test_a_class_itself_is_no_model() -> None:
         encode(Order, "it", CAP)
 
 
-def test_tasks_may_take_and_return_them() -> None:
+def test_tasks_take_and_return_models() -> None:
     with Lockwork("redis://127.0.0.1:1", patience=0) as lw:
 
         @lw.task
@@ -145,7 +145,7 @@ async def ship(parcel: Parcel) -> Order:
 """
 
 
-def test_they_travel_to_a_worker_and_back(tmp_path: Path, own_url: str) -> None:
+def test_models_reach_a_worker_and_return(tmp_path: Path, own_url: str) -> None:
     (tmp_path / "models_shop.py").write_text(SHOP)
     shop: Any = load_app(tmp_path, "models_shop", own_url)
     with shop.lw:

@@ -53,7 +53,7 @@ def test_a_lone_surrogate_cannot_be_sent_and_is_refused() -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["", "a{b}", "a\nb", "a" * 201])
-def test_every_way_in_is_checked_before_the_server_is_asked(make: Callable[[Lockwork, str], object], name: str) -> None:
+def test_names_are_checked_before_a_command_is_sent(make: Callable[[Lockwork, str], object], name: str) -> None:
     with Lockwork("redis://127.0.0.1:1", patience=0) as lw, pytest.raises(ConfigError, match="1 to 200 characters"):
         make(lw, name)
 

@@ -70,7 +70,7 @@ def test_partitions_are_even_on_any_number_of_shards(count: int, up_to_64: int, 
     assert max(worst_difference(queue, count, 256) for queue in QUEUES[:60]) == up_to_256
 
 
-def test_partitions_of_one_queue_have_slots_of_their_own() -> None:
+def test_partitions_of_one_queue_have_different_slots() -> None:
     for queue in QUEUES[:100]:
         assert len({slots.partition_slot(queue, partition) for partition in range(256)}) == 256
 

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 import lockwork.protocol
-from lockwork.protocol import keys
+from lockwork.protocol import announcements, keys
 from lockwork.protocol.declarations import DeclarationError
 from lockwork.protocol.effects import script_call
 from lockwork.protocol.keys import QueueKeys
@@ -25,6 +25,7 @@ OBJECTS = (
     keys.barrier("lw", "a"),
     keys.latch("lw", "a"),
     keys.delay_queue("lw", "a"),
+    announcements.WORKERS.keys("lw"),
 )
 _LOCALS = 200
 """What Lua 5.1 allows in one function."""

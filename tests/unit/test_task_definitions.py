@@ -182,7 +182,7 @@ def test_its_schedule_may_be_another_one_then(shop: Path) -> None:
         loaded("post", ", every='5m'")
 
 
-def test_a_task_whose_schedule_is_refused_takes_no_place(app: Lockwork) -> None:
+def test_a_task_with_a_refused_schedule_is_not_registered(app: Lockwork) -> None:
     def sweep(days: int = 1) -> None: ...
 
     first = app.task(every="5m")(sweep)
@@ -212,7 +212,7 @@ def test_a_module_that_is_run_may_be_imported_too(shop: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "mail\nmail\n"), done.stderr
 
 
-def test_what_is_typed_anew_takes_the_place_of_the_old(app: Lockwork) -> None:
+def test_a_redefined_task_replaces_the_old_one(app: Lockwork) -> None:
     typed: dict[str, Any] = {"__name__": "__main__", "lw": app}
     for answer in (1, 2):
         exec(f"@lw.task\ndef ask():\n    return {answer}\n", typed)
@@ -229,7 +229,7 @@ def test_what_is_typed_anew_takes_the_place_of_the_old(app: Lockwork) -> None:
         ("starmap", "mail.enqueue_many([(...), (...)])"),
     ],
 )
-def test_what_other_queues_call_so_is_pointed_out(app: Lockwork, name: str, meant: str) -> None:
+def test_option_names_of_other_queues_get_a_hint(app: Lockwork, name: str, meant: str) -> None:
     def mail(words: list[str]) -> None: ...
 
     for task in (app.task(mail), app.task(batch=5, name="many")(mail)):

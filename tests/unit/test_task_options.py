@@ -82,23 +82,23 @@ def test_an_unknown_option_of_one_call_gets_a_suggestion(app: Lockwork, wrong: s
         ("ttl", "'expires' or 'result_ttl'"),
     ],
 )
-def test_what_other_queues_call_an_option_is_known(app: Lockwork, wrong: str, right: str) -> None:
+def test_option_names_of_other_queues_are_recognized(app: Lockwork, wrong: str, right: str) -> None:
     with pytest.raises(ConfigError, match=f"a job has no option '{wrong}': did you mean {right}[?]"):
         app.task(print).options(**{wrong: 1})  # type: ignore[arg-type]
 
 
-def test_what_other_queues_say_of_a_job_goes_to_the_job(app: Lockwork) -> None:
+def test_job_options_of_other_queues_are_redirected(app: Lockwork) -> None:
     with pytest.raises(ConfigError, match=r"no option 'eta': it is 'at'; give it to single jobs, task.options\(at="):
         app.task(eta=1)  # type: ignore[call-overload]
 
 
-def test_what_is_like_no_option_gets_the_list(app: Lockwork) -> None:
+def test_an_unknown_option_error_lists_all_options(app: Lockwork) -> None:
     with pytest.raises(ConfigError, match="a job has no option 'fenced': known are delay, at, "):
         app.task(print).options(fenced=1)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("name", ["delay", "priority", "expires"])
-def test_an_option_among_the_arguments_is_told_where_it_goes(app: Lockwork, name: str) -> None:
+def test_an_option_among_the_arguments_gets_a_hint(app: Lockwork, name: str) -> None:
     @app.task(name="greet")
     def hello(n: int) -> None: ...
 
@@ -141,7 +141,7 @@ def test_an_option_of_single_jobs_is_none_of_tasks(app: Lockwork, name: str) -> 
         app.task(**{name: "1s"})  # type: ignore[call-overload]
 
 
-def test_options_of_one_call_leave_the_task_alone(app: Lockwork) -> None:
+def test_options_of_one_call_do_not_change_the_task(app: Lockwork) -> None:
     @app.task(priority="low")
     def work() -> None: ...
 
@@ -165,7 +165,7 @@ def test_a_task_is_still_the_function(app: Lockwork) -> None:
     assert "double" in repr(double)
 
 
-def test_what_is_no_function_is_no_task(app: Lockwork) -> None:
+def test_only_functions_can_be_tasks(app: Lockwork) -> None:
     class Callable:
         async def __call__(self) -> None: ...
 
@@ -222,7 +222,7 @@ class Model(Protocol):
 
 
 @pytest.mark.parametrize("wanted", [Opaque, list[Opaque], dict[str, Opaque | None], Path, complex])
-def test_a_class_of_which_json_knows_nothing_is_refused_where_the_task_is_made(app: Lockwork, wanted: Any) -> None:
+def test_an_unsupported_class_is_refused_at_definition(app: Lockwork, wanted: Any) -> None:
     def takes(how: Any) -> None: ...
     def returns() -> Any: ...
 
@@ -236,14 +236,14 @@ def test_a_class_of_which_json_knows_nothing_is_refused_where_the_task_is_made(a
 
 
 @pytest.mark.parametrize("wanted", [Model, Sequence[int], Any, object, Number])
-def test_what_something_may_be_is_no_mistake(app: Lockwork, wanted: Any) -> None:
+def test_optional_and_union_annotations_are_accepted(app: Lockwork, wanted: Any) -> None:
     def both(how: Any) -> Any: ...
 
     both.__annotations__ |= {"how": wanted, "return": wanted}
     app.task(both)
 
 
-def test_what_needs_an_object_is_no_task(app: Lockwork) -> None:
+def test_classes_and_unbound_methods_cannot_be_tasks(app: Lockwork) -> None:
     class Mail:
         def send(self, to: str) -> None: ...
 

@@ -33,7 +33,7 @@ def test_a_burst_does_all_that_is_ready(shift: Any, own_url: str, apps: Path, hi
         assert shift.lw.queue().workers() == []
 
 
-def test_a_burst_waits_for_what_its_jobs_enqueue(shift: Any, own_url: str, apps: Path, history: History) -> None:
+def test_a_burst_waits_for_jobs_that_its_jobs_enqueue(shift: Any, own_url: str, apps: Path, history: History) -> None:
     shift.breeds.enqueue(history.path, 20)
     with worker("shift:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
@@ -47,7 +47,7 @@ def test_a_burst_waits_for_retries_that_are_due_at_once(shift: Any, own_url: str
     assert job.state() == "succeeded"
 
 
-def test_a_burst_leaves_no_more_dead_jobs_than_are_kept(load: Load, own_url: str, apps: Path) -> None:
+def test_a_burst_trims_dead_jobs(load: Load, own_url: str, apps: Path) -> None:
     """No worker may come for a long time: the last of their deaths, too, is within the bounds."""
     module: Any = load(own_url, "bounded")
     with module.lw as lw:
@@ -58,7 +58,7 @@ def test_a_burst_leaves_no_more_dead_jobs_than_are_kept(load: Load, own_url: str
         assert (status.dead, status.ready, status.running) == (10, 0, 0)
 
 
-def test_a_burst_with_nothing_to_do(shift: Any, own_url: str, apps: Path) -> None:
+def test_a_burst_without_jobs(shift: Any, own_url: str, apps: Path) -> None:
     with worker("shift:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
         assert shift.lw.queue().workers() == []
@@ -92,7 +92,7 @@ def test_once_waits_for_its_job_unless_it_is_a_burst_too(
     assert len(history.lines("ran")) == 1
 
 
-def test_a_burst_whose_processes_cannot_start_ends(own_url: str, apps: Path, tmp_path: Path) -> None:
+def test_a_burst_ends_when_its_processes_cannot_start(own_url: str, apps: Path, tmp_path: Path) -> None:
     """It works in the supervisor's environment only, so each child fails; nobody would notice a worker that goes on."""
     (tmp_path / "fragile.py").write_text(
         "import sys\nfrom lockwork import Lockwork\n"

@@ -8,12 +8,12 @@ import os
 import pytest
 
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.worker.ipc.messages import Control, EndedJob, RaiseUrgency, Urgency, encoded_line
+from lockwork.worker.ipc.messages import Control, KilledJob, RaiseUrgency, Urgency, encoded_line
 
-_ENDED = EndedJob("q", "task", Outcome("a", b"1 2 x", "d"), 1.5)
+_ENDED = KilledJob("q", "task", Outcome("a", b"1 2 x", "d"), 1.5)
 
 
-async def _received(lines: bytes) -> tuple[Urgency, EndedJob]:
+async def _received(lines: bytes) -> tuple[Urgency, KilledJob]:
     """Read `lines` while the supervisor lives; return the urgency, and the job that follows them."""
     reading, writing = os.pipe()
     reader = asyncio.StreamReader()
@@ -35,7 +35,7 @@ def test_the_supervisor_raises_the_urgency(urgency: Urgency) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"stop", b"\xff", b'["RaiseUrgency"]', b'["RaiseUrgency",9]', b'["EndedJob","q"]', b"[" * 16_384]
+    "line", [b"", b"stop", b"\xff", b'["RaiseUrgency"]', b'["RaiseUrgency",9]', b'["KilledJob","q"]', b"[" * 16_384]
 )
 def test_a_torn_or_foreign_line_is_logged_and_skipped(line: bytes, caplog: pytest.LogCaptureFixture) -> None:
     assert asyncio.run(_received(line + b"\n")) == (Urgency.WORK, _ENDED)

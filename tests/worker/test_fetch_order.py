@@ -63,7 +63,7 @@ def test_the_check_catches_a_queue_that_starves() -> None:
     assert off_by([1, 20], [1] * 100, queue_state.by_weight) <= 2
 
 
-def test_a_queue_saves_nothing_up_while_it_is_empty() -> None:
+def test_an_empty_queue_saves_no_share() -> None:
     light, heavy = sources(1, 1)
     for _ in range(100):
         queue_state.by_weight([heavy], 10)

@@ -48,7 +48,7 @@ def test_a_queue_starts_ready() -> None:
     assert QueueState("mail", QueueKeys("lw", "mail"), nobody).state is FetchState.READY
 
 
-def test_each_state_is_askable_or_asleep_or_under_way() -> None:
+def test_each_fetch_state_is_askable_or_asleep_or_under_way() -> None:
     assert {state for state in FetchState if queue_in(state).askable} == ASKABLE
     assert set(FetchState) - ASKABLE - ASLEEP == {FetchState.ASKING, FetchState.FORWARDING}
 

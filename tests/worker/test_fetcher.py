@@ -122,7 +122,7 @@ async def test_a_burst_looks_again_once_all_is_settled() -> None:
     assert (looked, server.asked) == ([1], 2)
 
 
-async def test_a_queue_that_takes_no_outcomes_is_asked_for_no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_queue_that_accepts_no_outcomes_gets_no_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would run, and nothing could come of it but another run."""
     monkeypatch.setattr(fetching, "_UNSETTLED", 0.0)
     server, settler = Server(), SimpleNamespace(failing=True)
@@ -156,7 +156,7 @@ async def test_one_trouble_does_not_fill_the_log(
 _OFFER = Leased("j1", b"1 7 ~", b"1,4,,;", 1, 7)
 
 
-async def test_an_offer_begins_without_being_asked_for() -> None:
+async def test_an_offered_job_starts_without_a_fetch() -> None:
     server, places = Server(offer=_OFFER), Places(5)
     made = make(server, places=places)
     running = asyncio.create_task(made.run())
@@ -166,14 +166,14 @@ async def test_an_offer_begins_without_being_asked_for() -> None:
     await running
 
 
-async def test_one_whose_supervisor_is_gone_asks_for_nothing() -> None:
+async def test_a_worker_without_supervisor_does_not_fetch() -> None:
     server = Server()
     async with asyncio.timeout(5):
         await make(server, orphaned=lambda: True).run()
     assert server.asked == 0
 
 
-async def test_what_comes_when_the_supervisor_is_gone_does_not_begin() -> None:
+async def test_jobs_that_arrive_without_a_supervisor_do_not_start() -> None:
     """It goes back uncounted, and nothing more is asked for."""
     server, places, alone, back = Server(offer=_OFFER), Places(5), [False], list[Leased]()
     made = make(server, places=places, orphaned=lambda: alone[0])
@@ -231,7 +231,7 @@ async def test_queue_is_not_fetched_during_nack() -> None:
 
 
 @pytest.mark.parametrize("due", [True, False])
-async def test_leaving_worker_forwards_its_timer(due: bool) -> None:
+async def test_a_stopping_worker_forwards_its_timer(due: bool) -> None:
     """Else a job that only it knew of would wait for the others' next look."""
     server = Server()
     server.next_due = 60.0 if due else None

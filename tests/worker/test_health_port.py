@@ -19,9 +19,9 @@ from commandstats import script_calls
 from history import History
 from lockwork.ids import made_at, new_id
 from lockwork.protocol.queues.sessions import QueueHead
+from lockwork.telemetry.families import Backlog
 from lockwork.worker.monitoring import health as serving
 from lockwork.worker.monitoring.health import Health
-from lockwork.worker.monitoring.metrics import Backlog
 from ports import free_port
 from processes import until, worker
 from scraping import parsed, scraped
@@ -65,7 +65,7 @@ def test_metrics(shift: Any, own_url: str, apps: Path, history: History, tmp_pat
         assert process.wait() == 0
 
 
-def test_metrics_tell_what_holds_for_a_queue(shift: Any, own_url: str, apps: Path, history: History) -> None:
+def test_metrics_report_the_settings_of_a_queue(shift: Any, own_url: str, apps: Path, history: History) -> None:
     """Whoever is woken by a growing backlog sees that somebody paused the queue, or how fast it may go."""
     port = free_port()
     queue = shift.lw.queue()
@@ -96,7 +96,7 @@ def test_metrics_tell_what_holds_for_a_queue(shift: Any, own_url: str, apps: Pat
         assert process.wait() == 0
 
 
-def test_metrics_tell_of_jobs_that_never_ran(shift: Any, own_url: str, apps: Path, history: History) -> None:
+def test_metrics_count_jobs_that_never_ran(shift: Any, own_url: str, apps: Path, history: History) -> None:
     port = free_port()
     with worker("shift:lw", "--health-port", str(port), "-q", "default", url=own_url, folder=apps):
         shift.lw.queue().pause()
@@ -131,7 +131,7 @@ def test_a_storm_of_scrapes_costs_the_server_little(
             assert calls < 20 + 5 * took
 
 
-def test_probes_say_why(shift: Any, own_url: str, apps: Path, ask: Any) -> None:
+def test_probes_name_the_reason(shift: Any, own_url: str, apps: Path, ask: Any) -> None:
     port = free_port()
     with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
         until(lambda: ask(port, "/readyz") == (200, "ok\n"), "it is ready")
@@ -226,7 +226,7 @@ def test_the_age_of_a_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Backlog().age(QueueHead(NOW, None, [[], ["order-1"], []])) == 0
 
 
-def test_ids_tell_when_they_were_made() -> None:
+def test_ids_contain_their_creation_time() -> None:
     assert 0 <= (made_at(new_id()) or 0) - NOW < 3_600_000
     assert made_at("order-1") is None
     assert made_at("\u00e9" * 16) is None

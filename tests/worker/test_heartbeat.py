@@ -123,7 +123,7 @@ class _Partly:
         return Beat({}, "another", 0.0, at=self.clock[0] + self.ahead)
 
 
-def test_after_an_outage_of_one_queue_nobody_is_called_dead_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_worker_is_declared_dead_right_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """All leases there have run out for want of a server. Who is still there beats again within a lease."""
     server = _Partly()
     clock = server.clock
@@ -160,7 +160,7 @@ def test_after_an_outage_of_one_queue_nobody_is_called_dead_there_at_once(monkey
 
 
 @pytest.mark.parametrize(("step", "beats"), [(20.0, 4), (0.5, 0), (-20.0, 0)], ids=["forward", "a little", "back"])
-def test_a_step_of_the_servers_clock_kills_nobody(
+def test_a_step_of_the_server_clock_ends_no_worker(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: float, beats: int
 ) -> None:
     """A forward step ends all leases at once; who is alive beats again within a lease by its own clock."""

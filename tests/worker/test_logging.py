@@ -113,7 +113,7 @@ def test_an_app_that_disables_the_loggers_there_are(run: Run) -> None:
     assert not lines(text, "lockwork.worker: "), "nothing is printed in a format that the app did not ask for"
 
 
-def test_an_app_that_disables_them_later_than_that(run: Run) -> None:
+def test_an_app_that_disables_loggers_in_a_lifespan(run: Run) -> None:
     text = run("@lw.lifespan\ndef configured():\n" + _indented(APP_CONFIGURES) + "    yield\n")
     assert lines(text, "APP INFO lockwork.worker | job ", "task 'greet' succeeded")
     assert len(lines(text, "task 'refuse' failed for good")) == 1
@@ -139,7 +139,7 @@ def test_the_app_decides_on_format_and_level(run: Run, code: str, shown: bool) -
     assert not lines(text, "lockwork.worker: ")
 
 
-def test_a_module_that_logs_while_it_is_imported_configures_nothing(run: Run) -> None:
+def test_logging_during_an_import_does_not_configure_logging(run: Run) -> None:
     """`logging.warning` gives the root logger a handler, in a format that nobody chose."""
     text = run("logging.warning('careful')\n")
     assert len(lines(text, "] lockwork.worker: ", "task 'greet' succeeded")) == 1
@@ -147,7 +147,7 @@ def test_a_module_that_logs_while_it_is_imported_configures_nothing(run: Run) ->
 
 
 @pytest.mark.parametrize("name", ["shop", "lockwork"])
-def test_what_the_app_prints_itself_is_not_printed_again(run: Run, name: str) -> None:
+def test_records_printed_by_the_app_are_not_printed_again(run: Run, name: str) -> None:
     text = run(
         "handler = logging.StreamHandler()\n"
         "handler.setFormatter(logging.Formatter('APP %(message)s'))\n"
@@ -158,7 +158,7 @@ def test_what_the_app_prints_itself_is_not_printed_again(run: Run, name: str) ->
         assert line.startswith("APP ") == (logger == name)
 
 
-def test_a_level_that_is_asked_for(run: Run) -> None:
+def test_a_requested_level(run: Run) -> None:
     text = run("", "--log-level", "warning")
     assert len(lines(text, "task 'refuse' failed for good")) == 1
     assert not lines(text, " INFO ")
@@ -169,7 +169,10 @@ def test_a_level_that_is_asked_for(run: Run) -> None:
 
 def test_json(run: Run) -> None:
     records = [json.loads(line) for line in run("", "--log-format", "json").splitlines()]
-    (done,) = [record for record in records if record.get("task") == "greet"]
+    of_job = [record for record in records if record.get("task") == "greet"]
+    (own,) = [record for record in of_job if record["logger"] != "lockwork.worker"]
+    (done,) = [record for record in of_job if record["logger"] == "lockwork.worker"]
+    assert (own["message"], own["job"], own["attempt"]) == ("hello ada", done["job"], 1)
     assert (done["level"], done["logger"], done["queue"], done["attempt"]) == ("INFO", "lockwork.worker", "default", 1)
     assert done["message"].startswith(f"job {done['job']} of task 'greet' succeeded")
     assert 0 < done["seconds"] < 30
@@ -185,7 +188,7 @@ def test_a_format_that_an_app_with_its_own_would_not_follow(run: Run) -> None:
     assert len(lines(text, "APP INFO lockwork.worker | job ", "task 'greet' succeeded")) == 1
 
 
-def test_what_it_works_for_where(tmp_path: Path, own_url: str) -> None:
+def test_the_startup_lines_name_app_server_tasks_and_queues(tmp_path: Path, own_url: str) -> None:
     _written(tmp_path, TASKS)
     url = own_url.replace("unix://", "unix://default:s3cret@")
     with worker("shop:lw", "--burst", "-c", "7", "-p", "2", url=url, folder=tmp_path) as process:
@@ -199,7 +202,7 @@ def test_what_it_works_for_where(tmp_path: Path, own_url: str) -> None:
     assert "not set" not in text
 
 
-def test_a_server_that_nobody_has_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_was_not_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCKWORK_HOME", str(tmp_path / "home"))
     _written(tmp_path, TASKS)
     with worker("shop:lw", "--burst", url=None, folder=tmp_path) as process:  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ from processes import started, worker
         (("--grace", "soon"), 1, "--grace must be seconds"),
     ],
 )
-def test_what_is_wrong_is_said(own_url: str, apps: Path, options: tuple[str, ...], status: int, text: str) -> None:
+def test_wrong_options_are_reported(own_url: str, apps: Path, options: tuple[str, ...], status: int, text: str) -> None:
     with worker("shift:lw", *options, url=own_url, folder=apps) as process:
         assert process.wait() == status
         assert text in process.errors
@@ -63,7 +63,7 @@ def test_a_queue_that_no_task_uses_is_pointed_out(own_url: str, apps: Path) -> N
 
 
 @pytest.mark.parametrize("loop", environment.LOOPS)
-def test_the_loop_that_was_asked_for(shift: Any, own_url: str, apps: Path, loop: str) -> None:
+def test_the_requested_event_loop(shift: Any, own_url: str, apps: Path, loop: str) -> None:
     pytest.importorskip("uvloop")
     with worker("shift:lw", "--loop", loop, url=own_url, folder=apps):
         assert shift.loop.enqueue().result(30).startswith(loop)

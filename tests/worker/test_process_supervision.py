@@ -67,7 +67,7 @@ def test_a_missing_process_is_tried_again() -> None:
 
 
 @pytest.mark.usefixtures("poor")
-def test_a_worker_that_cannot_begin_says_why() -> None:
+def test_a_worker_that_cannot_start_reports_the_reason() -> None:
     with pytest.raises(LockworkError, match="Resource temporarily unavailable"):
         _processes([]).fill(first=True)
 
@@ -97,7 +97,7 @@ def test_startup_checks_every_queue(*, first: bool, options: dict[str, bool]) ->
     assert sessions.whole == [True]
 
 
-def test_a_process_that_nobody_could_watch_is_none(
+def test_a_process_that_cannot_be_watched_is_not_started(
     started: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last process that the system had to give, and then no thread: the supervisor must not end by that, either."""

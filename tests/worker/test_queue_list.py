@@ -45,7 +45,7 @@ def test_names_and_weights(texts: tuple[str, ...], meant: dict[str, int | None])
         ("a/b", "slash"),
     ],
 )
-def test_what_cannot_be_meant(text: str, complaint: str) -> None:
+def test_ambiguous_queue_lists_are_refused(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         read_queues((text,))
 
@@ -58,6 +58,6 @@ def test_sizes(text: str, bytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "512", "MB", "-1MB", "0MB", "1 XB", "1MBs", "1,5GB", "9" * 400 + "MB"])
-def test_what_is_no_size(text: str) -> None:
+def test_wrong_sizes_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--max-memory must be"):
         size(text, "--max-memory")

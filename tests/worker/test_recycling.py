@@ -58,7 +58,7 @@ def test_a_process_that_takes_too_much_memory_is_replaced(shift: Any, own_url: s
         assert shift.lw.queue().status().recovered == 0
 
 
-def test_a_limit_below_what_the_app_needs_is_an_error(own_url: str, apps: Path) -> None:
+def test_a_limit_below_the_memory_of_the_app_is_an_error(own_url: str, apps: Path) -> None:
     """And no endless replacing."""
     with worker("shift:lw", "--max-memory", "3MB", url=own_url, folder=apps) as process:
         assert process.wait() == 1

@@ -132,7 +132,7 @@ async def nothing() -> None: ...
 """
 
 
-def test_what_was_set_up_is_taken_down_then_too(mortal: MortalServer, tmp_path: Path) -> None:
+def test_lifespans_end_when_the_server_is_unreachable(mortal: MortalServer, tmp_path: Path) -> None:
     """A question to the server that is under way is not waited for longer than jobs are."""
     (tmp_path / "lively.py").write_text(LIVELY)
     with worker("lively:lw", "--grace", "1s", url=mortal.url, folder=tmp_path) as process:

@@ -95,7 +95,7 @@ def test_a_frozen_supervisor_gives_no_sign_of_life(
 
 
 @pytest.mark.parametrize("said", ["READY", "STOPPING"])
-def test_what_is_said_once_waits_for_a_busy_manager(
+def test_a_single_notification_waits_for_a_busy_manager(
     tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     """Nobody would say it again, and without READY=1 the manager ends the worker."""
@@ -108,7 +108,7 @@ def test_what_is_said_once_waits_for_a_busy_manager(
     saying.join()
 
 
-def test_a_manager_that_never_listens_holds_nothing_up(
+def test_an_unresponsive_manager_does_not_block_the_worker(
     tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager.fill(str(tmp_path / "notify"))

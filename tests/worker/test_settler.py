@@ -30,7 +30,7 @@ class Server:
 
     def run(self, protocol: Any) -> Any:
         args = protocol.send(None).args
-        ids = [str(id) for id in args[1::5]]
+        ids = [str(id) for id in args[2::5]]
         protocol.close()
         return self._answer(ids)
 
@@ -77,7 +77,7 @@ async def test_one_that_is_refused_does_not_stop_the_others(caplog: pytest.LogCa
 @pytest.mark.parametrize(
     "error", [ServerRefused("a key of ours holds somebody else's data"), ServerUnavailable("away")]
 )
-async def test_a_queue_that_takes_nothing_is_waited_for(
+async def test_the_settler_waits_for_a_queue_that_refuses_writes(
     error: LockworkError, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is given up: as soon as its key is put right, no job runs again. Meanwhile the log is not filled."""
@@ -110,7 +110,7 @@ async def test_outcomes_outlast_a_complaint_that_cannot_be_logged(deaf: None) ->
     assert server.settled == ["a", "b"]
 
 
-async def test_what_is_settled_is_not_sent_again_with_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_settled_outcomes_are_not_resent_with_unsettled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one call can take: the server went away between two of them."""
     monkeypatch.setattr(settling, "backoff", lambda _failures: 0.0)
     troubles: list[LockworkError] = [ServerUnavailable("away")] * 2
@@ -127,7 +127,7 @@ async def test_what_is_settled_is_not_sent_again_with_what_is_not(monkeypatch: p
     assert [len(call) for call in server.calls] == [500, 500, 500, 500, 200]
 
 
-async def test_asking_by_nobodys_job_writes_nothing(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_settling_an_unknown_job_writes_no_keys(alw: Lockwork, admin: redis.Redis) -> None:
     """And it is refused like any other, when it is the queue that is wrong."""
     keys = QueueKeys("lw", "default")
     driver = await alw.runtime.driver()

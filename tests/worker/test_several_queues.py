@@ -34,7 +34,7 @@ def test_weights_share_the_slots(shift: Any, own_url: str, apps: Path, history: 
     assert 17 <= lines[:100].count("a") <= 23
 
 
-def test_queue_that_refuses_us_delays_no_other(shift: Any, own_url: str, apps: Path, history: History) -> None:
+def test_a_queue_that_refuses_fetches_delays_no_other(shift: Any, own_url: str, apps: Path, history: History) -> None:
     with redis.Redis.from_url(own_url) as admin:
         admin.set("lw:{q:a}:ready:1", "somebody else's")
         with worker("shift:lw", "--queues", "a,b", "-c", "2", url=own_url, folder=apps) as process:

@@ -53,7 +53,7 @@ def test_a_server_that_is_silent_just_then_does_not_hide_that_all_have_begun(sup
 
 
 @pytest.mark.parametrize("facts", [{"retiring": True}, {}])
-def test_one_that_dies_on_its_way_out_is_named(
+def test_a_process_that_dies_while_stopping_is_named(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, facts: Any
 ) -> None:
     """Its jobs run again, and whoever asks why finds the answer in the log."""
@@ -65,7 +65,7 @@ def test_one_that_dies_on_its_way_out_is_named(
     assert f"worker process 7 ended (killed by SIGSEGV): {jobs} given back" in caplog.text
 
 
-def test_one_that_goes_as_it_was_told_is_not(
+def test_a_process_that_stops_on_request_is_not_named(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervisor._returns, "give_back", lambda _child, leaving: 0)

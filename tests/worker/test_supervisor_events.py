@@ -17,7 +17,7 @@ def events() -> Iterator[EventQueue[str]]:
         yield made
 
 
-def test_what_is_due_comes_in_its_order(events: EventQueue[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_due_events_come_in_order(events: EventQueue[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where processes are scarce, so are threads: the pause before another try must not need one."""
 
     def no_thread(_thread: threading.Thread) -> NoReturn:

@@ -57,7 +57,7 @@ def test_job_that_ends_its_process_is_dead_after_three_crashes(
     assert job.state() == "dead"
 
 
-def test_what_a_job_prints_is_not_lost(unruly: Any, own_url: str, apps: Path) -> None:
+def test_output_of_a_job_is_not_lost(unruly: Any, own_url: str, apps: Path) -> None:
     unruly.prints.enqueue("printed by a job")
     # the tests' own processes write everything at once, others do not
     command = ["env", "-u", "PYTHONUNBUFFERED", sys.executable, "-m", "lockwork", "worker", "unruly:lw", "--burst"]
@@ -66,7 +66,7 @@ def test_what_a_job_prints_is_not_lost(unruly: Any, own_url: str, apps: Path) ->
         assert process.wait() == 0
 
 
-def test_a_job_that_finishes_although_it_is_cancelled_holds_nothing_up(
+def test_a_job_that_finishes_after_its_cancellation_blocks_no_other(
     unruly: Any, own_url: str, apps: Path, history: History
 ) -> None:
     with worker("unruly:lw", "--grace", "0", url=own_url, folder=apps) as process:
@@ -149,7 +149,7 @@ def test_a_backoff_function_that_wants_to_exit_ends_no_process(
     assert first["pid"] == second["pid"]
 
 
-def test_an_error_that_cannot_be_looked_at_is_an_outcome_all_the_same(unruly: Any, own_url: str, apps: Path) -> None:
+def test_an_error_that_cannot_be_formatted_is_still_an_outcome(unruly: Any, own_url: str, apps: Path) -> None:
     with worker("unruly:lw", url=own_url, folder=apps) as process:
         job = unruly.fails_shyly.enqueue()
         with pytest.raises(JobFailed, match="RuntimeError: do not look"):

@@ -92,7 +92,7 @@ def test_a_death_leaves_all_retries(mortal: Any, own_url: str, apps: Path, histo
         ("may_start_twice", [1, 2], "it was delivered 2 of at most 2 times"),
     ],
 )
-def test_a_cap_of_deliveries_holds_however_they_end(
+def test_the_cap_on_deliveries_counts_every_outcome(
     mortal: Any, own_url: str, apps: Path, history: History, task: str, attempts: list[int], problem: str
 ) -> None:
     with worker("mortal:lw", url=own_url, folder=apps):

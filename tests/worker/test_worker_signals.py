@@ -119,7 +119,7 @@ def test_a_process_that_has_just_died_does_not_shorten_the_others_grace(
         assert "did not end in time" not in process.errors
 
 
-def test_jobs_that_have_not_begun_keep_their_order() -> None:
+def test_jobs_that_did_not_start_keep_their_order() -> None:
     given: list[int] = []
 
     class Runner:

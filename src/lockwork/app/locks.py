@@ -14,7 +14,7 @@ from lockwork.locks.fenced_register import Register
 from lockwork.locks.grant import OnLost
 from lockwork.locks.lock import Lock
 from lockwork.locks.multilock import MultiLock
-from lockwork.locks.quorum import App, Quorum
+from lockwork.locks.quorum import Quorum, QuorumApp
 from lockwork.locks.rwlock import RWLock
 from lockwork.locks.semaphore import Semaphore
 from lockwork.locks.sticky import StickyLock
@@ -145,7 +145,7 @@ class LockMethods(AppState):
         """
         return MultiLock(self.runtime, self.config, names, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
 
-    def quorum(self, servers: Sequence[App | str], *, patience: Duration = 0.5) -> Quorum:
+    def quorum(self, servers: Sequence[QuorumApp | str], *, patience: Duration = 0.5) -> Quorum:
         """Locks on a majority of independent servers. Close it, or use it in a `with`.
 
         Args:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from lockwork.app.locks import LockMethods
+from lockwork.app.metrics import MetricsMethods
 from lockwork.app.monitoring import MonitoringMethods
 from lockwork.app.planning import PlanningMethods
 from lockwork.app.queues import QueueMethods
 from lockwork.app.synchronizers import SynchronizerMethods
 from lockwork.app.tasks import TaskMethods
+from lockwork.app.workers import WorkerMethods
 
 
-class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, PlanningMethods, MonitoringMethods):
+class Lockwork(
+    LockMethods,
+    SynchronizerMethods,
+    QueueMethods,
+    TaskMethods,
+    PlanningMethods,
+    MonitoringMethods,
+    MetricsMethods,
+    WorkerMethods,
+):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     Nothing is opened before it is used. Durations are seconds, a `timedelta`, or text such as "10m".
@@ -31,4 +42,5 @@ class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, Plan
         max_result: bytes of an encoded result. Default 4 MiB.
         allow_eviction: use a server whose maxmemory-policy may delete our keys. Default False.
         partitions: number of partitions of a queue, such as {"mail": 4}; the same in all processes. Default none.
+        app_name: names this app in `apps` and `workers`. Default: the `module:object` given to `lockwork worker`.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Literal, Unpack
 
 from lockwork.app.state import AppState
 from lockwork.errors import UnknownTask
@@ -12,8 +12,9 @@ from lockwork.jobs import search as job_search
 from lockwork.jobs.search import JobFilter, JobPage
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, base_queue, checked_queue
-from lockwork.protocol.queues import browse, search
-from lockwork.protocol.queues.search import StoredPage
+from lockwork.protocol.queues import browse, job_control, search
+from lockwork.protocol.queues.search import Progress, StoredPage
+from lockwork.validation import whole
 
 
 class MonitoringMethods(AppState):
@@ -55,6 +56,105 @@ class MonitoringMethods(AppState):
     ) -> JobPage:
         """Async version of `jobs`."""
         return job_search.page(await self.runtime.arun(self._jobs(queue, limit, after, newest, budget, matching)))
+
+    def cancel_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Cancel the jobs that match (see JobFilter) and wait or run, or `limit` of them; returns how many.
+
+        Each is cancelled by a call of its own, so nobody is held up. `progress` is called with how many jobs were
+        cancelled, and how many records searched, so far. If it is interrupted, repeat it. Raises ConfigError.
+        """
+        return self.runtime.run(self._change("cancel", queue, limit, progress, matching))
+
+    async def acancel_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Async version of `cancel_jobs`."""
+        return await self.runtime.arun(self._change("cancel", queue, limit, progress, matching))
+
+    def retry_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Run the dead, cancelled and expired jobs that match again, or `limit` of them; as `cancel_jobs`."""
+        return self.runtime.run(self._change("retry", queue, limit, progress, matching))
+
+    async def aretry_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Async version of `retry_jobs`."""
+        return await self.runtime.arun(self._change("retry", queue, limit, progress, matching))
+
+    def delete_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Delete the jobs that match and do not run, from history too, or `limit` of them; as `cancel_jobs`."""
+        return self.runtime.run(self._change("delete", queue, limit, progress, matching))
+
+    async def adelete_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Async version of `delete_jobs`."""
+        return await self.runtime.arun(self._change("delete", queue, limit, progress, matching))
+
+    def _change(
+        self,
+        action: Literal["cancel", "retry", "delete"],
+        queue: str | None,
+        limit: int | None,
+        progress: Progress | None,
+        matching: JobFilter,
+    ) -> Protocol[int]:
+        wanted = job_search.read_filter(matching, True, self._parameters, from_now_on=False)
+        most = None if limit is None else whole(limit, "limit", 1, 1 << 40)
+        name = None if queue is None else checked_queue(queue)
+        return self._changed(action, name, wanted, most, progress or (lambda _done, _searched: None))
+
+    def _changed(
+        self, action: str, queue: str | None, wanted: search.Wanted, most: int | None, progress: Progress
+    ) -> Protocol[int]:
+        def change(keys: QueueKeys, id: str) -> Protocol[bool]:
+            if action == "cancel":
+                done = yield from job_control.cancel(keys, id, self.config.prefix, self.runtime.window_ms)
+            elif action == "retry":
+                done = yield from job_control.revive(keys, id)
+            else:
+                done = yield from job_control.delete(keys, id, self.runtime.window_ms)
+            return done in ("cancelled", "running", "revived", "deleted") and (action, done) != ("delete", "running")
+
+        names = yield from self._queue_names(queue)
+        keys = [QueueKeys(self.config.prefix, name) for name in names]
+        return (yield from search.change_all(keys, wanted, action, change, most, progress))
 
     def _jobs(
         self, queue: str | None, limit: int, after: str | None, newest: bool, budget: int, matching: JobFilter

@@ -37,7 +37,7 @@ class PlanningMethods(AppState):
         """
         errors = self.registry.context.errors
         if id is None:
-            return Flow(self.runtime, self.config, errors, on_failure)
+            return Flow(self.runtime, self.config, errors, on_failure, self.registry.context.middlewares)
         name = self.config.partitions.single(queue, "a flow")
         return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"), errors)
 

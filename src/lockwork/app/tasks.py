@@ -19,6 +19,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.schedules.options import ScheduledTaskSettings, split
 from lockwork.tasks import registry
 from lockwork.tasks.batch import Batching, BatchSettings
+from lockwork.tasks.middleware import E, M
 from lockwork.tasks.options import CallSettings, TaskOptions
 from lockwork.tasks.task import Task
 
@@ -122,6 +123,22 @@ class TaskMethods(AppState):
     def hooks(self) -> Hooks:
         """Decorators for functions that are called when a job changes: `@lw.hooks.dead`, and so on."""
         return self.registry.context.hooks
+
+    def middleware(self, function: M, /) -> M:
+        """Decorate a generator function, `async def` or `def`, to run around the call of every job.
+
+        It takes the job and yields once, where the call is made: `yield` returns the result or raises the error. A
+        `def` task's are run in its thread, except those that are `async def`. The first to be registered is the
+        outermost. What one raises is the job's error; one that swallows the error changes nothing.
+        """
+        return self.registry.context.middlewares.add(function)
+
+    def enqueue_middleware(self, function: E, /) -> E:
+        """Decorate a `def` generator function to run around each enqueue, and give `headers` to its jobs.
+
+        It takes the `Outgoing` jobs and yields once. Jobs find the headers in `current_job().headers`.
+        """
+        return self.registry.context.middlewares.add_enqueue(function)
 
     def lifespan(self, function: L, /) -> L:
         """Decorate a generator, `async def` or `def`, to set up what each worker process needs, and to tear it down.

@@ -12,19 +12,24 @@ from lockwork.cli import INTERRUPTED
 _COMMANDS = {
     "acl": "Print the rights that a user of the server needs.",
     "completion": "Print what makes a shell complete commands and names.",
+    "dashboard": "Serve the dashboard, live in a browser.",
     "dead": "Show jobs that failed for good; run them again, or delete them.",
     "demo": "Play a flash sale with real processes, and audit its end.",
+    "doctor": "Say what is wrong, and what to change.",
     "enqueue": "Enqueue a job.",
     "flows": "Show flows, and the jobs of one as a tree; cancel one.",
     "job": "Show a job; cancel it, retry it, reschedule or delete it.",
     "jobs": "Show jobs by state, task, argument, error and time.",
     "locks": "Show locks, their holders and waiters, and deadlocks; release one.",
+    "metrics": "Serve metrics of the whole cluster to Prometheus.",
     "queue": "Show queues; pause, limit, clear or drain one.",
     "run": "Run a program under a lock.",
     "schedules": "Show schedules; pause one, resume it, or run it now.",
+    "status": "Show everything on one screen.",
     "stocks": "Show what is sold, reserved and left.",
     "top": "Show queues, workers, running jobs and locks, live.",
     "worker": "Run the jobs of an app.",
+    "workers": "Show workers and what they run; quiet, resume or stop one.",
 }
 """The help text of each command; its module here has the same name."""
 

@@ -37,7 +37,7 @@ class QueueLine:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Screen:
     """What one look has found."""
 
     queues: list[QueueLine]
@@ -61,7 +61,7 @@ class Watcher:
         self._at = 0.0
         self._rates: deque[float] = deque(maxlen=_HISTORY)
 
-    def look(self) -> View:
+    def look(self) -> Screen:
         """Read queues, workers, running jobs and locks; raises LockworkError."""
         now = time.monotonic()
         passed = now - self._at
@@ -82,7 +82,7 @@ class Watcher:
         self._at = now
         self._rates.append(sum(line.done + line.failed for line in lines))
         jobs = self._lw.jobs(state="running", limit=_RUNNING, newest=False).jobs
-        return View(lines, list(workers.values()), jobs, self._lw.locks(), tuple(self._rates))
+        return Screen(lines, list(workers.values()), jobs, self._lw.locks(), tuple(self._rates))
 
 
 @click.command(

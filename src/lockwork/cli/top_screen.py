@@ -14,7 +14,7 @@ from textual.widgets import DataTable, Footer, Sparkline, Static
 
 from lockwork.cli.jobs import place, ran
 from lockwork.cli.text import arguments, lasting, printable, state
-from lockwork.cli.top import View, Watcher
+from lockwork.cli.top import Screen, Watcher
 from lockwork.errors import LockworkError
 from lockwork.protocol.locks.overview import LockSnapshot, read
 
@@ -100,8 +100,10 @@ class Top(App[None]):
         self._looking = False
         self.query_one("#head", Static).update(state("serious", printable(f"the figures are old: {said}")))
 
-    def _show(self, view: View) -> None:
+    def _show(self, view: Screen) -> None:
         self._looking = False
+        if self._paused:  # since this look began
+            return
         head = Text.assemble(
             (f"{view.rates[-1]:,.1f} jobs/s", "bold"),
             f"   ready {view.total('ready'):,}   running {view.total('running'):,}"
@@ -135,7 +137,7 @@ def _cell(given: str | Text) -> Text:
     return text
 
 
-def _queues(view: View) -> Iterable[Sequence[str | Text]]:
+def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
     for line in view.queues:
         status = line.status
         unserved = status.ready and not line.workers
@@ -152,7 +154,7 @@ def _queues(view: View) -> Iterable[Sequence[str | Text]]:
         ]
 
 
-def _running(view: View) -> Iterable[Sequence[str | Text]]:
+def _running(view: Screen) -> Iterable[Sequence[str | Text]]:
     now = datetime.now(UTC)
     for job in view.running:
         given = arguments(job.args, job.kwargs)
@@ -166,7 +168,7 @@ def _running(view: View) -> Iterable[Sequence[str | Text]]:
         ]
 
 
-def _workers(view: View) -> Iterable[Sequence[str | Text]]:
+def _workers(view: Screen) -> Iterable[Sequence[str | Text]]:
     for worker in view.workers:
         yield [place(worker.session), f"{worker.running:,}", lasting(max(0.0, worker.expires_in))]
 

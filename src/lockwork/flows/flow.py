@@ -11,6 +11,7 @@ from lockwork.errors import ConfigError, ServerUnavailable
 from lockwork.failures import Errors
 from lockwork.flows.runs import FlowRun
 from lockwork.ids import new_id
+from lockwork.jobs.options import with_headers
 from lockwork.partitions import Partitions, routing_name
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
@@ -18,6 +19,7 @@ from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.call import ResultCall, ResultRef
+from lockwork.tasks.middleware import Middlewares, Outgoing
 from lockwork.tasks.task import Task
 from lockwork.validation import one_of
 
@@ -87,11 +89,15 @@ class Node(ResultRef, Generic[R]):
 class Flow:
     """A plan of jobs that wait for each other; `enqueue` sends it, and each `enqueue` is a new run."""
 
-    def __init__(self, runtime: Runtime, config: Config, errors: Errors, on_failure: Policy = "fail") -> None:
+    def __init__(
+        self, runtime: Runtime, config: Config, errors: Errors, on_failure: Policy, middlewares: Middlewares
+    ) -> None:
+        self._middlewares = middlewares
         self.on_failure: Policy = _policy(on_failure)
         self._runtime = runtime
         self._errors = errors
         self._prefix = config.prefix
+        self._max_payload = config.max_payload
         self._home = FlowPlacement(config.partitions)
         self._jobs: list[FlowJob] = []
         self._returns: dict[int, Any] = {}
@@ -185,12 +191,14 @@ class Flow:
         Raises ConfigError, QueueFull, when there is no room for all of it, or ServerUnavailable; then none of it runs.
         """
         run = self._run()
-        return self._enqueued(run, self._runtime.run(self._push(run)))
+        with self._middlewares.sending("", run.queue, len(self._jobs)) as outgoing:
+            return self._enqueued(run, self._runtime.run(self._push(run, outgoing)))
 
     async def aenqueue(self) -> FlowRun:
         """Async version of `enqueue`."""
         run = self._run()
-        return self._enqueued(run, await self._runtime.arun(self._push(run)))
+        with self._middlewares.sending("", run.queue, len(self._jobs)) as outgoing:
+            return self._enqueued(run, await self._runtime.arun(self._push(run, outgoing)))
 
     def _run(self) -> FlowRun:
         if not self._jobs and self._answer is None:  # an empty group has a result: an empty list
@@ -198,13 +206,20 @@ class Flow:
         queue = self._home.chosen()
         return FlowRun(self._runtime, QueueKeys(self._prefix, queue), queue, new_id(), self._errors, self._returns)
 
-    def _push(self, run: FlowRun) -> Protocol[bool]:
+    def _push(self, run: FlowRun, outgoing: Outgoing) -> Protocol[bool]:
+        outgoing.ids = (run.id,)
+        jobs = [self._stamped(job, outgoing.headers) for job in self._jobs] if outgoing.headers else self._jobs
         answer = self._answer
         if answer is None:
             ends = [number for number in self._returns if number not in self._used]
             answer = ends[0] if len(ends) == 1 else ends
         keys = QueueKeys(self._prefix, run.queue)
-        return protocol.push(keys, run.id, self._jobs, answer, self._runtime.window_ms)
+        return protocol.push(keys, run.id, jobs, answer, self._runtime.window_ms)
+
+    def _stamped(self, job: FlowJob, headers: dict[str, str]) -> FlowJob:
+        """Return the job with the headers of this run; its compensation gets them, too."""
+        undo = with_headers(job.undo, headers, self._max_payload) if job.undo else job.undo
+        return job._replace(record=with_headers(job.record, headers, self._max_payload), undo=undo)
 
     def _enqueued(self, run: FlowRun, done: bool) -> FlowRun:
         if not done:

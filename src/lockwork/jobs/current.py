@@ -11,6 +11,7 @@ from lockwork import codecs
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, DeliveryOver, JobCancelled, PayloadTooLarge
 from lockwork.hooks import Again
+from lockwork.jobs import options
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import job_control as control
@@ -90,6 +91,11 @@ class JobContext:
     def fence(self) -> int:
         """For stores that refuse a write by an earlier delivery."""
         return self._leased.fence
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What enqueue middlewares gave to the job, such as the trace that it belongs to; the same in each attempt."""
+        return options.headers(self._leased.record)
 
     def in_thread(self, run: Interruptible) -> None:
         """The job's function is called in a thread from now on."""

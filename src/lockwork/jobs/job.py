@@ -180,6 +180,18 @@ class Job(Generic[R]):
         """Async version of `retry`."""
         return await self._from.runtime.arun(self._revive(delay)) == "revived"
 
+    def delete(self) -> bool:
+        """Delete the job if it waits or is dead, or what history has of it; False if it runs, or is unknown.
+
+        A caller that waits for the result of a job that waited gets JobFailed. The result of one that has ended is kept
+        for its time.
+        """
+        return self._from.runtime.run(self._delete()) == "deleted"
+
+    async def adelete(self) -> bool:
+        """Async version of `delete`."""
+        return await self._from.runtime.arun(self._delete()) == "deleted"
+
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
         """Move a waiting job to another time, `delay` from now or `at` a datetime with a time zone.
 
@@ -229,6 +241,9 @@ class Job(Generic[R]):
     def _revive(self, delay: Duration) -> Protocol[str]:
         wait = milliseconds(delay, "delay", zero=True)
         return self._at(lambda keys: control.revive(keys, self.id, wait))
+
+    def _delete(self) -> Protocol[str]:
+        return self._at(lambda keys: control.delete(keys, self.id, self._from.runtime.window_ms))
 
     def _reschedule(self, delay: Duration | None, at: datetime | None) -> Protocol[str]:
         given = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}

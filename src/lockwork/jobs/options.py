@@ -12,10 +12,13 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from lockwork import backoff
+import msgspec
+
+from lockwork import backoff, codecs
 from lockwork.backoff import Exponential, Policy
 from lockwork.durations import Duration, milliseconds, seconds
-from lockwork.errors import ConfigError
+from lockwork.errors import ConfigError, PayloadTooLarge
+from lockwork.protocol.queues import record_header
 from lockwork.protocol.queues.record_header import Budget
 from lockwork.validation import whole
 
@@ -167,6 +170,35 @@ def carried(extra: object, options: Options) -> Options:
         return replace(options, **known)
     except (TypeError, ValueError, ConfigError) as error:
         raise ValueError(f"its options cannot be read: {error}") from None
+
+
+def with_headers(record: bytes, headers: Mapping[str, str], cap: int) -> bytes:
+    """Return the record with headers for its job; raises ConfigError, PayloadTooLarge when its body is over `cap`."""
+    at = record.index(b";") + 1
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ConfigError(f"a job's headers are texts by name, not {name!r:.60}: {value!r:.60}")
+    parts = msgspec.json.decode(record[at:], type=list[msgspec.Raw])
+    parts += [msgspec.Raw(b"{}")] * (4 - len(parts))
+    extra = {**codecs.decode(bytes(parts[3])), "headers": headers}
+    parts[3] = msgspec.Raw(msgspec.json.encode(extra))
+    body = msgspec.json.encode(parts)
+    if len(body) > cap:
+        raise PayloadTooLarge(f"a job would be {len(body)} bytes with its headers, and the cap is {cap}")
+    return record[:at] + body
+
+
+def headers(record: bytes) -> dict[str, str]:
+    """Return the headers of a job; none when they cannot be read."""
+    try:
+        parts = msgspec.json.decode(record_header.body(record), type=list[msgspec.Raw])
+        return msgspec.json.decode(parts[3], type=_Headers).headers if len(parts) > 3 else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+class _Headers(msgspec.Struct):
+    headers: dict[str, str] = {}
 
 
 _CARRIED = ("backoff", "timeout", "hard_timeout", "retry_on", "give_up_on", "tags", "result_ms")

@@ -116,8 +116,8 @@ class JobPage:
     """How many successes history left out, ever."""
 
 
-def read_filter(given: JobFilter, newest: object, parameters: Parameters) -> Wanted:
-    """Check what to search by; raises ConfigError."""
+def read_filter(given: JobFilter, newest: object, parameters: Parameters, *, from_now_on: bool = True) -> Wanted:
+    """Check what to search by; `from_now_on`: jobs that come later are meant, too. Raises ConfigError."""
     check_names(given, JobFilter, "jobs cannot be searched by")
     for name in ("tag", "arg", "error", "text"):
         if not isinstance(given.get(name, ""), str):
@@ -135,7 +135,7 @@ def read_filter(given: JobFilter, newest: object, parameters: Parameters) -> Wan
         given.get("key"),
         given.get("group"),
         now - seconds(given["since"], "since", zero=True) if "since" in given else None,
-        now - seconds(given["until"], "until", zero=True) if "until" in given else None,
+        now - seconds(given["until"], "until", zero=True) if "until" in given else None if from_now_on else now + 1,
         tuple(_texts(given)),
         _matcher(given, parameters),
         yes_or_no(newest, "newest"),

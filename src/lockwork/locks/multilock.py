@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from redis.crc import key_slot
-
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, LockLost
@@ -21,6 +19,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import multilock as protocol
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.slots import of_key as slot_of
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 
@@ -300,11 +299,11 @@ class MultiLock(Handle[MultiGrant]):
 
     def _grouped(self, wanted: Sequence[str]) -> list[list[str]]:
         """The keys, as many together as one script may touch, in the same order for everybody."""
-        if not self._by_slot:
+        if not (self._by_slot or self._runtime.clustered):
             return [list(wanted)] if wanted else []
         slots: dict[int, list[str]] = {}
         for key in wanted:
-            slots.setdefault(key_slot(key.encode()), []).append(key)
+            slots.setdefault(slot_of(key), []).append(key)
         return [slots[slot] for slot in sorted(slots)]
 
 

@@ -23,7 +23,7 @@ from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import Runtime
 
 
-class App(Interface):
+class QuorumApp(Interface):
     """What a quorum needs of a Lockwork object."""
 
     runtime: Runtime
@@ -37,7 +37,7 @@ class Quorum:
     are re-entrant within it, and its threads are kept until it is closed.
     """
 
-    def __init__(self, servers: Sequence[App | str], *, patience: Duration = 0.5) -> None:
+    def __init__(self, servers: Sequence[QuorumApp | str], *, patience: Duration = 0.5) -> None:
         if isinstance(servers, str) or not isinstance(servers, Sequence):
             raise ConfigError(f"a quorum needs a list of servers, not {type(servers)}")
         for server in servers:

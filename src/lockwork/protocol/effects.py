@@ -46,6 +46,8 @@ class Call:
     """Wait for so many replicas to have what the script wrote: the result is then the reply, and how many had it."""
     behind: bool = False
     """It undoes a call that waits for replicas, and must not overtake that."""
+    shard: int = 0
+    """Where a call without keys is for, on a Cluster."""
     ahead: Callable[[], Call | None] | None = None
     """Prepares the call that follows if all goes well; a driver may call it while the server works, once or more."""
     packed: bytes | None = None
@@ -119,6 +121,11 @@ class Clock:
     """The result is the client's clock in seconds: it measures durations, and means nothing to anybody else."""
 
 
-Effect = Call | Park | Clock
+@dataclass(slots=True, eq=False)
+class Shards:
+    """The result is the number of servers that share the keys: 1, but on a Cluster."""
+
+
+Effect = Call | Park | Clock | Shards
 Result = TypeVar("Result")
 Protocol = Generator[Effect, Any, Result]

@@ -131,6 +131,7 @@ class QueueKeys:
 
     __slots__ = (
         "base",
+        "counted_tasks",
         "due",
         "errors",
         "expiry",
@@ -139,10 +140,12 @@ class QueueKeys:
         "groups",
         "history",
         "history_order",
+        "hours",
         "idle_workers",
         "job_notes",
         "jobs",
         "long_results",
+        "minutes",
         "name",
         "prefix",
         "ready",
@@ -190,6 +193,9 @@ class QueueKeys:
         self.history: str = f"{base}:history"
         self.history_order: str = f"{base}:history:order"
         self.timelines: str = f"{base}:attempts"
+        self.minutes: tuple[str, str] = (f"{base}:metrics:minutes:0", f"{base}:metrics:minutes:1")
+        self.hours: tuple[str, str] = (f"{base}:metrics:hours:0", f"{base}:metrics:hours:1")
+        self.counted_tasks: str = f"{base}:metrics:tasks"
         self.sleeper: str = ""
         """The channel of a worker that probably sleeps, as far as who enqueues with these has been told."""
         self.tuples: dict[str, tuple[str, ...]] = {}

@@ -73,3 +73,9 @@ def assemble(name: str, replaced: Mapping[str, str] | None = None) -> Script:
 def script(name: str) -> Script:
     """Return script `name` as it runs in production."""
     return assemble(name)
+
+
+@cache
+def on_cluster(name: str) -> Script:
+    """Return script `name` as it runs on a node of a Cluster, which knows only the listeners that it has itself."""
+    return assemble(name, {"parts/publish": read("parts/publish_on_cluster.lua")})

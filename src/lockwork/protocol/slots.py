@@ -43,6 +43,13 @@ def slot(tag: str) -> int:
     return crc_hqx(tag.encode(), 0) % SLOTS
 
 
+def of_key(key: str) -> int:
+    """Return the slot of a key: of what is in its first braces, or of all of it if nothing is."""
+    start = key.find("{") + 1
+    end = key.find("}", start) if start else -1
+    return slot(key[start:end] if end > start else key)
+
+
 def partition_slot(name: str, partition: int) -> int:
     """Return the slot of one partition of the queue `name`."""
     variant = crc_hqx(name.encode(), 0)  # so that the partitions of several queues do not share their slots

@@ -11,7 +11,6 @@ from lockwork.ids import new_id
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
 from lockwork.protocol.queues import stock as protocol
-from lockwork.protocol.queues.browse import find_stocks
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.stock import Books, Reservation, StockStatus
 from lockwork.runtime.runtime import Runtime
@@ -31,13 +30,8 @@ class StockSummary:
 
 
 def stocks(prefix: str) -> Protocol[list[StockSummary]]:
-    """Find all stocks, and read their counts one after the other."""
-    found: list[StockSummary] = []
-    for queue, name in (yield from find_stocks(prefix)):
-        status = yield from protocol.counts(QueueKeys(prefix, queue), name)
-        if status is not None:  # else it was deleted meanwhile
-            found.append(StockSummary(name, queue, status))
-    return found
+    """Find all stocks, and read their counts."""
+    return [StockSummary(name, queue, status) for queue, name, status in (yield from protocol.overview(prefix))]
 
 
 class Stock:

@@ -92,6 +92,7 @@ class Mux:
         self._skip = 0
         self._sent: set[str] = set()
         """Scripts that have come to the server by this connection."""
+        endpoint.observers.add(self._moved)
         self._watch: asyncio.TimerHandle | None = None
 
     @property
@@ -205,6 +206,7 @@ class Mux:
     def abandon(self) -> None:
         """Close the connections from any thread, after their loop was closed."""
         self._closed = True
+        self._endpoint.observers.discard(self._moved)
         try:
             self._loop.call_soon_threadsafe(self._shut)
         except RuntimeError:
@@ -215,6 +217,7 @@ class Mux:
 
     def _shut(self) -> None:
         self._closed = True
+        self._endpoint.observers.discard(self._moved)
         if self._opening is not None:
             # redis-py's connect may swallow that (asyncio.wait_for of Python 3.11), so the task looks again at its end
             self._opening.cancel()
@@ -222,6 +225,14 @@ class Mux:
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
+
+    def _moved(self) -> None:
+        self._loop.call_soon_threadsafe(self._leave)
+
+    def _leave(self) -> None:
+        # its server may hang, and then answers nothing that was asked before
+        if not self.connected:
+            self._drop(self._answers, "another server has taken its place")
 
     def _with_the_loop(self, answers: Answers, _: object) -> None:
         self._drop(answers, "its event loop ended")

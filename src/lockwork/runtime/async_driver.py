@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 import hiredis
 
-from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
+from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol, Shards
 from lockwork.runtime.async_connection import Mux
 from lockwork.runtime.clock import HEALTHY, REPLICAS, limit, now
+from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
-from lockwork.runtime.replies import Failover, NoScript, Retry, acknowledged, raise_error
-from lockwork.runtime.resp import pack_ahead, pack_wait
+from lockwork.runtime.replies import Failover, Moved, NoScript, Retry, acknowledged, raise_error
+from lockwork.runtime.resp import ASKING, pack_ahead, pack_wait
 from lockwork.runtime.trying import Tries
 from lockwork.runtime.wakeups import WakeupSource
 
@@ -79,13 +80,16 @@ class AsyncDriver:
 
     def __init__(self, endpoint: Endpoint, listener: WakeupSource, *, patience: float, allow_eviction: bool) -> None:
         self._endpoint = endpoint
+        self._cluster = endpoint if isinstance(endpoint, ClusterEndpoint) else None
         self._listener = listener
         self._patience = patience
         self._allow_eviction = allow_eviction
         self._silence = min(TIMEOUT, max(HEALTHY, patience))
-        self.mux: Mux = Mux(endpoint, silence=self._silence, allow_eviction=allow_eviction)
-        self._slow: Mux | None = None
-        """A second connection, for calls that wait for replicas: other calls need not wait behind them."""
+        self.mux: Mux = self._new_mux(endpoint)
+        """Of a Cluster, nobody uses this one."""
+        self._others: dict[tuple[Endpoint, bool], Mux] = {}
+        """By node of a Cluster; and a second connection, for calls that wait for replicas: other calls need not wait
+        behind them."""
 
     def run(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:
         """Run `protocol` to its end; when the task is cancelled, the protocol's clean-up is done first."""
@@ -94,27 +98,36 @@ class AsyncDriver:
     def _perform(self, effect: Effect) -> Coroutine[Any, Any, Any]:
         if type(effect) is Call:
             return self._call(effect)
+        if type(effect) is Shards:
+            return self._shards()
         assert type(effect) is Park
         return self._listener.async_wait(effect.ticket, effect.until)
 
     async def _call(self, call: Call) -> Any:
-        began, tries, whole = now(), None, False
-        mux = self._for_replicas() if call.replicas or call.behind else self.mux
+        began, tries, whole, moved = now(), None, False, None
+        slow = bool(call.replicas or call.behind)
         while True:
+            mux, sent = self.mux, call
             try:
+                if self._cluster is not None:
+                    mux, sent = await self._routed(self._cluster, call, moved, began)
+                elif slow:
+                    mux = self._to(self._endpoint, slow)
+                asking = moved is not None and moved.once
                 if call.patience is None and tries is None and mux.connected and not call.replicas:
-                    answer = mux.call(call, whole=whole)
+                    answer = mux.call(sent, whole=whole)
                     if call.ahead is not None:
                         pack_ahead(call)
                     reply = await answer
                 else:
-                    reply = await self._limited(mux, call, began, whole=whole)
+                    reply = await self._limited(mux, sent, began, whole=whole, asking=asking)
                 if type(reply) is not hiredis.ReplyError:
                     return reply
                 raise_error(str(reply), self._endpoint.shown, call.script.name)
             except NoScript:
                 whole = True
             except Retry as error:
+                moved = self._endpoint.failed(error)
                 if isinstance(error, Failover):
                     mux.renounce(error)
                 tries = tries or Tries(self._endpoint.shown, began, self._patience_of(call))
@@ -122,8 +135,8 @@ class AsyncDriver:
                 tries.again(error)
                 call = call.again()
 
-    async def _limited(self, mux: Mux, call: Call, began: float, *, whole: bool) -> Any:
-        left = began + limit(call, self._patience_of(call)) - now()
+    async def _limited(self, mux: Mux, call: Call, began: float, *, whole: bool, asking: bool) -> Any:
+        left = self._left(call, began)
         seconds = min(TIMEOUT, max(left, SHORTEST))
         shown, sent = self._endpoint.shown, False
         try:
@@ -131,6 +144,8 @@ class AsyncDriver:
                 if not mux.connected:
                     await mux.connect()
                 sent = True
+                if asking:
+                    mux.submit(ASKING)
                 reply = mux.call(call, whole=whole)
                 if not call.replicas:
                     return await reply
@@ -145,22 +160,48 @@ class AsyncDriver:
             error.sent = error.sent and sent
             raise
 
+    async def _routed(
+        self, cluster: ClusterEndpoint, call: Call, moved: Moved | None, began: float
+    ) -> tuple[Mux, Call]:
+        """Return the connection to the node for a call, and the call as it is sent there."""
+        if cluster.stale:
+            seconds = max(self._left(call, began), SHORTEST)
+            try:
+                async with asyncio.timeout(seconds):
+                    await cluster.arefresh()
+            except TimeoutError:
+                late = Retry(f"no node of the Cluster at {cluster.shown} named the slots within {seconds:.1f} s")
+                late.sent = False
+                raise late from None
+        node = cluster.route(call) if moved is None else cluster.moved_slot(moved)
+        return self._to(node, bool(call.replicas or call.behind)), cluster.prepare(call)
+
+    async def _shards(self) -> int:
+        if self._cluster is not None and self._cluster.stale:
+            await self._cluster.arefresh()
+        return self._endpoint.shards()
+
+    def _left(self, call: Call, began: float) -> float:
+        return began + limit(call, self._patience_of(call)) - now()
+
     def _patience_of(self, call: Call) -> float:
         return self._patience if call.patience is None else min(call.patience, self._patience)
 
-    def _for_replicas(self) -> Mux:
-        if self._slow is None:
-            self._slow = Mux(self._endpoint, silence=self._silence, allow_eviction=self._allow_eviction)
-        return self._slow
+    def _to(self, node: Endpoint, slow: bool) -> Mux:
+        mux = self._others.get((node, slow))
+        if mux is None:
+            mux = self._others[node, slow] = self._new_mux(node)
+        return mux
+
+    def _new_mux(self, endpoint: Endpoint) -> Mux:
+        return Mux(endpoint, silence=self._silence, allow_eviction=self._allow_eviction)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self.mux.aclose()
-        if self._slow is not None:
-            await self._slow.aclose()
+        for mux in (self.mux, *self._others.values()):
+            await mux.aclose()
 
     def abandon(self) -> None:
         """Close the connections from any thread, also when the loop is closed."""
-        self.mux.abandon()
-        if self._slow is not None:
-            self._slow.abandon()
+        for mux in (self.mux, *list(self._others.values())):
+            mux.abandon()

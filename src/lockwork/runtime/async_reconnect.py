@@ -36,7 +36,7 @@ async def opened_within(seconds: float, endpoint: Endpoint, abandoned: list[Iden
             await _handshake(connection, endpoint.shown)
             reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
             replies = await _ask(reader, writer, ASK, len(COMMANDS))
-            identity = check(replies, endpoint.shown, allow_eviction=allow_eviction)
+            identity = check(replies, endpoint, allow_eviction=allow_eviction)
             while abandoned:
                 if identity is not None and identity.run == abandoned[-1].run:
                     await _ask(reader, writer, end(abandoned[-1]), 1)

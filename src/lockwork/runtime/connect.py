@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from lockwork.errors import ConfigError
-from lockwork.runtime import sentinel
+from lockwork.runtime import cluster, sentinel
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import Opened
 
@@ -16,16 +16,16 @@ def opener(url: str | None, client: object) -> Callable[[], Opened]:
     if url is not None and client is not None:
         raise ConfigError("give a URL or a client, not both")
     if client is not None:
-        if behind := sentinel.from_client(client):
-            return behind
+        if several := sentinel.from_client(client) or cluster.from_client(client):
+            return several
         endpoint = Endpoint.from_client(client)
         return lambda: (endpoint, _nothing)
     if url is not None and not url:
         raise ConfigError("the server's URL is empty: give none to use LOCKWORK_URL or the embedded server")
     given = url or os.environ.get("LOCKWORK_URL")
     if given:
-        if behind := sentinel.from_url(given):
-            return behind
+        if several := sentinel.from_url(given) or cluster.from_url(given):
+            return several
         endpoint = Endpoint.from_url(given)
         return lambda: (endpoint, _nothing)
     return _open_embedded

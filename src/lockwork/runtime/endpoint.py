@@ -17,11 +17,11 @@ from redis.asyncio.connection import UnixDomainSocketConnection as AsyncUnix
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection, parse_url
-from redis.retry import Retry
+from redis.retry import Retry as NoRetry
 
 from lockwork.errors import ConfigError, ServerUnsuitable
 from lockwork.logs import Log
-from lockwork.runtime.replies import Demoted, passing, raise_error, read_only
+from lockwork.runtime.replies import Demoted, Moved, Retry, passing, raise_error, read_only
 from lockwork.runtime.resp import pack
 
 _NO_CONNECTION = 2**63 - 1
@@ -60,33 +60,35 @@ _warned: set[str] = set()
 """Servers that this process has warned about: each of its connections finds the same."""
 
 
-def check(replies: Sequence[object], where: str, *, allow_eviction: bool) -> Identity | None:
+def check(replies: Sequence[object], endpoint: Endpoint, *, allow_eviction: bool) -> Identity | None:
     """Return who the connection is, from the replies to ASK; None, with a warning, if this user could not end it later.
 
     Raises ServerUnsuitable unless INFO shows a server of at least 6.2 that evicts no keys, Demoted for a read-only
     replica, Retry when the server cannot serve just now, and ServerRefused when a password is missing. A user without
     INFO is not checked.
     """
+    where = endpoint.shown
     for reply, command in zip(replies, COMMANDS, strict=True):
         if passing(str(reply)) or str(reply).startswith("NOAUTH"):
             raise_error(str(reply), where, command[0])
     if isinstance(replies[0], bytes):
-        _check_info(replies[0], where, allow_eviction=allow_eviction)
+        _check_info(replies[0], endpoint, allow_eviction=allow_eviction)
     identity = identify(replies)
     if identity is None:
         _warn(replies, where)
     return identity
 
 
-def _check_info(info: bytes, where: str, *, allow_eviction: bool) -> None:
+def _check_info(info: bytes, endpoint: Endpoint, *, allow_eviction: bool) -> None:
+    where = endpoint.shown
     facts = dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
     if "sentinel" in (facts.get("redis_mode"), facts.get("server_mode")):  # as Redis and Valkey name it
         raise ServerUnsuitable(
             f"the server at {where} is a Sentinel: give the URL redis+sentinel://host:port/NAME, with the name of the "
             "primary that it watches"
         )
-    if facts.get("cluster_enabled") == "1":
-        raise ServerUnsuitable(f"the server at {where} is a node of a Cluster, which Lockwork does not support yet")
+    if facts.get("cluster_enabled") == "1" and not endpoint.cluster:
+        raise ServerUnsuitable(f"the server at {where} is a node of a Cluster: begin its URL with redis+cluster://")
     version = facts.get("redis_version", "")
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers and numbers < OLDEST:
@@ -134,7 +136,13 @@ SHORTEST: float = 0.05
 
 
 class Endpoint:
-    """One server: `shown` is its address without the password; `described` says what server that is."""
+    """One server, or what leads to several.
+
+    `shown` is its address without the password; `described` says what server that is.
+    """
+
+    cluster: bool = False
+    """Whether it is a Cluster, or a node of one."""
 
     def __init__(self, kind: str, options: dict[str, Any]) -> None:
         self._kind = kind
@@ -160,6 +168,14 @@ class Endpoint:
         """Called on any thread when `moved` is."""
         self._run: bytes | None = None
 
+    def shards(self) -> int:
+        """Return the number of servers that share the keys, as far as is known."""
+        return 1
+
+    def slot(self, key: str) -> int:  # noqa: ARG002 - a Cluster's
+        """Return the same number for keys that one call may have."""
+        return 0
+
     def reached(self, run: bytes | None) -> int:
         """Note which server a new connection has reached, by its run id if known; returns the connection's era."""
         if run is not None and run != self._run:
@@ -172,6 +188,10 @@ class Endpoint:
         """Note that the server which connections of this era have reached is a read-only replica now."""
         if era == self.era:
             self.era += 1
+
+    def failed(self, error: Retry) -> Moved | None:  # noqa: ARG002 - a Cluster's
+        """Note why a call failed; returns where it is to go if it has been told."""
+        return None
 
     def moved(self) -> None:
         """Note that the address leads to another server now."""
@@ -196,7 +216,7 @@ class Endpoint:
             )
         scheme = url.partition("://")[0].lower() if "://" in url else ""
         if scheme not in _SCHEMES:
-            known = ", ".join(f"{name}://" for name in (*_SCHEMES, "redis+sentinel", "rediss+sentinel"))
+            known = ", ".join(f"{name}://" for name in (*_SCHEMES, "redis+sentinel", "redis+cluster"))
             raise ConfigError(
                 f"a server's URL begins with {known}, as redis://localhost:6379 does; {_scheme_shown(url)}"
             )
@@ -246,12 +266,16 @@ class Endpoint:
         make = cast("type[AbstractConnection]", _KINDS[self._kind][0])
         # a name may have two addresses, of which one is dead: the other needs time, too
         limits = {"socket_connect_timeout": timeout / 2, "socket_timeout": timeout}
-        return make(**{**self.options, **limits}, retry=Retry(NoBackoff(), 0))
+        return make(**{**self.options, **limits}, retry=NoRetry(NoBackoff(), 0))
 
     def async_connection(self) -> AsyncConnection:
         """Async version of `connection`."""
         make = cast("type[AsyncConnection]", _KINDS[self._kind][1])
         return make(**self.options, retry=AsyncRetry(NoBackoff(), 0))
+
+
+Opener = Callable[[], tuple[Endpoint, Callable[[], None]]]
+"""What opens an endpoint when it is first needed; its second result is called at the end."""
 
 
 def taken_over(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,9 +53,9 @@ class Renewing:
                 heard = True
         return heard
 
-    def _batch(self, lease: Lease) -> tuple[str, bool]:
+    def _batch(self, lease: Lease) -> tuple[str, bool, int]:
         """What the leases of one call have in common: those that were refused before go apart from the others."""
-        return _kind(lease), lease in self._refused
+        return _kind(lease), lease in self._refused, self._driver.slot(lease.renewal.key)
 
     def _renew_batch(self, batch: list[Lease]) -> bool:
         """Renew with one call, and return whether the server answered.

@@ -66,6 +66,20 @@ class Busy(Retry):
     sent = False
 
 
+class Moved(Retry):
+    """Another node of the Cluster serves the slot; with `once` only this call is for it: the slot is under way."""
+
+    sent = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"a node of the Cluster answers {message!r}")
+        code, number, place = message.split(" ")[:3]
+        self.once: bool = code == "ASK"
+        self.slot: int = int(number)
+        self.host, _, port = place.rpartition(":")
+        self.port: int = int(port)
+
+
 class NoScript(Exception):
     """The server does not know the script (any more); it must be sent in full."""
 
@@ -82,21 +96,27 @@ def raise_error(message: str, where: str, script: str) -> None:
         code = inside[1]
     if code == "NOSCRIPT":
         raise NoScript
+    if code in ("MOVED", "ASK"):
+        raise Moved(message)
     if code in _REPLICA or "-READONLY" in message:
         raise Demoted(f"the server at {where} answers {message!r}")
     if code in _FAILOVER:
         raise Failover(f"the server at {where} answers {message!r}")
     if code in _BUSY:
         raise Busy(f"the server at {where} answers {message!r}")
+    raise _refused(code, message, where, script)
+
+
+def _refused(code: str, message: str, where: str, script: str) -> ServerRefused:
     if code == "OOM" or "OOM command not allowed" in message:
-        raise ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
+        return ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
     if code == "WRONGTYPE" or "WRONGTYPE" in message:
-        raise ServerRefused(f"a key of ours at {where} holds somebody else's data ({script}): use another prefix")
+        return ServerRefused(f"a key of ours at {where} holds somebody else's data ({script}): use another prefix")
     if code in ("NOAUTH", "WRONGPASS"):
-        raise ServerRefused(f"the server at {where} wants a password ({message}): check the URL")
+        return ServerRefused(f"the server at {where} wants a password ({message}): check the URL")
     if code == "NOPERM" or "NOPERM" in message:
-        raise ServerRefused(f"the server at {where} does not let this user do that: {message}")
-    raise ServerRefused(f"the server at {where} refused {script}: {message}")
+        return ServerRefused(f"the server at {where} does not let this user do that: {message}")
+    return ServerRefused(f"the server at {where} refused {script}: {message}")
 
 
 def acknowledged(reply: object, where: str) -> int:

@@ -44,6 +44,10 @@ def pack(*command: Any) -> bytes:
     return packed
 
 
+ASKING: bytes = pack("ASKING")
+"""Precedes a call whose slot is on its way to the node of a Cluster."""
+
+
 def pack_call(call: Call, *, whole: bool = False) -> bytes:
     """Encode a call; `whole` sends the script itself, which also makes the server remember it."""
     if call.packed is not None and not whole:

@@ -89,6 +89,11 @@ class Runtime:
             self._open()
         return self._endpoint().described
 
+    @property
+    def clustered(self) -> bool:
+        """Whether the server is a Cluster; False before its first use."""
+        return self._opened is not None and self._opened[0].cluster
+
     def run(self, protocol: Protocol[T]) -> T:
         """Run a protocol on this thread."""
         driver = self._sync

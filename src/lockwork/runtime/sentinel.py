@@ -23,7 +23,7 @@ from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnecti
 from lockwork.errors import ConfigError, ServerRefused
 from lockwork.logs import Log
 from lockwork.runtime.clock import now
-from lockwork.runtime.endpoint import Endpoint, taken_over
+from lockwork.runtime.endpoint import Endpoint, Opener, taken_over
 from lockwork.runtime.pubsub import PING, SILENCE
 from lockwork.runtime.replies import Retry
 from lockwork.runtime.resp import pack
@@ -240,8 +240,6 @@ class _Watch:
             return any(key.fileobj is self._receiver for key, _ in selector.select(seconds))
 
 
-Opener = Callable[[], tuple[Endpoint, Callable[[], None]]]
-"""What opens an endpoint when it is first needed; its second result is called at the end."""
 _SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
 _PORT = 26379
 _CLASSES: dict[object, str] = {

@@ -59,7 +59,7 @@ class Wire:
         self.identity = None
         self.send(ASK)
         replies = [self.receive() for _ in COMMANDS]
-        self.identity = check(replies, self._endpoint.shown, allow_eviction=allow_eviction)
+        self.identity = check(replies, self._endpoint, allow_eviction=allow_eviction)
         self.since = now()
         self.era = self._endpoint.reached(None if self.identity is None else self.identity.run)
 
@@ -152,6 +152,13 @@ class Wire:
             self._timeout = seconds
             if self._socket is not None:
                 self._socket.settimeout(seconds)
+
+    def interrupt(self) -> None:
+        """Let the thread that waits for a reply raise Retry; called on another thread."""
+        connection = self._socket
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def fileno(self) -> int:
         """The socket, for a selector; -1 when closed."""

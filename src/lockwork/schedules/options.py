@@ -124,7 +124,7 @@ class ScheduleRules:
         """Make the plan of this call; raises ConfigError."""
         if call.delay_ms:
             raise ConfigError(f"schedule {name!r} enqueues at its times: a delay of its call would only move them")
-        call.job("")  # raises for a call that uses results
+        call.check_alone()
         definition = msgspec.json.encode(_changed(self.definition, task=_task(call)))
         digest = sha1(b"\0".join((definition, call.record)), usedforsecurity=False).hexdigest()
         rule = self.definition

@@ -56,13 +56,13 @@ class OnceRun:
         _running.add((asked.owner, asked.key))
         runtime.engine.keep(self._lease)
 
-    def noted(self, ended: Attempt) -> Attempt:
+    def noted(self, ended: FunctionEnd) -> FunctionEnd:
         """Note how the call ended; a result that cannot be kept, because of its type or size, is a failure."""
         if ended.error is None:
             try:
                 self._state, self._value = "d", codecs.encode(ended.value, "the result", self._cap)
             except LockworkError as error:
-                ended = Attempt(error=error)
+                ended = FunctionEnd(error=error)
         if ended.error is not None:
             self._state, self._value = "f", _failure(type(ended.error).__name__, str(ended.error))
         return ended
@@ -93,7 +93,7 @@ class OnceRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class FunctionEnd:
     """How a call of the user's function ended."""
 
     value: Any = None
@@ -106,22 +106,22 @@ class Attempt:
         return self.value
 
 
-def attempt(called: Callable[[], Any]) -> Attempt:
+def attempt(called: Callable[[], Any]) -> FunctionEnd:
     """Call the function."""
     try:
-        return Attempt(called())
+        return FunctionEnd(called())
     except Exception as error:  # noqa: BLE001 - it is raised again when the run is over
-        return Attempt(error=error)
+        return FunctionEnd(error=error)
 
 
-async def aattempt(called: Callable[[], Any]) -> Attempt:
+async def aattempt(called: Callable[[], Any]) -> FunctionEnd:
     """Call an `async def`, or a `def` in a thread."""
     if not inspect.iscoroutinefunction(called):
         return await in_thread(lambda: attempt(called))
     try:
-        return Attempt(await called())
+        return FunctionEnd(await called())
     except Exception as error:  # noqa: BLE001 - the same
-        return Attempt(error=error)
+        return FunctionEnd(error=error)
 
 
 async def in_thread(called: Callable[[], T]) -> T:
@@ -215,15 +215,15 @@ class Once(Decorating):
         called = partial(function, *args, **kwargs)
         return (await aperform(self._running(function, called))).result()
 
-    def _running(self, function: Callable[..., Any], called: Callable[[], Any]) -> Actions[Attempt]:
+    def _running(self, function: Callable[..., Any], called: Callable[[], Any]) -> Actions[FunctionEnd]:
         """Call the function, or get what came of another caller's run."""
         asked = self._asked()
         found = yield self._runtime.action(lambda: protocol.begin(asked, self._wait))
         if isinstance(found, EndedRun):
-            return Attempt(self._result(found, function))
+            return FunctionEnd(self._result(found, function))
         run = OnceRun(self._runtime, asked, found, self._cap)
         try:
-            ended: Attempt = run.noted((yield Action(lambda: attempt(called), lambda: aattempt(called))))
+            ended: FunctionEnd = run.noted((yield Action(lambda: attempt(called), lambda: aattempt(called))))
         except BaseException as error:
             run.interrupted(error)
             yield self._runtime.action(lambda: run.over(quietly=True))

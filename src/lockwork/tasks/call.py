@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
@@ -23,6 +23,9 @@ class TaskCall:
     record: bytes
     delay_ms: int
 
+    def check_alone(self) -> None:
+        """Raise ConfigError if the call can only be part of a flow."""
+
     def job(self, id: str) -> NewJob:
         """Return the call as a job."""
         return NewJob(id, self.record, self.delay_ms)
@@ -36,12 +39,18 @@ class ResultCall(TaskCall, Generic[R]):
     returns: Any
     keeps_result: bool
     uses: tuple[ResultRef, ...]
+    stamp: Callable[[NewJob], NewJob]
+    """Gives a job the headers of its enqueue."""
+
+    def check_alone(self) -> None:
+        """Raise ConfigError if the call uses results of other jobs."""
+        if self.uses:
+            raise ConfigError(f"this call of {self.task!r} uses results of a flow's jobs: add it to that flow")
 
     def job(self, id: str) -> NewJob:
         """Return the call as a job; raises ConfigError if it uses results of other jobs."""
-        if self.uses:
-            raise ConfigError(f"this call of {self.task!r} uses results of a flow's jobs: add it to that flow")
-        return NewJob(id, self.record, self.delay_ms)
+        self.check_alone()
+        return self.stamp(NewJob(id, self.record, self.delay_ms))
 
 
 def _refused(self: object, *_: object) -> NoReturn:  # noqa: ARG001 - as a method

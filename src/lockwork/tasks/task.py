@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
@@ -35,6 +36,7 @@ from lockwork.tasks.batch import Batching, of_one
 from lockwork.tasks.call import Extracted, ResultCall, extract, for_names
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.header_encoder import HeaderEncoder
+from lockwork.tasks.middleware import Middlewares, Outgoing
 from lockwork.tasks.on_commit import Enqueuer, OnCommit, PendingJob
 from lockwork.tasks.options import ELSEWHERE, CallSettings, TaskOptions
 from lockwork.tasks.placement import Partition, SplitPush, check_one_name, split
@@ -52,6 +54,7 @@ class AppContext:
     hooks: Hooks = field(default_factory=Hooks)
     errors: Errors = field(default_factory=Errors)
     overrides: Overrides = field(default_factory=Overrides)
+    middlewares: Middlewares = field(default_factory=Middlewares)
 
 
 class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
@@ -130,11 +133,19 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         not fit, ConfigError, PayloadTooLarge, QueueFull, ServerUnavailable, or, with `replicas`, JobNotReplicated,
         although it is enqueued.
         """
+        if self._context.middlewares.around_enqueue:
+            with self._sending(1) as outgoing:
+                return self._runtime.run(self._push(self._stamped(outgoing, [self._new(args, kwargs)])))[0]
         return self._runtime.run(self._push([self._new(args, kwargs)]))[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Async version of `enqueue`; jobs that are enqueued at about the same time travel together."""
-        job = self._new(args, kwargs)
+        if self._context.middlewares.around_enqueue:
+            with self._sending(1) as outgoing:
+                return await self._aenqueue(self._stamped(outgoing, [self._new(args, kwargs)])[0])
+        return await self._aenqueue(self._new(args, kwargs))
+
+    async def _aenqueue(self, job: NewJob) -> Job[R]:
         partition = self._partitions[self._where(job)]
         options = self.options_in_force
         if options.unique is not None or options.expires_ms is not None:
@@ -148,9 +159,17 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         return Job(partition.origin, job.id)
 
     def _enqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
+        if self._context.middlewares.around_enqueue:
+            jobs = self._many(arguments)
+            with self._sending(len(jobs)) as outgoing:
+                return self._runtime.run(self._push(self._stamped(outgoing, jobs)))
         return self._runtime.run(self._push(self._many(arguments)))
 
     async def _aenqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
+        if self._context.middlewares.around_enqueue:
+            jobs = self._many(arguments)
+            with self._sending(len(jobs)) as outgoing:
+                return await self._runtime.arun(self._push(self._stamped(outgoing, jobs)))
         return await self._runtime.arun(self._push(self._many(arguments)))
 
     def job(self, id: str) -> Job[R]:
@@ -164,7 +183,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         such as Django's `transaction.on_commit`. Nothing is enqueued when the transaction, or the savepoint in
         which this is called, is rolled back. A process that dies between commit and enqueue loses the job.
         """
-        return OnCommit(where, self._new, self._many, self._put_off)
+        return OnCommit(where, self._new, self._many, self._put_off_stamped)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> ResultCall[R]:
         """Return the call for a stock, schedule, lock or flow to enqueue; its job gets the id of what enqueues it.
@@ -183,6 +202,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             self.signature.returns,
             options.keep_result,
             tuple(taken.refs) if taken else (),
+            self._stamped_alone,
         )
 
     if not TYPE_CHECKING:  # to type checkers, none of these names exists
@@ -267,6 +287,31 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             self._run_hooks(partition, [job for job in jobs if job.id in new])
         return handles
 
+    def _sending(self, count: int) -> AbstractContextManager[Outgoing]:
+        return self._context.middlewares.sending(self.name, self.options_in_force.queue, count)
+
+    def _stamped(self, outgoing: Outgoing, jobs: list[NewJob]) -> list[NewJob]:
+        """Return the jobs with the headers of their enqueue, of which all middlewares know the ids now."""
+        outgoing.ids = tuple(job.id for job in jobs)
+        cap, headers = self._config.max_payload, outgoing.headers
+        if not headers:
+            return jobs
+        return [job._replace(record=job_options.with_headers(job.record, headers, cap)) for job in jobs]
+
+    def _stamped_alone(self, job: NewJob) -> NewJob:
+        """Return a job that is enqueued by something else."""
+        if not self._context.middlewares.around_enqueue:
+            return job
+        with self._sending(1) as outgoing:
+            return self._stamped(outgoing, [job])[0]
+
+    def _put_off_stamped(self, jobs: list[NewJob]) -> tuple[list[PendingJob], list[Job[R]]]:
+        """Prepare jobs that are enqueued later, with the headers of this moment."""
+        if not self._context.middlewares.around_enqueue:
+            return self._put_off(jobs)
+        with self._sending(len(jobs)) as outgoing:
+            return self._put_off(self._stamped(outgoing, jobs))
+
     def _put_off(self, jobs: list[NewJob]) -> tuple[list[PendingJob], list[Job[R]]]:
         """Prepare jobs that are enqueued later; their handles know already where they will be."""
         pending: list[PendingJob] = []
@@ -281,7 +326,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
     async def arun(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here, with its dependencies as in a worker, without a server; for tests.
 
-        An argument for an injected parameter replaces the dependency. Hooks, retries and time limits are left out.
+        An argument for an injected parameter replaces the dependency. No hooks, middlewares, retries or limits.
         """
         value: R = await call_alone(self.function, self.injection, args, kwargs, is_async=self.is_async)
         return value

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lockwork.errors import ConfigError
 from lockwork.failures import one_line
+from lockwork.jobs.log_fields import JobFields
 from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Buried
 from lockwork.validation import several
@@ -124,6 +125,7 @@ def _handler(form: str | None) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if form == "json" else _Text())
     handler.addFilter(_not_printed_elsewhere)
+    handler.addFilter(JobFields())
     return handler
 
 

@@ -21,7 +21,7 @@ from processes import script, until
 KEY = keys.lock("lw", "election:x")
 
 
-def test_it_leads_and_hands_over(url: str, lw: Lockwork) -> None:
+def test_a_leader_resigns_and_the_next_candidate_leads(url: str, lw: Lockwork) -> None:
     events: list[str] = []
     mine = lw.election(
         "x", on_gain=lambda _: events.append("gain"), on_loss=lambda _: events.append("loss"), tags=["b"]
@@ -77,7 +77,7 @@ async def test_asyncio(url: str, alw: Lockwork) -> None:
     assert events == ["gain", "loss", "gain", "loss"]
 
 
-def test_candidate_is_notified_of_lost_lease_and_stands_again(lw: Lockwork, admin: redis.Redis) -> None:
+def test_candidate_is_notified_of_lost_lease_and_campaigns_again(lw: Lockwork, admin: redis.Redis) -> None:
     lost = threading.Event()
     with lw.election("x", on_loss=lambda _: lost.set()) as election:
         assert election.wait(30)

@@ -63,7 +63,7 @@ def test_leader_steps_down_and_another_leads(mortal: MortalServer, *, empty: boo
         assert [fence for fence, _ in diary.losses] == diary.gains
 
 
-def test_a_short_outage_changes_nothing(mortal: MortalServer) -> None:
+def test_a_short_outage_keeps_the_leader(mortal: MortalServer) -> None:
     """Back before the lease has ended, with its data: the leader leads on, and hears of nothing."""
     diary = Diary()
     with Lockwork(mortal.url, lock_lease="20s") as lw, Lockwork(mortal.url, lock_lease="20s") as other:

@@ -64,7 +64,7 @@ async def test_its_turn_comes(alw: Lockwork, rival: Lockwork, mine: MultiLock, b
     assert sweep.finished
 
 
-async def test_one_of_them_is_entered_already(alw: Lockwork, rival: Lockwork, mine: MultiLock) -> None:
+async def test_one_of_the_locks_is_held_already(alw: Lockwork, rival: Lockwork, mine: MultiLock) -> None:
     """What the task held before it holds again, as often as before."""
 
     async def block() -> None:

@@ -43,7 +43,7 @@ def test_all_or_nothing(lw: Lockwork, other: Lockwork, several: Several) -> None
     assert free(other, "a", "b", "c")
 
 
-def test_refused_when_sent_again_it_has_nothing(lw: Lockwork, other: Lockwork) -> None:
+def test_a_refused_call_sent_again_holds_no_lock(lw: Lockwork, other: Lockwork) -> None:
     """The reply that all are granted is lost, and before the call is sent again somebody else has got the first."""
     asked = lw.multilock("a", "b", "c")._request(owners.current())
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0, asked.channel)
@@ -194,7 +194,7 @@ def test_a_sticky_lock_is_given_back_to_it(lw: Lockwork, other: Lockwork) -> Non
         assert not grant.lost
 
 
-def test_a_key_of_another_kind_changes_nothing(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
+def test_a_key_of_another_type_is_refused(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     """Scripts are not rolled back: the first lock must not be taken when the second cannot be."""
     admin.set("lw:{lock:b}", "x", ex=60)
     with pytest.raises(ServerRefused, match="multi_acquire"):

@@ -26,7 +26,7 @@ def test_no_waiter_is_overtaken(lw: Lockwork, other: Lockwork) -> None:
         other.lock("a").acquire()
 
 
-def test_while_it_waits_it_has_nothing_behind_that_in_the_order(lw: Lockwork, other: Lockwork) -> None:
+def test_a_waiting_multilock_holds_no_later_lock(lw: Lockwork, other: Lockwork) -> None:
     other.lock("a").acquire()
     other.lock("c").acquire()
     with ThreadPoolExecutor(1) as pool:
@@ -57,7 +57,7 @@ def test_it_waits_in_no_circle_with_nested_locks(lw: Lockwork, other: Lockwork) 
         grant.result(30).release()
 
 
-def test_what_it_has_lives_while_it_waits_for_the_rest(lw: Lockwork, other: Lockwork, several: Several) -> None:
+def test_held_locks_stay_leased_while_the_multilock_waits(lw: Lockwork, other: Lockwork, several: Several) -> None:
     """Its own lease is far shorter than the wait."""
     other.lock("b").acquire()
     with ThreadPoolExecutor(1) as pool:

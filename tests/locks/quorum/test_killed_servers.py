@@ -176,7 +176,7 @@ def turns(
     return overlaps, fences
 
 
-def test_nobody_overlaps_while_servers_are_killed(three: list[MortalServer], quorum: Make) -> None:
+def test_holders_never_overlap_while_servers_are_killed(three: list[MortalServer], quorum: Make) -> None:
     overlaps, fences = turns(three, quorum, 3)
     assert overlaps == 0
     assert fences == sorted(set(fences))

@@ -70,7 +70,7 @@ def test_a_hanging_minority_costs_little(quorum: Make, servers: Servers) -> None
         assert len(grant.votes) == majority(len(servers.urls))
 
 
-def test_without_a_majority_nobody_gets_it(quorum: Make, servers: Servers) -> None:
+def test_no_caller_is_granted_without_a_majority(quorum: Make, servers: Servers) -> None:
     mine = quorum()
     down = range(majority(len(servers.urls)))
     for at in down:

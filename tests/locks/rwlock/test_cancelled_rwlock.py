@@ -71,7 +71,7 @@ async def test_one_waiter(alw: Lockwork, rival: Lockwork, *, reads: bool) -> Non
 
 
 @pytest.mark.parametrize("reads", [False, True], ids=["write", "read"])
-async def test_one_waiter_whose_turn_comes(alw: Lockwork, rival: Lockwork, *, reads: bool) -> None:
+async def test_a_cancelled_waiter_that_was_just_granted(alw: Lockwork, rival: Lockwork, *, reads: bool) -> None:
     lock, other = alw.rwlock("x", lease="1h"), rival.rwlock("x")
     side = lock.read() if reads else lock.write()
 

@@ -67,7 +67,7 @@ def test_a_writer_may_read_and_stays_a_reader_when_it_stops_writing(lw: Lockwork
     assert readers(lw) == 0
 
 
-def test_leaving_the_reading_side_leaves_a_writer_alone(lw: Lockwork) -> None:
+def test_releasing_the_read_side_keeps_the_write_grant(lw: Lockwork) -> None:
     """Redisson #891: a writer's own read unlock deleted the whole lock."""
     doc = lw.rwlock("doc")
     with doc.write() as grant:
@@ -163,7 +163,7 @@ def test_only_the_owner_releases(lw: Lockwork, url: str) -> None:
         assert doc.inspect().writer is not None
 
 
-def test_a_reader_that_leaves_takes_nobody_along(lw: Lockwork, url: str) -> None:
+def test_a_released_reader_keeps_other_readers(lw: Lockwork, url: str) -> None:
     """Redisson: a read unlock deleted the lock while a reader whose time-out keys it did not know still read."""
     doc = lw.rwlock("doc")
     with doc.read() as mine:
@@ -224,7 +224,7 @@ def test_a_dead_reader_delays_a_writer_by_its_lease(lw: Lockwork, url: str) -> N
         assert not grant.lost
 
 
-def test_force_release_and_who_held_it(lw: Lockwork, url: str) -> None:
+def test_force_release_returns_the_former_holders(lw: Lockwork, url: str) -> None:
     doc = lw.rwlock("doc")
     with Lockwork(url) as other:
         lost = threading.Event()

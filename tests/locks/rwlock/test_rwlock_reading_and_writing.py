@@ -17,7 +17,7 @@ def waiting(lw: Lockwork, count: int) -> None:
     until(lambda: lw.rwlock("doc").inspect().waiting == count, f"{count} wait")
 
 
-def test_readers_share_and_a_writer_is_alone(lw: Lockwork) -> None:
+def test_readers_share_and_a_writer_is_exclusive(lw: Lockwork) -> None:
     doc = lw.rwlock("doc")
     together = threading.Barrier(3)
 
@@ -100,7 +100,7 @@ def test_readers_behind_a_writer_start_together(lw: Lockwork) -> None:
     assert not together.broken
 
 
-def test_a_writer_is_not_passed_by_readers_who_come_later(lw: Lockwork) -> None:
+def test_later_readers_do_not_overtake_a_waiting_writer(lw: Lockwork) -> None:
     """Redisson #5379: as long as readers kept coming, a writer waited for ever."""
     doc = lw.rwlock("doc")
     order: list[str] = []
@@ -213,7 +213,7 @@ def test_a_release_too_many(lw: Lockwork) -> None:
         doc.write().release()
 
 
-def test_one_key_that_ends_by_itself(lw: Lockwork, admin: redis.Redis) -> None:
+def test_the_single_key_expires(lw: Lockwork, admin: redis.Redis) -> None:
     doc = lw.rwlock("doc")
     with doc.read():
         (key,) = admin.keys()

@@ -99,7 +99,7 @@ def test_a_killed_waiter_is_passed_over(lw: Lockwork, url: str) -> None:
             assert gpu.available() == 1
 
 
-def test_a_forked_child_holds_nothing(lw: Lockwork, url: str) -> None:
+def test_a_forked_child_holds_no_grant(lw: Lockwork, url: str) -> None:
     code = """
 import os, sys
 from lockwork import Lockwork, NotHeld
@@ -122,7 +122,7 @@ print(gpu.available(), flush=True)
         assert process.line() == "2"
 
 
-def test_nothing_is_lost_when_the_scripts_are_forgotten(lw: Lockwork, admin: redis.Redis) -> None:
+def test_permits_survive_a_script_flush(lw: Lockwork, admin: redis.Redis) -> None:
     gpu = lw.semaphore("gpu", 2)
     with gpu:
         admin.script_flush()

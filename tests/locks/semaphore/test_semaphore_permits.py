@@ -50,7 +50,7 @@ async def test_no_more_than_there_are_for_tasks(alw: Lockwork) -> None:
     assert await gpu.aavailable() == 3
 
 
-def test_each_grant_is_released_by_itself_and_from_any_thread(lw: Lockwork) -> None:
+def test_grants_are_released_separately_and_from_any_thread(lw: Lockwork) -> None:
     gpu = lw.semaphore("gpu", 3)
     first, second, third = gpu.acquire(), gpu.acquire(), gpu.acquire()
     with ThreadPoolExecutor(1) as pool:
@@ -95,7 +95,7 @@ async def test_release_all(alw: Lockwork) -> None:
     assert await gpu.aavailable() == 3
 
 
-def test_a_child_thread_holds_nothing_of_its_parents(lw: Lockwork) -> None:
+def test_a_child_thread_holds_no_grant_of_its_parent(lw: Lockwork) -> None:
     gpu = lw.semaphore("gpu", 2)
     with gpu, ThreadPoolExecutor(1) as pool:
         assert not pool.submit(gpu.held).result()
@@ -156,7 +156,7 @@ def test_the_newest_number_of_permits_counts(lw: Lockwork) -> None:
     grants[3].release()
 
 
-def test_more_permits_let_those_who_wait_in(lw: Lockwork) -> None:
+def test_raising_permits_grants_waiters(lw: Lockwork) -> None:
     entered = threading.Event()
 
     def turn() -> None:
@@ -192,7 +192,7 @@ def test_as_a_decorator(lw: Lockwork) -> None:
         ({"permits": 2, "tags": "one"}, "tags are a list"),
     ],
 )
-def test_what_a_semaphore_cannot_be_asked(lw: Lockwork, options: dict[str, Any], message: str) -> None:
+def test_a_semaphore_refuses_wrong_options(lw: Lockwork, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         lw.semaphore(**{"name": "gpu", **options})
 
@@ -209,7 +209,7 @@ def test_how_many_cannot_be_named(lw: Lockwork) -> None:
         looks[1](readers="all")
 
 
-def test_one_key_that_ends_by_itself(lw: Lockwork, admin: redis.Redis) -> None:
+def test_the_single_key_expires(lw: Lockwork, admin: redis.Redis) -> None:
     gpu = lw.semaphore("gpu", 2)
     with gpu:
         (key,) = admin.keys()
@@ -219,7 +219,7 @@ def test_one_key_that_ends_by_itself(lw: Lockwork, admin: redis.Redis) -> None:
     assert int(admin.hlen(key)) == 7, "nothing is left but the books' own sums"
 
 
-def test_nothing_is_left_in_the_process(lw: Lockwork) -> None:
+def test_the_process_keeps_no_state_of_released_permits(lw: Lockwork) -> None:
     gpu = lw.semaphore("gpu", 4)
     grants = [gpu.acquire() for _ in range(4)]
     for grant in grants:
@@ -231,7 +231,7 @@ def test_nothing_is_left_in_the_process(lw: Lockwork) -> None:
     assert not [place for place in semaphore._stacks if place[0] == lw.runtime.process]
 
 
-def test_permits_that_nobody_releases_do_not_pile_up(lw: Lockwork) -> None:
+def test_unreleased_permits_do_not_pile_up(lw: Lockwork) -> None:
     """Whoever takes a permit for a fixed time need not give it back."""
     gpu = lw.semaphore("gpu", 1, lease=0.02, wait=20)
     first = gpu.acquire()

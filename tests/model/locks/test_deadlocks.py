@@ -137,7 +137,7 @@ def lock(name: str, holder: str, *line: str) -> Resource:
     return Resource(name, 1, (Share(holder),), tuple(Share(owner) for owner in line))
 
 
-def test_two_who_took_two_locks_in_different_orders() -> None:
+def test_two_callers_take_two_locks_in_opposite_order() -> None:
     (found,) = deadlocks.find([lock("a", "A", "B"), lock("b", "B", "A")])
     assert str(found) == "A holds a and waits for b; B holds b and waits for a"
     assert found.members == ("A", "B")
@@ -150,14 +150,14 @@ def test_one_that_waits_behind_a_deadlock_is_not_in_it() -> None:
     assert waiting_on(system) == {"A", "B", "C"}
 
 
-def test_three_in_a_round_and_two_elsewhere() -> None:
+def test_a_cycle_of_three_and_a_cycle_of_two() -> None:
     round_of_three = [lock("a", "A", "C"), lock("b", "B", "A"), lock("c", "C", "B")]
     found = deadlocks.find([*round_of_three, lock("x", "X", "Y"), lock("y", "Y", "X")])
     assert [each.members for each in found] == [("A", "B", "C"), ("X", "Y")]
     assert str(found[0]) == "A holds a and waits for b; B holds b and waits for c; C holds c and waits for a"
 
 
-def test_a_semaphore_whose_other_holder_can_finish() -> None:
+def test_a_semaphore_with_another_holder_that_can_finish() -> None:
     pool = Resource("pool", 2, (Share("A"), Share("D")), (Share("B"),))
     assert deadlocks.find([pool, lock("b", "B", "A")]) == []
 
@@ -170,7 +170,7 @@ def test_a_reader_behind_a_writer_that_waits_for_it() -> None:
     assert Edge("B", "W", "doc", ahead=True) in found.cycle
 
 
-def test_an_owner_that_wants_more_of_what_it_has() -> None:
+def test_a_holder_that_waits_for_more_of_its_own_lock() -> None:
     (found,) = deadlocks.find([Resource("gpu", 2, (Share("A"),), (Share("A", 2),))])
     assert str(found) == "A holds gpu and waits for gpu"
 

@@ -41,7 +41,7 @@ def _left(bench: Bench) -> dict[str, float]:
     return found | {f"all: {one.kind}": one.holders[0].expires_in for one in bench.run(overview.look("sim")).locks}
 
 
-def test_no_reader_shows_what_is_held_as_over(simulated: Server) -> None:
+def test_no_inspection_shows_a_held_lock_as_expired(simulated: Server) -> None:
     assert set(_left(Bench(simulated, Build())).values()) == {0.001}
 
 

@@ -13,14 +13,14 @@ _RISE = ("parts/lock_waiters", "(tonumber(last) or 0) + 1", "(tonumber(last) or 
 _CLOCK = ("parts/lock_waiters", "if fence < now then", "if fence == 0 then")
 MUTANTS = (
     Build("serves the newest waiter first", (("parts/ask", _TICKET, f"{_TICKET} line.head = ticket"),)),
-    Build("anybody may release", (("lock_release", "held[1] ~= owner or held[2] ~= fence or", "not held[3] or"),)),
+    Build("any owner may release", (("lock_release", "held[1] ~= owner or held[2] ~= fence or", "not held[3] or"),)),
     Build("a fence that stays", (_RISE, _CLOCK)),
     Build("grants to dead waiters", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
     Build("revives a lapsed grant", (("lock_renew", " and deadline > now then", " then"),)),
 )
 
 
-def test_a_lock_does_what_its_model_says(simulated: Server) -> None:
+def test_a_lock_matches_its_model(simulated: Server) -> None:
     check(LockMachine, simulated, Build())
 
 

@@ -24,11 +24,13 @@ _PROBLEM = "  if problem then reply[at] = problem end\n"
 _STOP = "  if reply[at] == 0 then return reply end\n"
 _WITHDRAW = "withdraw(owner, request)"
 MUTANTS = (
-    Build("what comes behind is kept while it waits", (("multi_acquire", _BEHIND, ""),)),
-    Build("refused, it keeps what comes behind", (("multi_acquire", _BEHIND, f"if wait then {_BEHIND} end"),)),
-    Build("refused, it keeps what came before", (("multi_acquire", _BEFORE, ""),)),
-    Build("refused, all but the first goes back", (("multi_acquire", _BEFORE, "withdraw_from(2, at - 1)\n"),)),
-    Build("waiting, it gives back what it has", (("multi_acquire", _BEHIND, f"{_BEHIND} withdraw_from(1, at - 1)\n"),)),
+    Build("waiting, it keeps the later locks", (("multi_acquire", _BEHIND, ""),)),
+    Build("refused, it keeps the later locks", (("multi_acquire", _BEHIND, f"if wait then {_BEHIND} end"),)),
+    Build("refused, it keeps the earlier locks", (("multi_acquire", _BEFORE, ""),)),
+    Build("refused, it keeps the first lock", (("multi_acquire", _BEFORE, "withdraw_from(2, at - 1)\n"),)),
+    Build(
+        "waiting, it releases the earlier locks", (("multi_acquire", _BEHIND, f"{_BEHIND} withdraw_from(1, at - 1)\n"),)
+    ),
     Build("granted although one is missing", (("multi_acquire", _MISSING, ""),)),
     Build(
         "a waiter on every lock",
@@ -39,23 +41,23 @@ MUTANTS = (
         ),
     ),
     Build("collected from the last to the first", (("multi_acquire", "local reply", f"{_BACKWARDS} local reply"),)),
-    Build("it asks anew too late", (("multi_acquire", _ASKS, "check"),)),
-    Build("it asks anew at once", (("multi_acquire", "math.max(check, 1)", "check"),)),
+    Build("it polls again too late", (("multi_acquire", _ASKS, "check"),)),
+    Build("it polls again at once", (("multi_acquire", "math.max(check, 1)", "check"),)),
     Build(
         "a waiter without any lock polls as often", (("multi_acquire", "if at > 1 then check", "if true then check"),)
     ),
     Build("the fence of the first for all", (("multi_acquire", _FENCE, f"= reply[3] or {_FENCE[2:]}"),)),
-    Build("a whole lease at every hand-over", (("multi_acquire", "lease, claim, wait", "lease, lease, wait"),)),
+    Build("a whole lease at every transfer", (("multi_acquire", "lease, claim, wait", "lease, lease, wait"),)),
     Build("only the first is withdrawn", (("multi_abandon", _WITHDRAW, f"if _ == 1 then {_WITHDRAW} end"),)),
     Build("only the waiter is withdrawn", (("parts/withdraw", "pass(held[3], held[5], held[6])", "leave(request)"),)),
-    Build("anybody may withdraw a grant", (("parts/withdraw", _MINE, "held[1] and"),)),
+    Build("any owner may withdraw a grant", (("parts/withdraw", _MINE, "held[1] and"),)),
     Build("an owner withdraws all its requests", (("parts/withdraw", "held[2] == request and", ""),)),
     Build("only the first is released", (("multi_release", _PASS, f"if at == 1 then {_PASS} end\n"),)),
     Build("released but not handed on", (("multi_release", _PASS, "redis.call('HSET', lock, 'd', 0)\n"),)),
-    Build("anybody may release", (("multi_release", _GONE, "not held[1] or held[2] ~= ARGV[FIRST + at - 1]"),)),
+    Build("any owner may release", (("multi_release", _GONE, "not held[1] or held[2] ~= ARGV[FIRST + at - 1]"),)),
     Build("any fence will do", (("multi_release", _GONE, "held[1] ~= owner or held[3] == '0'"),)),
     Build("the first fence is for all", (("multi_release", "ARGV[FIRST + at - 1]", "ARGV[FIRST]"),)),
-    Build("one that is gone stops the others", (("multi_release", _PROBLEM, _STOP),)),
+    Build("one lost grant stops the others", (("multi_release", _PROBLEM, _STOP),)),
     Build("too late is in time", (("multi_release", _IN_TIME, "1"),)),
     Build("a release sent again is a loss", (("multi_release", "again and 1 or 0", "0"),)),
     Build("grants to dead waiters", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
@@ -63,7 +65,7 @@ MUTANTS = (
 )
 
 
-def test_multilocks_answer_as_their_model_foretells(simulated: Server) -> None:
+def test_multilocks_match_their_model(simulated: Server) -> None:
     check(MultilockMachine, simulated, Build())
 
 

@@ -12,10 +12,10 @@ _PART, _LINE = "parts/permits", "parts/permit_waiters"
 MUTANTS = (
     Build("newcomers overtake the waiters", (("permits_acquire", "and line.head > line.tail and", "and"),)),
     Build(
-        "a refreshed waiter says again how many there are",
+        "a refreshed waiter sets the number of permits again",
         (("permits_acquire", "not ticket or units > capacity", "true"),),
     ),
-    Build("anybody may release", (("permits_release", "if not held or held[2] ~= owner then", "if not held then"),)),
+    Build("any owner may release", (("permits_release", "if not held or held[2] ~= owner then", "if not held then"),)),
     Build("a fence that stays", ((_PART, "math.max(last + 1, now)", "math.max(last, now)"),)),
     Build("grants to dead waiters", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
     Build(
@@ -23,7 +23,7 @@ MUTANTS = (
         ((_LINE, "if waiter[6] <= now + OFTEN * 1000 and not now_too then", "do"),),
     ),
     Build("revives a lapsed grant", (("permits_renew", " and held[1] > today then", " then"),)),
-    Build("anybody may renew", (("permits_renew", "held and held[2] == owner and", "held and"),)),
+    Build("any owner may renew", (("permits_renew", "held and held[2] == owner and", "held and"),)),
     Build("dead holders keep their units", ((_PART, "if held[1] <= now then\n      drop(id, held)", "if false then"),)),
     Build("the renewed are swept", ((_PART, "if held[1] <= now then\n      drop", "if key <= now then\n      drop"),)),
     Build("a withdrawn grant stays", (("permits_abandon", "if held then drop(id, held) else", "if not held then"),)),
@@ -36,7 +36,7 @@ MUTANTS = (
 
 
 @pytest.mark.parametrize("machine", [PermitsMachine, ReadersMachine], ids=["semaphore", "rwlock"])
-def test_permits_do_what_their_model_says(simulated: Server, machine: type[PermitsMachine]) -> None:
+def test_permits_match_their_model(simulated: Server, machine: type[PermitsMachine]) -> None:
     check(machine, simulated, Build())
 
 

@@ -29,7 +29,7 @@ def a_half(servers: int) -> int:
     return servers // 2
 
 
-def everybody(servers: int) -> int:
+def all_servers(servers: int) -> int:
     """All must agree."""
     return servers
 
@@ -39,7 +39,7 @@ def no_drift(lease_ms: int) -> float:
     return 0.0
 
 
-def test_a_quorum_does_what_its_model_says(simulated: Server) -> None:
+def test_a_quorum_matches_its_model(simulated: Server) -> None:
     check(QuorumMachine, simulated, Build())
 
 
@@ -48,7 +48,7 @@ def test_a_broken_server_is_caught(simulated: Server, mutant: Build) -> None:
     check_caught(QuorumMachine, simulated, mutant)
 
 
-@pytest.mark.parametrize("majority", [a_half, everybody], ids=lambda majority: majority.__name__)
+@pytest.mark.parametrize("majority", [a_half, all_servers], ids=lambda majority: majority.__name__)
 def test_a_wrong_majority_is_caught(simulated: Server, monkeypatch: pytest.MonkeyPatch, majority: Majority) -> None:
     monkeypatch.setattr(quorum, "majority", majority)
     check_caught(QuorumMachine, simulated, Build(f"a majority is {majority.__name__}"))

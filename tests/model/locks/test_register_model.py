@@ -12,12 +12,12 @@ MUTANTS = (
     Build("no fence", (("register_set", "if asked < fence then", "if false then"),)),
     Build("the holder writes once only", (("register_set", "if strict then", "if true then"),)),
     Build("strict is not", (("register_set", "if strict then", "if false then"),)),
-    Build("forgets who has written", (("register_set", "string.find(done, request, 1, true)", "false"),)),
+    Build("forgets the last writers", (("register_set", "string.find(done, request, 1, true)", "false"),)),
     Build("remembers only the last", (("register_set", "string.sub(done, -15 * #request)", "''"),)),
 )
 
 
-def test_a_register_does_what_its_model_says(simulated: Server) -> None:
+def test_a_register_matches_its_model(simulated: Server) -> None:
     check(RegisterMachine, simulated, Build())
 
 

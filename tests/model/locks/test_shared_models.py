@@ -15,16 +15,16 @@ PLAIN_MUTANTS = (
     Build("a renewal shortens", (("plain_renew", "math.max(redis.call('PTTL', key), ", "math.max(0, "),)),
     Build("does not know its own token", (("plain_acquire", "redis.call('GET', key) ~= token", "true"),)),
     Build("SETNX without an expiry", (("plain_acquire", ", 'NX', 'PX', lease)", ", 'NX')"),)),
-    Build("gives a new expiry to what has one", (("plain_acquire", "left == -1 and", "true and"),)),
+    Build("replaces an existing expiry", (("plain_acquire", "left == -1 and", "true and"),)),
     Build("leaves the key without an expiry", (("plain_acquire", "missing > 0 and", "false and"),)),
     Build("a repeated release is a loss", (("plain_release", "return again and 1 or 0", "return 0"),)),
 )  # fmt: skip
 TIMESTAMP_MUTANTS = (
     Build("deletes a foreign key", (("timestamp_release", "owner == digits", "true"),)),
     Build("renews a foreign key", (("timestamp_renew", "owner == digits", "true"),)),
-    Build("revives what is past", (("timestamp_renew", " and ends > now", ""),)),
+    Build("revives an expired lock", (("timestamp_renew", " and ends > now", ""),)),
     Build("a renewal shortens", (("timestamp_renew", "wanted > ends and", "true and"),)),
-    Build("takes what is taken", (("timestamp_acquire", "ends > now then", "ends > now + 10000000 then"),)),
+    Build("takes a held lock", (("timestamp_acquire", "ends > now then", "ends > now + 10000000 then"),)),
     Build("does not know its own digits", (("timestamp_acquire", "owner ~= digits and ", ""),)),
     Build("never takes over", (("timestamp_acquire", "ends > now then", "true then"),)),
     Build("takes all that has no expiry",
@@ -34,7 +34,7 @@ TIMESTAMP_MUTANTS = (
 )  # fmt: skip
 
 
-def test_a_plain_lock_does_what_its_model_says(simulated: Server) -> None:
+def test_a_plain_lock_matches_its_model(simulated: Server) -> None:
     check(PlainMachine, simulated, Build())
 
 
@@ -43,7 +43,7 @@ def test_a_broken_plain_lock_is_caught(simulated: Server, mutant: Build) -> None
     check_caught(PlainMachine, simulated, mutant)
 
 
-def test_a_timestamp_lock_does_what_its_model_says(simulated: Server) -> None:
+def test_a_timestamp_lock_matches_its_model(simulated: Server) -> None:
     check(TimestampMachine, simulated, Build())
 
 

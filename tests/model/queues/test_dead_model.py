@@ -23,8 +23,8 @@ MUTANTS = (
     Build("a job that is not dead is revived", (("dead_retry", "local record = died and", "local record = "),)),
     Build("a deleted job keeps its record", (("parts/forget", "redis.call('HDEL', jobs, unpack(ids))", ""),)),
     Build("deletions are not counted", (("parts/forget", "'forgotten', #ids", "'forgotten', 0"),)),
-    Build("the bound of age is not kept", (("dead_trim", "tonumber(oldest[at + 1]) > latest", "true"),)),
-    Build("one too many goes", (("dead_trim", "#ids >= over", "#ids > over"),)),
+    Build("the age limit is ignored", (("dead_trim", "tonumber(oldest[at + 1]) > latest", "true"),)),
+    Build("one job too many is trimmed", (("dead_trim", "#ids >= over", "#ids > over"),)),
     Build("the newest go", (("dead_trim", "redis.call('ZRANGE', dead", "redis.call('ZREVRANGE', dead"),)),
     Build("pages pass over those of the same moment", (("parts/rank", _SAME, "false do"),)),
     Build(
@@ -36,7 +36,7 @@ MUTANTS = (
 )
 
 
-def test_a_dead_set_does_what_its_model_says(simulated: Server) -> None:
+def test_a_dead_set_matches_its_model(simulated: Server) -> None:
     check(DeadMachine, simulated, Build())
 
 

@@ -30,13 +30,13 @@ _BLOCKED = "if waits_in_flow(flows, id) then return {'blocked'} end"
 MUTANTS = (
     Build("an end counts twice", ((_JOBS, _ONCE, _ONCE.replace("then return end", "then end")),)),
     Build("a failure passes", ((_FLOWS, _PASSES, "local passes = true"),)),
-    Build("nothing is ignored", ((_FLOWS, _PASSES, "local passes = letter == 's'"),)),
+    Build("no failure is ignored", ((_FLOWS, _PASSES, "local passes = letter == 's'"),)),
     Build("a dead worker's jobs are forgotten", (("jobs_recover", "flow_ended(id, record, 'f', problem)", ""),)),
     Build("a cancelled job is forgotten", (("jobs_cancel", "flow_ended(id, record, 'c', '')", ""),)),
     Build("a cleared job is forgotten", (("jobs_clear", "flow_ended(id, record, 'c', '')", ""),)),
     Build("a cancelled flow had ended", (("flow_cancel", "again and", "false and"),)),
     Build(
-        "a cancelled flow goes on",
+        "a cancelled flow continues",
         (("flow_cancel", "if not (opened.steps[1] and opened.steps[1].cancel) then", "if false then"),),
     ),
     Build("the rest is left undone", (_SMALL_STEPS, (_STORE, "cmsgpack.pack(flow.steps)", "cmsgpack.pack({})"))),
@@ -44,7 +44,7 @@ MUTANTS = (
     Build("all that succeeded is undone", ((_FLOWS, "if not record.compensates then record.successes = 0 end", ""),)),
     Build("the first success is undone only", ((_FLOWS, _NEXT, "record.successes = 0"),)),
     Build("compensations run at once", ((_FLOWS, f"if {_UNDO}", f"if {_UNDO} and {_UNDO}"),)),
-    Build("nothing is ever forgotten", ((_STORE, "redis.call('HDEL', flows, unpack(fields))", ""),)),
+    Build("no flow is ever deleted", ((_STORE, "redis.call('HDEL', flows, unpack(fields))", ""),)),
     Build("a blocked job is not counted", ((_JOBS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
     Build("a delay is forgotten", ((_JOBS, "moment(get(flow, 'delay', number) or 0)", "moment(0)"),)),
     Build("a blocked job can be moved", (("jobs_reschedule", _BLOCKED, ""),)),
@@ -54,7 +54,7 @@ MUTANTS = (
 )
 
 
-def test_flows_do_what_their_model_says(simulated: Server) -> None:
+def test_flows_match_their_model(simulated: Server) -> None:
     check(FlowMachine, simulated, Build())
 
 

@@ -19,11 +19,11 @@ _GROUP = "left_group(group)\n  if key"
 MUTANTS = (
     Build("a key is given away for good", (("parts/groups", "if key and over then", "if false then"),)),
     Build("a retry gives its key away", (("parts/groups", "if key and over then", "if key then"),)),
-    Build("a group goes on until its end", (("parts/groups", _TURN, "redis.call('LPUSH', round, group)"),)),
+    Build("a group runs until it is empty", (("parts/groups", _TURN, "redis.call('LPUSH', round, group)"),)),
     Build("a group slot is not freed", (("parts/groups", _GROUP, "if key"),)),
     Build("a full group is forgotten", (("parts/groups", _AGAIN, "then end\n  end\n  tidy(group)"),)),
-    Build("what is given back goes last", (("jobs_settle", _BACK, "admit(id, record)"),)),
-    Build("what is recovered goes last", (("jobs_recover", _BACK, "admit(id, record)"),)),
+    Build("returned jobs go last", (("jobs_settle", _BACK, "admit(id, record)"),)),
+    Build("recovered jobs go last", (("jobs_recover", _BACK, "admit(id, record)"),)),
     Build("the newest lease comes back first", (("parts/groups", f"'-' .. {_FENCE}", f"{_FENCE} - 9e15"),)),
 )
 MOVED_MUTANTS = (
@@ -43,7 +43,7 @@ MANY_GROUPS_MUTANTS = (
 )
 
 
-def test_groups_do_what_their_model_says(simulated: Server) -> None:
+def test_groups_match_their_model(simulated: Server) -> None:
     check(MovedGroupsMachine, simulated, Build())
 
 

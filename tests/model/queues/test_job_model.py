@@ -67,7 +67,7 @@ MUTANTS = (
 )
 
 
-def test_jobs_do_what_their_model_says(simulated: Server) -> None:
+def test_jobs_match_their_model(simulated: Server) -> None:
     check(JobMachine, simulated, Build())
 
 

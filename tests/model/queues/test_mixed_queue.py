@@ -25,10 +25,10 @@ _ENDED = "keep_ended(id, letter, tried or '0', record, '')"
 _FLOW_ENDED = "keep_ended(id, 'c', tried or '0', job_record, '')"
 MUTANTS = (
     Build("a key is given away for good", (("parts/groups", "if key and over then", "if false then"),)),
-    Build("what a flow has left to do is forgotten", (_FEW, ("parts/flows", _GOES_ON, ""))),
+    Build("remaining steps of a flow are forgotten", (_FEW, ("parts/flows", _GOES_ON, ""))),
     Build("blocked jobs are counted once", (("parts/flow_jobs", "redis.call('HINCRBY', flows, '#', -1)", "1"),)),
     Build("a started job may expire", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
-    Build("a flow waits for what was cleared", (("jobs_clear", _CLEARED, ""),)),
+    Build("a flow waits for cleared jobs", (("jobs_clear", _CLEARED, ""),)),
     Build("a rate is kept forever", (("parts/groups", _UNUSED, ""),)),
     Build(
         "group round-robins are kept forever",

@@ -16,7 +16,7 @@ _SLEEPERS = "idle_workers, 0, '+inf', 'LIMIT'"
 
 
 @pytest.mark.parametrize("machine", [Offers, OpenOffers])
-def test_offers_do_what_their_model_says(simulated: Server, machine: type[Offers]) -> None:
+def test_offers_match_their_model(simulated: Server, machine: type[Offers]) -> None:
     check(machine, simulated, Build())
 
 
@@ -25,7 +25,7 @@ def test_offers_of_jobs_that_are_cancelled(simulated: Server) -> None:
 
 
 def test_an_offer_that_is_not_cancelled_is_caught(simulated: Server) -> None:
-    lost = Build("what is passed on is not cancelled", (("jobs_pass", "if record and mark and", "if false and"),))
+    lost = Build("forwarded jobs are not cancelled", (("jobs_pass", "if record and mark and", "if false and"),))
     check_caught(CancelledOffers, simulated, lost)
 
 
@@ -43,7 +43,7 @@ def test_worker_that_believes_any_seal_is_caught(simulated: Server, monkeypatch:
         Build("an offer to one that runs others", ((_OFFER, " or redis.pcall('HLEN', run) ~= 0", ""),)),
         Build("an offer to a session that is over", ((_OFFER, "<= now / 1000", "< 0"),)),
         Build("large ones are offered", ((_OFFER, " or #record > LARGE", ""),)),
-        Build("an offer to nobody", ((_OFFER, "not listens(channel) then", "false then"),)),
+        Build("an offer without a listener", ((_OFFER, "not listens(channel) then", "false then"),)),
         Build("an offer leaves no mark", ((_OFFER, "'ZADD', idle_workers, -fence", "'ZREM', idle_workers"),)),
         Build("an offer without a lease", ((_OFFER, "redis.call('HSET', run, id, token)", ""),)),
         Build("an offer that is not counted", ((_OFFER, "count_leased(1)", ""),)),
@@ -52,8 +52,8 @@ def test_worker_that_believes_any_seal_is_caught(simulated: Server, monkeypatch:
             "a worker that forwards an offer keeps the job",
             (("jobs_pass", "if given > known then", "if false then"),),
         ),
-        Build("what is passed on stays counted", (("jobs_pass", "count_freed(1)", ""),)),
-        Build("what is passed on goes last", (("jobs_pass", "'LPUSH'", "'RPUSH'"),)),
+        Build("forwarded jobs stay counted", (("jobs_pass", "count_freed(1)", ""),)),
+        Build("forwarded jobs go last", (("jobs_pass", "'LPUSH'", "'RPUSH'"),)),
         Build(
             "a worker with an offer is woken",
             (("parts/wake", "idle_workers, 0, last", "idle_workers, '-inf', last"),),
@@ -63,7 +63,7 @@ def test_worker_that_believes_any_seal_is_caught(simulated: Server, monkeypatch:
         Build("an offer that was not received counts", (("jobs_recover", "== offered then", "== -1 then"),)),
         Build("an offer that began does not count", (("jobs_recover", "== offered then", "then"),)),
         Build("the enqueuer gets no worker for the offer", (("job_push", "or taker or 1", "or 1"),)),
-        Build("a second offer before the first is known", ((_OFFER, "channel) or -1) < 0", "channel) or -1) == -1"),)),
+        Build("a second offer before an answer", ((_OFFER, "channel) or -1) < 0", "channel) or -1) == -1"),)),
         Build("its fence is forgotten", ((_OFFER, _FENCE, ""),)),
         Build("a worker that used its offer wakes others", (("jobs_pass", _USED + " then return 0 end", ""),)),
         Build("a worker without a free slot keeps its timer", (("jobs_pass", _USED, "if -since <= known"),)),

@@ -21,13 +21,13 @@ MUTANTS = (
     ),
     Build("a crash of its own process is a failure", (("jobs_settle", "tried = crashed(token)", ""),)),
     Build("crashes are forgotten", (("jobs_reserve", "(count or 0) + 1, crashes or ''", "(count or 0) + 1, ''"),)),
-    Build("a cap of deliveries is not kept", (("jobs_recover", "attempt >= most", "attempt > most"),)),
+    Build("the cap on deliveries is ignored", (("jobs_recover", "attempt >= most", "attempt > most"),)),
     Build("dead workers are not reported", (("jobs_recover", "do reply[#reply + 1] = part end", "do end"),)),
     Build("due early", (("jobs_reserve", "math.floor(now / 1000)", "math.floor(now / 1000) + 300"),)),
     Build("low before high", (("jobs_reserve", "for level = 0, 2 do", "for level = 2, 0, -1 do"),)),
     Build("an ended session comes back", (("jobs_beat", "if joins == '1' or", "if true or"),)),
-    Build("a running job is said to wait", (("jobs_where", _RUNS, ""),)),
-    Build("a worker whose lease is over serves", (("jobs_where", _ALIVE, "'-inf'"),)),
+    Build("a running job is reported as waiting", (("jobs_where", _RUNS, ""),)),
+    Build("a worker with an expired lease gets jobs", (("jobs_where", _ALIVE, "'-inf'"),)),
     Build(
         "a reserve call forgets its jobs",
         (("jobs_reserve", "if again or offered > known then", "if false then"),),
@@ -35,7 +35,7 @@ MUTANTS = (
 )
 
 
-def test_a_queue_does_what_its_model_says(simulated: Server) -> None:
+def test_a_queue_matches_its_model(simulated: Server) -> None:
     check(QueueMachine, simulated, Build())
 
 

@@ -15,8 +15,8 @@ MUTANTS = (
     Build("fires backwards", ((_FIRE, "or upto <= known[CURSOR]", ""),)),
     Build("trusts a scheduler that was away", ((_FIRE, "stale or", ""),)),
     Build("fires another definition", ((_FIRE, "known[DIGEST] == args[at + 1]", "true"),)),
-    Build("enqueues what is too late", ((_FIRE, "(late == 0 or today - slot <= late)", "true"),)),
-    Build("enqueues what is paused", ((_FIRE, "known[PAUSED] == 0 and", ""),)),
+    Build("enqueues late slots", ((_FIRE, "(late == 0 or today - slot <= late)", "true"),)),
+    Build("enqueues paused schedules", ((_FIRE, "known[PAUSED] == 0 and", ""),)),
     Build("overlaps", ((_JOBS, "redis.call('HEXISTS', jobs, id) == 1", "false"),)),
     Build("overlaps with itself", ((_JOBS, "jobs_of[id] or", ""),)),
     Build("waits for the dead", ((_JOBS, "and not redis.call('ZSCORE', dead, id)", ""),)),
@@ -30,21 +30,21 @@ MUTANTS = (
     ),
     Build("begins anew with every version", ((_DECLARE, "if fresh[TIMING] ~= timing then", "if true then"),)),
     Build("keeps the cursor of another timing", ((_DECLARE, "if fresh[TIMING] ~= timing then", "if false then"),)),
-    Build("goes back with another timing", ((_DECLARE, "math.max(fresh[CURSOR], today)", "today - 2000"),)),
-    Build("the old version never gives way", ((_DECLARE, "if known and live and not joins then", "if known then"),)),
+    Build("moves back with another timing", ((_DECLARE, "math.max(fresh[CURSOR], today)", "today - 2000"),)),
+    Build("the old version is never replaced", ((_DECLARE, "if known and live and not joins then", "if known then"),)),
     Build("every version is the newest", ((_DECLARE, "known and live and not joins", "false"),)),
     Build(
         "keeps the old record",
         ((_DECLARE, ", 'r' .. name, record)", ")\n      redis.call('HSETNX', schedules, 'r' .. name, record)"),),
     ),
     Build("forgets a pause", ((_DECLARE, "local fresh = known or", "local fresh ="),)),
-    Build("forgets nobody", ((_DECLARE, "lived - KEPT, 'LIMIT'", "-1, 'LIMIT'"),)),
+    Build("forgets no process", ((_DECLARE, "lived - KEPT, 'LIMIT'", "-1, 'LIMIT'"),)),
     Build("forgets too soon", ((_DECLARE, "lived - KEPT, 'LIMIT'", "lived - 70000, 'LIMIT'"),)),
-    Build("time goes on while all are away", ((_DECLARE, "math.min(today - last, TURN)", "(today - last)"),)),
+    Build("time passes while no process runs", ((_DECLARE, "math.min(today - last, TURN)", "(today - last)"),)),
     Build("leaves its clock behind", ((_DECLARE, "redis.call('DEL', schedules)", ""),)),
     Build("lists deleted schedules", (("schedule_list", "lived - declared < LEASE and 1 or 0", "1"),)),
     Build(
-        "goes on where it was paused",
+        "resumes at the slot of the pause",
         (("schedule_pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),),
     ),
     Build("resumes when it was not paused", (("schedule_pause", "if known[PAUSED] ~= paused then", "if true then"),)),
@@ -63,7 +63,7 @@ MUTANTS = (
 )
 
 
-def test_it_does_what_its_model_says(simulated: Server) -> None:
+def test_calls_match_their_model(simulated: Server) -> None:
     check(ScheduleMachine, simulated, Build())
 
 

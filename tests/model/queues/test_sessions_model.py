@@ -9,11 +9,11 @@ from model.queues.sessions_machine import IdleWorkers, NackAll
 from simulation.server import Build, Server
 
 
-def test_giving_back_does_what_its_model_says(simulated: Server) -> None:
+def test_nack_all_matches_its_model(simulated: Server) -> None:
     check(NackAll, simulated, Build())
 
 
-def test_sleepers_do_what_their_model_says(simulated: Server) -> None:
+def test_idle_workers_match_their_model(simulated: Server) -> None:
     check(IdleWorkers, simulated, Build())
 
 
@@ -21,13 +21,13 @@ def test_sleepers_do_what_their_model_says(simulated: Server) -> None:
     "twin",
     [
         Build(
-            "what is given back counts",
+            "returned jobs count",
             (("jobs_recover", "and not died then return nil", "and false then return nil"),),
         ),
-        Build("a stop costs nobody anything", (("jobs_recover", "attempts and not most and", "attempts and"),)),
-        Build("what is given back goes last", (("jobs_recover", "redis.call('LPUSH'", "redis.call('RPUSH'"),)),
+        Build("a stop counts no attempt", (("jobs_recover", "attempts and not most and", "attempts and"),)),
+        Build("returned jobs go last", (("jobs_recover", "redis.call('LPUSH'", "redis.call('RPUSH'"),)),
         Build(
-            "what a job gives back counts",
+            "a job returned by its task counts",
             (("jobs_settle", "again = again + 1\n    end", "redis.call('HSET', tries, id, tried)\n    end"),),
         ),
     ],
@@ -43,7 +43,7 @@ def test_a_broken_nack_is_caught(simulated: Server, twin: Build) -> None:
         Build("an idle worker wakes another", (("jobs_pass", "if since and since >= 0 and", "if false and"),)),
         Build("a worker that woke up forwards no wake-up", (("jobs_pass", " and not awake", ""),)),
         Build("dead workers are notified", (("parts/wake", "count - heard", "count - 1"),)),
-        Build("many dead hide who lives", (("parts/wake", "unheard < 500", "unheard < 100"),)),
+        Build("many dead workers hide the live ones", (("parts/wake", "unheard < 500", "unheard < 100"),)),
     ],
     ids=lambda twin: twin.name,
 )

@@ -20,7 +20,7 @@ _DEAD = "(plain(record) or retake_name(id, record, dead))"
 _TAKEN = "if not retake_name(id, record, dead) then return 'taken' end"
 MUTANTS = (
     Build(
-        "anybody frees a name",
+        "any job frees a name",
         (("parts/unique_names", _FREED, "if name then redis.call('HDEL', groups, 'u ' .. name) end"),),
     ),
     Build(
@@ -37,9 +37,9 @@ MUTANTS = (
     Build(
         "a rerun job has no unique name", (("parts/unique_names", "redis.call('HSET', groups, 'u ' .. name, id)", ""),)
     ),
-    Build("one that is run again does not ask", (("jobs_revive", _TAKEN, ""),)),
-    Build("the dead do not ask", (("dead_retry", _DEAD, "true"),)),
-    Build("a call that is sent again meets itself", ((_PUSH, _AGAIN, ""),)),
+    Build("a rerun job does not check its name", (("jobs_revive", _TAKEN, ""),)),
+    Build("dead jobs do not check their names", (("dead_retry", _DEAD, "true"),)),
+    Build("a call sent again is a duplicate of itself", ((_PUSH, _AGAIN, ""),)),
     Build("an overdue job keeps its unique name", ((_PUSH, _OVERDUE, "if id then"),)),
     Build(
         "a running job becomes another call",
@@ -67,11 +67,11 @@ MUTANTS = (
     ),
     Build("its steps count for the next", ((_PUSH, "redis.call('HDEL', job_notes, id)", ""),)),
     Build("it expires when the first would have", ((_PUSH, _LIMIT, ""),)),
-    Build("names of the past are kept", ((_PUSH, "redis.call('HDEL', unique, unpack(over))", ""),)),
+    Build("expired names are kept", ((_PUSH, "redis.call('HDEL', unique, unpack(over))", ""),)),
 )
 
 
-def test_unique_jobs_do_what_their_model_says(simulated: Server) -> None:
+def test_unique_jobs_match_their_model(simulated: Server) -> None:
     check(UniqueMachine, simulated, Build())
 
 

@@ -24,11 +24,11 @@ MUTANTS = (
         (("barrier_arrive", "if mine then return", "if false then return"),),
     ),
     Build(
-        "forgets who passed",
+        "forgets the passed parties",
         (("parts/barrier", "redis.call('HSET', barrier, 'i' .. request, cmsgpack.pack({generation, index}))", ""),),
     ),
     Build(
-        "withdraws who has passed",
+        "withdraws a passed party",
         (
             (
                 "barrier_leave",
@@ -37,7 +37,7 @@ MUTANTS = (
             ),
         ),
     ),
-    Build("nobody can withdraw", (("barrier_leave", "drop(request)", ""),)),
+    Build("no party can withdraw", (("barrier_leave", "drop(request)", ""),)),
     Build("takes any number of parties", (("barrier_arrive", "if others > 0 and", "if false and"),)),
     Build(
         "any order",
@@ -61,7 +61,7 @@ MUTANTS = (
 )
 
 
-def test_a_barrier_does_what_its_model_says(simulated: Server) -> None:
+def test_a_barrier_matches_its_model(simulated: Server) -> None:
     check(BarrierMachine, simulated, Build())
 
 

@@ -11,13 +11,13 @@ from simulation.server import Build, Server
 _BEFORE = "redis.call('HGET', logs[1 + turn], request) or redis.call('HGET', logs[2 - turn], request)"
 MUTANTS = (
     Build(
-        "a reset forgets what was counted",
+        "a reset forgets the count",
         (("latch_count", _BEFORE, "redis.call('HGET', logs[1 + turn], request)"),),
     ),
     Build("a call that found it open counts later", (("latch_count", "remember(latch, 'z', request)", ""),)),
     Build("resets twice", (("latch_reset", "if known(latch, 'q', request) then", "if false then"),)),
     Build(
-        "wakes everybody each time",
+        "wakes all waiters each time",
         (("latch_count", "if left == 0 then\n  redis.call('HSET'", "if true then\n  redis.call('HSET'"),),
     ),
     Build("wakes the dead", (("latch_count", "if tonumber(place) > now then", "if true then"),)),
@@ -27,7 +27,7 @@ MUTANTS = (
 )
 
 
-def test_a_latch_does_what_its_model_says(simulated: Server) -> None:
+def test_a_latch_matches_its_model(simulated: Server) -> None:
     check(LatchMachine, simulated, Build())
 
 

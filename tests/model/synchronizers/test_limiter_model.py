@@ -15,18 +15,21 @@ BUCKETS = (
         ((_PART, "(part - left) / rule.parts, left", "(part - left) / rule.parts, 0"),),
     ),
     Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
-    Build("books what nobody waits for", (("limiter_take", "if wait >= 0 and at - now > wait then", "if false then"),)),
-    Build("gives back what was booked at another rate", (("limiter_return", "<= state.fixed then", "< 0 then"),)),
-    Build("moves what was booked at another rate", (("limiter_take", "score > state.fixed", "true"),)),
-    Build("what is left in the midst stays taken", ((_PART, "behind[5], behind[6] = full, part", ""),)),
+    Build(
+        "books slots without a waiter", (("limiter_take", "if wait >= 0 and at - now > wait then", "if false then"),)
+    ),
+    Build("returns slots booked at another rate", (("limiter_return", "<= state.fixed then", "< 0 then"),)),
+    Build("moves slots booked at another rate", (("limiter_take", "score > state.fixed", "true"),)),
+    Build("an abandoned slot in the middle stays booked", ((_PART, "behind[5], behind[6] = full, part", ""),)),
     Build("a caller that moves up keeps its old slot", (("limiter_take", "follow(state, rank + 1, full, part)", ""),)),
     Build("overtakes while it moves up", (("limiter_take", "before and entry(before)[1] or 0", "0"),)),
     Build(
-        "a new rate forgets what was used",
+        "a new rate forgets the usage",
         ((_PART, "if changed and state.full", "if true then state.full = base elseif changed and state.full"),),
     ),
     Build(
-        "a new rate stretches what is booked", ((_PART, "local base = math.max(now, state.last)", "local base = now"),)
+        "a new rate stretches the booked slots",
+        ((_PART, "local base = math.max(now, state.last)", "local base = now"),),
     ),
     Build("a new rate overtakes", ((_PART, "math.max(now, state.last, full", "math.max(now, full"),)),
     Build(
@@ -65,7 +68,7 @@ WINDOWS = (
 
 
 @pytest.mark.parametrize("machine", [LimiterMachine, WindowMachine], ids=["bucket", "window"])
-def test_a_limiter_does_what_its_model_says(simulated: Server, machine: type[LimiterMachine]) -> None:
+def test_a_limiter_matches_its_model(simulated: Server, machine: type[LimiterMachine]) -> None:
     check(machine, simulated, Build())
 
 

@@ -84,7 +84,7 @@ async def test_the_same_for_a_task(alw: Lockwork) -> None:
     assert (await alw.queue().apeek(), await alw.queue().aclear(), await alw.aqueues()) == ([], 0, [])
 
 
-def test_jobs_with_options_of_their_own_are_found_too(lw: Lockwork) -> None:
+def test_jobs_with_their_own_options_are_found(lw: Lockwork) -> None:
     bury(lw, [b'1,1,,;["send",[1],{"b":2},{"tags":["news"],"timeout":3}]'])
     (job,) = lw.queue().dead.search(task="send").jobs
     assert (job.call.task, job.call.args, job.call.kwargs, job.call.problem) == ("send", [1], {"b": 2}, None)
@@ -109,7 +109,7 @@ def test_a_retried_job_that_was_dead_has_no_old_outcome(lw: Lockwork) -> None:
     assert lw.job(id).state() == "ready"
 
 
-def test_a_deleted_job_says_how_it_ended_as_long_as_results_are_kept(lw: Lockwork) -> None:
+def test_a_deleted_job_keeps_its_outcome_as_long_as_results(lw: Lockwork) -> None:
     (id,) = bury(lw, calls("send", 1))
     assert lw.queue().dead.delete(id)
     with pytest.raises(JobFailed, match="ValueError: no"):

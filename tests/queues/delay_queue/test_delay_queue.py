@@ -46,7 +46,7 @@ async def test_the_same_for_a_task(alw: Lockwork) -> None:
     assert await queue.apop() == []
 
 
-def test_an_id_that_is_queued_is_kept(lw: Lockwork) -> None:
+def test_a_queued_id_is_kept(lw: Lockwork) -> None:
     """Seed system A2: the code keeps the earlier entry."""
     queue = lw.delay_queue("orders")
     assert queue.add(["a", "b"], delay=60) == 2
@@ -127,7 +127,7 @@ def test_a_hundred_thousand_at_once(lw: Lockwork) -> None:
     assert queue.clear() == 90_000
 
 
-def test_what_others_wrote_to_the_key(lw: Lockwork, admin: redis.Redis) -> None:
+def test_members_written_by_other_programs_are_returned(lw: Lockwork, admin: redis.Redis) -> None:
     queue = lw.delay_queue("orders")
     admin.zadd("lw:{dq:orders}", {b"\xff\xfe": 12.5, b"x y {z}": 11})
     first, second = queue.pop(2)
@@ -137,7 +137,7 @@ def test_what_others_wrote_to_the_key(lw: Lockwork, admin: redis.Redis) -> None:
     assert queue.remove(second.id, second.score)
 
 
-def test_a_call_that_is_sent_again_does_nothing_more(lw: Lockwork) -> None:
+def test_a_call_sent_again_has_no_further_effect(lw: Lockwork) -> None:
     """Lost replies: redis-py repeats such a call, and a plain ZPOPMIN would have lost the first one's entries."""
     queue = lw.delay_queue("orders")
     keys = queue._keys
@@ -170,7 +170,7 @@ def test_a_call_that_is_sent_again_does_nothing_more(lw: Lockwork) -> None:
     assert len(queue) == 1
 
 
-def test_an_interrupted_pop_puts_back_what_it_took(lw: Lockwork) -> None:
+def test_an_interrupted_pop_puts_items_back(lw: Lockwork) -> None:
     queue = lw.delay_queue("orders")
     queue.add(["a", "b", "c"], at=datetime(2020, 1, 1, tzinfo=UTC))
     before = queue.peek(3)
@@ -205,7 +205,7 @@ def test_an_interrupted_pop_puts_back_what_it_took(lw: Lockwork) -> None:
         (lambda queue: queue.remove("a", 1.5), "a score is a whole number of microseconds"),
     ],
 )
-def test_what_cannot_be_asked(lw: Lockwork, make: Any, text: str) -> None:
+def test_wrong_arguments_are_refused(lw: Lockwork, make: Any, text: str) -> None:
     queue = lw.delay_queue("orders")
     with pytest.raises(ConfigError, match=text):
         make(queue)

@@ -76,7 +76,7 @@ def test_an_earlier_entry_is_taken_first(lw: Lockwork) -> None:
     assert [entry.id for entry in found] == ["soon"]
 
 
-async def test_many_that_wait_share_what_comes(alw: Lockwork) -> None:
+async def test_many_waiters_share_new_items(alw: Lockwork) -> None:
     queue = alw.delay_queue("orders")
     waiters = [asyncio.create_task(queue.apop(wait=None)) for _ in range(20)]
     while await _waiting(alw) < 20:
@@ -89,7 +89,7 @@ async def test_many_that_wait_share_what_comes(alw: Lockwork) -> None:
     assert await _waiting(alw) == 0
 
 
-def test_nothing_came_in_time(lw: Lockwork) -> None:
+def test_no_item_arrives_in_time(lw: Lockwork) -> None:
     queue = lw.delay_queue("orders")
     assert queue.pop(wait="50ms") == []
     until(lambda: not lw.runtime.run(_line(lw)), "nobody stands in line")

@@ -81,7 +81,7 @@ def test_a_family_has_its_place_in_the_order() -> None:
         assert sorted(asked) == sorted(source.name for source in sources)
 
 
-def test_partitions_named_one_by_one_are_in_their_order() -> None:
+def test_partitions_named_one_by_one_keep_their_order() -> None:
     sources = [QueueState(f"mail/{number}", QueueKeys("lw", f"mail/{number}"), None, 1) for number in range(3)]  # type: ignore[arg-type]
     for _ in range(5):
         assert [source.name for source, _ in queue_state.strict_in_turn(sources, 5)] == ["mail/0", "mail/1", "mail/2"]

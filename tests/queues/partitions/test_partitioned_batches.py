@@ -69,7 +69,7 @@ def test_a_job_or_a_flow_is_found_by_its_partition(four: Lockwork) -> None:
     assert four.job("x", "mail/9").queue == "mail/9", "of which there may have been more"
 
 
-def test_a_stock_is_where_its_name_says(four: Lockwork) -> None:
+def test_a_stock_is_on_the_partition_of_its_name(four: Lockwork) -> None:
     send, keyed = plain(four), plain(four, name="keyed", key="{number}")
     phones = four.stock("phones", 3, queue="mail")
     assert phones.queue == home("phones")
@@ -116,7 +116,7 @@ def test_a_lock_of_the_queue(four: Lockwork) -> None:
         four.queue("mail").lock("a b")
 
 
-def test_schedules_are_where_their_jobs_are(four: Lockwork) -> None:
+def test_schedules_are_on_the_partition_of_their_jobs(four: Lockwork) -> None:
     send, keyed = plain(four), plain(four, name="keyed", key="{number}")
     by_name = four.schedule(send.call(1), name="nightly", every="1h")
     by_key = four.schedule(keyed.call(7), name="of-seven", every="1h")

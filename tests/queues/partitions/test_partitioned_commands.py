@@ -44,7 +44,7 @@ def test_partitions_of_a_mistyped_queue_are_warned_of(own_url: str, tmp_path: Pa
         )
 
 
-def test_jobs_that_nobody_will_serve_are_warned_of(sorting: Any, own_url: str, apps: Path, history: History) -> None:
+def test_jobs_on_unserved_partitions_are_warned_about(sorting: Any, own_url: str, apps: Path, history: History) -> None:
     with Lockwork(own_url) as none, Lockwork(own_url, partitions={"mail": 5}) as more:
         for app in (none, more):
 
@@ -69,7 +69,7 @@ def test_a_partition_is_not_served_twice(own_url: str, apps: Path) -> None:
         assert "--queues names 'mail/2' twice: it is one of the partitions of 'mail'" in one.errors
 
 
-def test_the_command_line_knows_partitions(sorting: Any, own_url: str, tmp_path: Path) -> None:
+def test_the_command_line_accepts_partitions(sorting: Any, own_url: str, tmp_path: Path) -> None:
     for number in range(8):
         sorting.double.enqueue(number)
     found = command(own_url, "queue", "status", "mail")
@@ -101,7 +101,7 @@ def test_the_command_line_knows_partitions(sorting: Any, own_url: str, tmp_path:
         ("dead", "-q", "mail", "--all", "--yes", "retry"),
     ],
 )
-def test_what_would_change_nothing_of_the_partitions_is_refused(sorting: Any, own_url: str, words: list[str]) -> None:
+def test_options_without_effect_on_partitions_are_refused(sorting: Any, own_url: str, words: list[str]) -> None:
     for number in range(4):
         sorting.double.enqueue(number)
     refused = command(own_url, *words)

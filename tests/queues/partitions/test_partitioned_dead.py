@@ -117,7 +117,7 @@ def test_pages_meet_each_job_once_the_newest_first(four: Lockwork, admin: redis.
     assert pages(dead, 10, task="nothing") == [[]]
 
 
-def test_leaving_waiters_move_no_other(four: Lockwork, admin: redis.Redis) -> None:
+def test_deleted_and_new_dead_jobs_do_not_shift_pages(four: Lockwork, admin: redis.Redis) -> None:
     dead = four.queue("mail").dead
     for number in range(12):
         bury(four, number % 4, [number])
@@ -144,7 +144,7 @@ def pages_from(dead: Any, after: str, size: int) -> list[int]:
 
 
 @pytest.mark.parametrize("after", ["x", "1 2 3", "W10=", "WyIiXQ==", "WyJhIiwiIiwiIiwiIl0=", "\u00e9", 5, None])
-def test_what_is_no_page(four: Lockwork, after: Any) -> None:
+def test_wrong_pages_are_refused(four: Lockwork, after: Any) -> None:
     with pytest.raises(ConfigError, match="after is the `next` of an earlier page of a queue of 4 partitions"):
         four.queue("mail").dead.search(after=after)
 

@@ -106,7 +106,7 @@ def test_many_plain_ones_go_in_whole_batches(four: Lockwork) -> None:
     assert plain(four).enqueue_many([]) == []
 
 
-def test_a_full_partition_refuses_and_it_is_said_what_was_enqueued(four: Lockwork) -> None:
+def test_a_full_partition_error_lists_the_enqueued_jobs(four: Lockwork) -> None:
     keyed, send = plain(four, key="{number}"), plain(four, name="plain")
     four.queue("mail/2").limit(size=10)
     numbers = list(range(100))

@@ -102,7 +102,7 @@ def test_peek_shows_jobs_of_all(four: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"rate": "5/s"}, {"concurrency": 5}, {"size": 5}, {"size": None, "rate": "1/s"}])
-def test_what_nobody_counts_for_all_is_refused(four: Lockwork, limits: dict[str, Any]) -> None:
+def test_limits_across_partitions_are_refused(four: Lockwork, limits: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"has 4 partitions, and no server counts.*lw.queue\('mail/0'\).limit\("):
         four.queue("mail").limit(**limits)
     assert four.queue("mail").limits() == QueueLimits(None, None, None), "nothing was set anywhere"
@@ -140,7 +140,7 @@ def test_drain_waits_for_all(four: Lockwork) -> None:
     queue.drain(0)
 
 
-def test_drain_looks_again_at_those_it_has_passed(four: Lockwork) -> None:
+def test_drain_rechecks_earlier_partitions(four: Lockwork) -> None:
     """A job of the last partition enqueues one to the first, and only then ends."""
     by_key = plain(four, key="{number}")
     queue = four.queue("mail")

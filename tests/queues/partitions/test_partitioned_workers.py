@@ -89,9 +89,7 @@ def home(sorting: Any, name: str) -> str:
     return str(sorting.lw.config.partitions.place("mail", name))
 
 
-def test_the_order_of_queues_holds_for_their_partitions(
-    sorting: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_partitions_follow_the_order_of_their_queues(sorting: Any, own_url: str, apps: Path, history: History) -> None:
     sorting.elsewhere.enqueue_many([(history.path,)] * 10)
     for _ in range(10):
         sorting.mark.enqueue(history.path)
@@ -102,7 +100,7 @@ def test_the_order_of_queues_holds_for_their_partitions(
     assert served[10:] == ["other"] * 10
 
 
-def test_one_partition_alone(sorting: Any, own_url: str, apps: Path, history: History) -> None:
+def test_a_worker_serves_a_single_partition(sorting: Any, own_url: str, apps: Path, history: History) -> None:
     for number in range(12):
         sorting.mark.enqueue(history.path, number)
     with Lockwork(own_url, partitions={"mail": 6}) as before:  # when there were more of them
@@ -134,7 +132,7 @@ def test_flows_and_batches(sorting: Any, own_url: str, apps: Path) -> None:
         assert [job.result(30) for job in jobs] == [number * number for number in range(60)]
 
 
-def test_processes_of_their_own(sorting: Any, own_url: str, apps: Path) -> None:
+def test_partitions_get_separate_processes(sorting: Any, own_url: str, apps: Path) -> None:
     with worker("sorting:lw", "--runners", "1", url=own_url, folder=apps) as one:
         jobs = sorting.apart.enqueue_many((number,) for number in range(12))
         found = [job.result(30) for job in jobs]
@@ -180,7 +178,9 @@ def test_dead_jobs_and_metrics_and_health(sorting: Any, own_url: str, apps: Path
         assert one.errors.count("Traceback") == 8, "those of the jobs"
 
 
-def test_a_killed_workers_jobs_run_elsewhere(sorting: Any, own_url: str, apps: Path, history: History) -> None:
+def test_other_workers_run_the_jobs_of_a_killed_worker(
+    sorting: Any, own_url: str, apps: Path, history: History
+) -> None:
     sorting.in_order.enqueue_many((history.path, f"order:{number}") for number in range(400))
     with worker("sorting:lw", "--lease", "1", "-c", "5", url=own_url, folder=apps) as first:
         history.wait(20, "end")

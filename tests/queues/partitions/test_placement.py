@@ -51,7 +51,7 @@ def test_the_check_catches_names_that_are_not_spread() -> None:
         (head(1, 4, "", "group", unique="ss/end/group"), "group"),
     ],
 )
-def test_what_decides_is_read_of_the_record(record: bytes, name: str | None) -> None:
+def test_placement_is_read_from_the_record(record: bytes, name: str | None) -> None:
     assert routing_name(record + b'["s/end",["a;b,c"]]', "s/end") == name
 
 
@@ -94,7 +94,7 @@ def test_any_other_slash_is_refused(name: str) -> None:
         ({"x" * 199: 4}, "1 to 200 characters"),
     ],
 )
-def test_what_cannot_be_partitions(given: Any, complaint: str) -> None:
+def test_wrong_partition_counts_are_refused(given: Any, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         Lockwork("redis://127.0.0.1:1", partitions=given)
 

@@ -45,7 +45,7 @@ async def test_a_reservation(alw: Lockwork, rival: Lockwork, wait: int | None) -
     assert sweep.finished
 
 
-async def test_a_key_keeps_what_an_earlier_call_reserved(alw: Lockwork, rival: Lockwork) -> None:
+async def test_a_key_keeps_its_earlier_reservation(alw: Lockwork, rival: Lockwork) -> None:
     phones = alw.stock("phone", 1)
     first = await rival.stock("phone", 1).areserve("a", hold="1h", key="order-1")
 

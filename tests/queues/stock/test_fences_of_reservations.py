@@ -50,7 +50,7 @@ def test_a_clock_that_was_set_back_lowers_no_fence(bench: Bench) -> None:
     assert _reserve(bench, "b", 1).fence > first.fence
 
 
-def test_two_that_are_handed_over_in_one_step_have_fences_of_their_own(bench: Bench) -> None:
+def test_two_reservations_granted_in_one_step_have_separate_fences(bench: Bench) -> None:
     all_of_it = _reserve(bench, "a", 2)
     waiters = [_Waiter(bench, id) for id in "bc"]
     bench.run(stock.release(BOOKS, all_of_it.id, None))

@@ -144,7 +144,7 @@ def test_impossible_request_delays_no_waiter(lw: Lockwork, admin: redis.Redis) -
     assert got == ["small", "big"]
 
 
-def test_units_that_run_out_are_handed_over_without_anybody_else(lw: Lockwork) -> None:
+def test_expired_units_are_granted_to_waiters_without_another_call(lw: Lockwork) -> None:
     phones = lw.stock("phone", 1)
     phones.reserve("x", hold="150ms")
     got = phones.reserve("a", wait="20s", hold="1h")
@@ -176,7 +176,7 @@ async def test_cancelled_waiter_lets_the_next_proceed(alw: Lockwork, admin: redi
         assert (await second).buyer == "b"
 
 
-def test_the_job_of_one_who_waited(lw: Lockwork, admin: redis.Redis) -> None:
+def test_the_job_of_a_buyer_that_waited(lw: Lockwork, admin: redis.Redis) -> None:
     @lw.task(queue="orders")
     def place(buyer: str) -> None: ...
 

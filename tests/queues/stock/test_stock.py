@@ -54,7 +54,7 @@ async def test_the_same_for_a_task(alw: Lockwork) -> None:
     assert (await phones.arestock(10)).available == 13
 
 
-def test_sold_out_reserves_nothing(lw: Lockwork) -> None:
+def test_sold_out_reserves_no_units(lw: Lockwork) -> None:
     phones = lw.stock("phone", 3)
     phones.reserve("bob", 2)
     with pytest.raises(SoldOut, match="stock 'phone' has fewer than 2 on sale; unpaid reservations may come back"):
@@ -69,7 +69,7 @@ def test_sold_out_reserves_nothing(lw: Lockwork) -> None:
         lw.stock("none", 0).reserve("bob")
 
 
-def test_confirm_and_release_again_do_nothing(lw: Lockwork) -> None:
+def test_repeated_confirm_and_release_have_no_effect(lw: Lockwork) -> None:
     phones = lw.stock("phone", 5)
     sale, gone = phones.reserve("bob", 2), phones.reserve("eve", 1)
     for _ in range(3):
@@ -78,7 +78,7 @@ def test_confirm_and_release_again_do_nothing(lw: Lockwork) -> None:
     assert counts(phones) == (3, 0, 2)
 
 
-def test_what_has_ended_stays_ended(lw: Lockwork) -> None:
+def test_an_ended_reservation_stays_ended(lw: Lockwork) -> None:
     phones = lw.stock("phone", 5)
     sale, gone = phones.reserve("bob"), phones.reserve("eve")
     phones.confirm(sale)
@@ -93,7 +93,7 @@ def test_what_has_ended_stays_ended(lw: Lockwork) -> None:
     assert counts(phones) == (4, 0, 1)
 
 
-def test_the_limit_counts_what_a_buyer_holds_and_bought(lw: Lockwork) -> None:
+def test_the_limit_counts_held_and_bought_units(lw: Lockwork) -> None:
     phones = lw.stock("phone", 10, limit=2)
     first = phones.reserve("bob")
     second = phones.reserve("bob")
@@ -159,7 +159,7 @@ def test_a_reservation_that_runs_out_gives_its_units_back(lw: Lockwork) -> None:
     assert counts(phones) == (0, 3, 2)
 
 
-def test_units_that_ran_out_are_sold_again_without_anybody_looking(lw: Lockwork) -> None:
+def test_expired_units_are_sold_again_without_another_call(lw: Lockwork) -> None:
     phones = lw.stock("phone", 1)
     phones.reserve("bob", hold="30ms")
 
@@ -244,13 +244,13 @@ def test_stocks_of_two_queues_and_two_names_are_apart(lw: Lockwork) -> None:
         (lambda lw: lw.stock("phone", 5).reserve(""), "a buyer must be 1 to 200 characters"),
     ],
 )
-def test_what_cannot_be_asked(lw: Lockwork, make: Any, text: str) -> None:
+def test_wrong_arguments_are_refused(lw: Lockwork, make: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         make(lw)
     assert lw.stock("phone", 5).inspect() == StockStatus(5, 5, 0, 0, 0)
 
 
-def test_what_is_kept_of_a_sale_is_three_fields_until_it_is_refunded(lw: Lockwork, admin: redis.Redis) -> None:
+def test_a_sale_keeps_three_fields_until_it_is_refunded(lw: Lockwork, admin: redis.Redis) -> None:
     """A reservation that ended otherwise leaves nothing, and neither does a deleted stock."""
     phones = lw.stock("phone", 100)
     key = "lw:{q:default}:stock:phone"

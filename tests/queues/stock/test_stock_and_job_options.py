@@ -85,7 +85,7 @@ def test_jobs_with_key_and_group_enter_by_the_due_set_and_run_in_order(url: str,
     assert lw.job(held.id, "orders").result(5) == ["order"]
 
 
-def test_a_job_of_the_same_key_as_one_enqueued_alone_waits_for_it(lw: Lockwork) -> None:
+def test_a_job_waits_for_an_earlier_job_of_its_key(lw: Lockwork) -> None:
     @lw.task(queue="orders", key="buyer:{buyer}")
     def place(buyer: str) -> None: ...
 
@@ -98,7 +98,7 @@ def test_a_job_of_the_same_key_as_one_enqueued_alone_waits_for_it(lw: Lockwork) 
     assert lw.job(held.id, "orders").cancel()
 
 
-def test_waited_for_units_bring_their_job(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
+def test_units_granted_after_waiting_enqueue_their_job(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     @lw.task(queue="orders", group="shop:{shop}")
     def place(shop: str) -> None: ...
 
@@ -114,7 +114,7 @@ def test_waited_for_units_bring_their_job(lw: Lockwork, other: Lockwork, admin: 
     assert lw.job(got.id, "orders").state() == "scheduled"
 
 
-def test_what_expires_is_refused_before_anything_is_reserved(lw: Lockwork) -> None:
+def test_a_job_with_expires_is_refused_before_units_are_reserved(lw: Lockwork) -> None:
     @lw.task(queue="orders", expires="1h")
     def place(buyer: str) -> None: ...
 

@@ -40,7 +40,7 @@ def test_the_job_has_the_id_of_the_reservation(lw: Lockwork, place: Task[[str], 
     assert enqueued(lw) == 2
 
 
-def test_sold_out_or_over_the_limit_enqueues_nothing(lw: Lockwork, place: Task[[str], None, None]) -> None:
+def test_sold_out_or_over_the_limit_enqueues_no_job(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 2, limit=1, queue="orders")
     phones.reserve("bob", enqueue=place.call("bob"))
     with pytest.raises(LimitReached):
@@ -51,7 +51,7 @@ def test_sold_out_or_over_the_limit_enqueues_nothing(lw: Lockwork, place: Task[[
     assert enqueued(lw) == 2
 
 
-def test_a_second_call_of_one_key_enqueues_nothing(lw: Lockwork, place: Task[[str], None, None]) -> None:
+def test_a_second_call_of_one_key_enqueues_no_job(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5, queue="orders")
     first = phones.reserve("bob", key="bob", enqueue=place.call("bob"))
     again = phones.reserve("bob", key="bob", enqueue=place.call("bob"))
@@ -76,7 +76,7 @@ def test_each_end_enqueues_once(lw: Lockwork, place: Task[[str], None, None]) ->
     assert enqueued(lw) == 3
 
 
-def test_what_has_ended_enqueues_nothing(lw: Lockwork, place: Task[[str], None, None]) -> None:
+def test_an_ended_reservation_enqueues_no_job(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5, queue="orders")
     sale, short = phones.reserve("bob"), phones.reserve("eve", hold="20ms")
     phones.confirm(sale)

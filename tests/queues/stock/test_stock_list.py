@@ -5,8 +5,6 @@ from __future__ import annotations
 import redis
 
 from lockwork import Lockwork
-from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import stock as protocol
 
 
 def test_stocks_of_all_queues(lw: Lockwork) -> None:
@@ -25,4 +23,3 @@ async def test_a_list_changes_nothing(alw: Lockwork, admin: redis.Redis) -> None
     (found,) = await alw.astocks()
     assert (found.status.reserved, found.status.available) == (3, 7), "it ran out, and nothing has ended it yet"
     assert admin.hgetall("lw:{q:default}:stock:phones") == before
-    assert await alw.runtime.arun(protocol.counts(QueueKeys("lw", "default"), "none")) is None

@@ -62,7 +62,7 @@ def test_after_the_server_is_killed_the_next_user_gets_a_new_one(home: Path, wat
             assert redis_client.ping()
 
 
-def test_what_a_killed_start_left_is_no_hindrance(home: Path) -> None:
+def test_leftovers_of_a_killed_start_do_not_block_the_next(home: Path) -> None:
     home.mkdir(mode=0o700)
     (home / "server").write_text('{"pid": 1')
     (home / "server.sock").write_text("")

@@ -34,7 +34,7 @@ def test_a_long_path(home: Path, watch: type[Watched], how: Callable[[Path], Emb
     assert not short.exists()
 
 
-def test_a_long_path_whose_short_folder_is_open_to_others(home: Path) -> None:
+def test_a_long_path_with_a_shared_short_folder(home: Path) -> None:
     folder = embedded_folder.made(home / ("long" * 30))
     short = embedded_folder.socket_path(folder).parent
     try:

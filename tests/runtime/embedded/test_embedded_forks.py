@@ -59,7 +59,7 @@ def test_a_forked_child_keeps_the_shared_server(home: Path, watch: type[Watched]
 
 
 @pytest.mark.parametrize("how", ["open_shared", "start_private"])
-def test_close_in_a_forked_child_takes_nothing_from_the_parent(home: Path, watch: type[Watched], how: str) -> None:
+def test_close_in_a_forked_child_keeps_the_parents_server(home: Path, watch: type[Watched], how: str) -> None:
     process = forked(f"{how}:opened.close()", home)
     server, child = map(watch, pids(process))
     os.kill(child.pid, signal.SIGKILL)

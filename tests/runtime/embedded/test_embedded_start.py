@@ -25,7 +25,7 @@ def serve_with(monkeypatch: pytest.MonkeyPatch, home: Path, script: str) -> None
     monkeypatch.setattr(embedded_server, "program", lambda: program)
 
 
-def test_on_windows_a_url_is_asked_for(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_windows_requires_a_url(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     for how in (open_shared, start_private):
         with pytest.raises(ConfigError, match="give the URL"):

@@ -18,7 +18,7 @@ from runtime.embedded.users import LIMIT, MARKS, Watched, client, users
 pytestmark = MARKS
 
 
-def test_a_private_server_is_gone_after_close(home: Path, watch: type[Watched]) -> None:
+def test_a_private_server_stops_after_close(home: Path, watch: type[Watched]) -> None:
     with start_private(home) as opened:
         server = watch(opened.pid)
         guardian = watch(server.parent())
@@ -27,7 +27,7 @@ def test_a_private_server_is_gone_after_close(home: Path, watch: type[Watched]) 
     opened.close()
 
 
-def test_a_private_server_whose_guardian_is_killed_is_gone_after_close(home: Path, watch: type[Watched]) -> None:
+def test_a_private_server_with_a_killed_guardian_stops_after_close(home: Path, watch: type[Watched]) -> None:
     with start_private(home) as opened:
         server = watch(opened.pid)
         os.kill(server.parent(), signal.SIGKILL)

@@ -86,7 +86,7 @@ def test_data_survives_a_stop_and_a_start(home: Path, watch: type[Watched]) -> N
         assert redis_client.get("kept") == "yes"
 
 
-def test_leaving_and_joining_at_once_never_meets_a_stopping_server(home: Path) -> None:
+def test_concurrent_close_and_open_never_find_a_stopping_server(home: Path) -> None:
     for number in range(5):
         with open_shared(home) as opened, client(opened.url) as redis_client:
             assert redis_client.incr("rounds") == number + 1

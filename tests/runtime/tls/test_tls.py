@@ -139,7 +139,7 @@ def test_certificate_files_that_are_missing(server: TLSServer) -> None:
     fails(server.url(ssl_ca_certs="/nonexistent"), ServerRefused, "No such file", "check ssl_ca_certs=")
 
 
-def test_worker_says_what_is_wrong_and_ends(server: TLSServer, apps: Path) -> None:
+def test_worker_reports_the_tls_error_and_exits(server: TLSServer, apps: Path) -> None:
     with worker("shop:lw", url=server.url(ssl_ca_certs=None), folder=apps) as started:
         assert started.wait(60) == 1
         said = [line for line in started.errors.splitlines() if "not signed by an authority" in line]

@@ -27,7 +27,7 @@ _LONG = 3600.0
 _PAUSE = 1.0
 
 
-class Bell(Changes):
+class CandidateWakeup(Changes):
     """Wakes a candidate through its process's mailbox, as the real one wakes a thread."""
 
     def __init__(self, process: Process, ticket: str) -> None:
@@ -77,7 +77,7 @@ class Candidate:
     def __init__(self, voters: Voters, task: Task) -> None:
         self.task = task
         self.campaign: Campaign = Campaign()
-        self.campaign.changes = self._bell = Bell(task.process, f"bell {task.name}")
+        self.campaign.changes = self._wakeup = CandidateWakeup(task.process, f"wakeup {task.name}")
         self.leadership: Leadership | None = None
         self.idle_since: int = voters.world.now
         """True time since which it does not lead."""
@@ -184,4 +184,4 @@ class Candidate:
     def _wait_for(self, condition: Callable[[], bool], seconds: float) -> Actor:
         until = (yield Clock()) + seconds
         while not condition() and (yield Clock()) < until:
-            yield Park(self._bell.ticket, until)
+            yield Park(self._wakeup.ticket, until)

@@ -88,6 +88,6 @@ class _Careless:
 
 
 CANDIDATES = (GoesOn, ReleasesFirst, SaysNothing, StandsOnce, LeavesItsPlace, Deaf)
-_SCRIPTS = ("grants although a lease lasts", "waiters look too late")
+_SCRIPTS = ("grants during a live lease", "waiters look too late")
 BUILDS = tuple(build for builds in LOCKS.values() for build in builds if build.name in _SCRIPTS)
 assert len(BUILDS) == len(_SCRIPTS)

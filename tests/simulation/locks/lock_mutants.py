@@ -9,11 +9,11 @@ _HELD = "if held[1] and deadline > now then\n    asks(channel)\n"
 LOCKS = {
     "L1": (
         Build(
-            "grants although a lease lasts",
+            "grants during a live lease",
             (("parts/ask", _HELD, _HELD.replace("now then", "now + 1000000 then", 1)),),
         ),
         Build(
-            "hands over a lock that is held",
+            "grants a held lock",
             (("parts/ask", _HELD, _HELD.replace("held[1] and", "held[1] == owner and", 1)),),
         ),
         Build(
@@ -33,16 +33,16 @@ LOCKS = {
     ),
     "L3": (
         Build("an old grant's fence may release", (("lock_release", "held[2] ~= fence or", ""),)),
-        Build("anybody may renew", (("lock_renew", "held[1] == owner and held[2] == fence and", ""),)),
+        Build("any owner may renew", (("lock_renew", "held[1] == owner and held[2] == fence and", ""),)),
         Build("abandoning ends any grant", (("parts/withdraw", "held[1] == owner and held[2] == request and", ""),)),
     ),
     "L4": (
         Build(
-            "a lease lasts on by as much as the clock was set back",
+            "a lease grows by a backward clock step",
             (("parts/lock_waiters", "deadline <= now + length * 1000 then", "true then"),),
         ),
         Build(
-            "a renewed lease lasts on by as much as the clock was set back",
+            "a renewed lease grows by a backward clock step",
             (("lock_renew", "deadline = math.min(deadline, now + length * 1000)", ""),),
         ),
         Build(
@@ -53,7 +53,7 @@ LOCKS = {
             ),
         ),
         Build(
-            "a claim that lasts as long as the longest lease",
+            "a claim as long as the longest lease",
             (
                 (
                     "parts/lock_waiters",

@@ -49,7 +49,7 @@ class Waiting:
 
 
 @dataclass
-class Books:
+class PermitsState:
     """The hash, read."""
 
     used: int = 0
@@ -59,9 +59,9 @@ class Books:
     line: list[Waiting] = field(default_factory=list)
 
 
-def books(fields: dict[bytes, bytes]) -> Books:
+def read_state(fields: dict[bytes, bytes]) -> PermitsState:
     """Read the hash; raises Broken when it contradicts itself."""
-    found, heap, places, requests, tickets = Books(), {}, {}, {}, {}
+    found, heap, places, requests, tickets = PermitsState(), {}, {}, {}, {}
     for name, value in ((name.decode(), value) for name, value in fields.items()):
         if re.fullmatch(r"g\d+", name):
             deadline, owner, request, units, *_ = msgspec.msgpack.decode(value)
@@ -108,7 +108,7 @@ class PermitChecker:
     def __init__(self, world: World, takers: Takers) -> None:
         self._world = world
         self._takers = takers
-        self._before = Books()
+        self._before = PermitsState()
         self._fence = 0
         self._asked: dict[str, int] = {}
         self._handed: dict[int, tuple[Process, int]] = {}
@@ -127,7 +127,7 @@ class PermitChecker:
 
     def applied(self, step: Step) -> None:
         """Judge what a script did."""
-        before, after = self._before, books(step.seen[0])
+        before, after = self._before, read_state(step.seen[0])
         # the books' own clock: where the server's is set back, it goes on
         clock = step.seen[0]
         if b"c" in clock:
@@ -184,7 +184,7 @@ class PermitChecker:
         if now.units != held.units and not (known and live and now.units < held.units and name == "permits_downgrade"):
             raise Broken(f"L3: {name} by {args[:3]} made {now} of {held}")
 
-    def _in_order(self, step: Step, held: Held, before: Books, after: Books) -> None:
+    def _in_order(self, step: Step, held: Held, before: PermitsState, after: PermitsState) -> None:
         ticket = next((waiting.ticket for waiting in before.line if waiting.request == held.request), 1 << 60)
         passed = [
             waiting
@@ -204,7 +204,7 @@ class PermitChecker:
                 raise Broken(f"L4: {held} was handed to the dead {process.name}, which had left others unclaimed")
             self._handed[fence] = process, held.deadline
 
-    def _unclaimed(self, step: Step, after: Books) -> None:
+    def _unclaimed(self, step: Step, after: PermitsState) -> None:
         """Who lets a hand-over lapse is silent until it asks."""
         for fence, (process, deadline) in list(self._handed.items()):
             if fence not in after.holders and deadline <= step.now:
@@ -213,7 +213,7 @@ class PermitChecker:
                 del self._handed[fence]
         self._silent.discard(step.task.process)
 
-    def _pass_over(self, step: Step, after: Books) -> None:
+    def _pass_over(self, step: Step, after: PermitsState) -> None:
         """Only who seems to be gone is passed over, and only until it asks again."""
         for waiting in after.line:
             if waiting.ticket >= after.head:
@@ -234,7 +234,7 @@ class PermitChecker:
             return False
         return process.listens or waiting.promise > now
 
-    def _line(self, step: Step, before: Books, after: Books) -> None:
+    def _line(self, step: Step, before: PermitsState, after: PermitsState) -> None:
         there = {waiting.request for waiting in after.line} | {held.request for held in after.holders.values()}
         if step.script == "permits_abandon" and step.args[1] in there:
             raise Broken(f"L6: {step.args[1]} was withdrawn, and is still there")
@@ -243,7 +243,7 @@ class PermitChecker:
             if waiting.deadline > step.now and waiting.request not in there and not gave_up:
                 raise Broken(f"L7: {step.script} took {waiting} out of the line")
 
-    def _beliefs(self, step: Step, after: Books) -> None:
+    def _beliefs(self, step: Step, after: PermitsState) -> None:
         """Nobody may count on units while the server gives them to somebody else."""
         if step.true - self._world.jumped <= LONGEST:
             return  # clients measure less time than the server; but what they renew since is theirs, or they hear of it
@@ -254,7 +254,7 @@ class PermitChecker:
         if total > self._takers.capacity:
             raise Broken(f"L8, L9: granted while others count on {total - after.used} units that they have lost")
 
-    def _delay(self, step: Step, before: Books) -> None:
+    def _delay(self, step: Step, before: PermitsState) -> None:
         """Nobody who is first in line, and whose units are free, waits for longer than a second."""
         if self._world.stepped > NEVER:
             return
@@ -270,7 +270,7 @@ class PermitChecker:
                     raise Broken(f"L4, L8: {waiting} waited for {(step.true - since) / SECOND:.2f} s for free units")
             first = max(first, waiting.deadline)
 
-    def _expiry(self, step: Step, after: Books) -> None:
+    def _expiry(self, step: Step, after: PermitsState) -> None:
         expiry = step.seen[1]
         if step.seen[0] and expiry <= 0:
             raise Broken("L4: a key without an expiry")
@@ -288,7 +288,7 @@ class PermitChecker:
             raise Broken("L9: an hour later not all units had come back")
 
 
-def _fits(before: Books, waiting: Waiting, capacity: int) -> int:
+def _fits(before: PermitsState, waiting: Waiting, capacity: int) -> int:
     """When enough units are free for it, by the holders' deadlines (server time); 0: they are free already."""
     used, at = before.used, 0
     for held in sorted(before.holders.values(), key=lambda held: held.deadline):

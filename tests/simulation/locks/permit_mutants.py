@@ -28,7 +28,7 @@ MUTANTS = (
         ),
     ),
     Build(
-        "a lease lasts on by as much as the clock was set back",
+        "a lease grows by a backward clock step",
         (("parts/permits", "tonumber(found[11] or 0) - now)", "0)"),),
     ),
     Build(
@@ -66,7 +66,7 @@ MUTANTS = (
         (("permits_downgrade", "used, held[4], held[6] = used - held[4] + kept, kept, nil", "held[4] = kept"),),
     ),
     Build(
-        "a claim that lasts as long as the longest lease",
+        "a claim as long as the longest lease",
         (
             (
                 "parts/permit_waiters",

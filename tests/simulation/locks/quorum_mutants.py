@@ -10,7 +10,7 @@ from simulation.server import Build
 BUILDS = (
     Build("the fence is not raised", (("lock_raise", "redis.call('HSET', lock, 'f', fence)", "local _ = 1"),)),
     Build(
-        "a renewal says more than it does",
+        "a renewal reports more than it does",
         (("lock_renew", "reply[index] = deadline", "reply[index] = deadline + 4e5"),),
     ),
     Build("a grant that never ends", (("lock_acquire", "ends = now + lease * 1000", "ends = now + lease * 1000000"),)),

@@ -84,8 +84,8 @@ MISSING_MS = 4000
 RELEASED = SharedBuild()
 _OURS = "redis.call('GET', key) == token"
 MUTANTS = (
-    SharedBuild("takes what is held", (("plain_acquire", "'NX', 'PX'", "'PX'"),), kind="plain"),
-    SharedBuild("anybody may renew", (("plain_renew", _OURS, "redis.call('GET', key)"),), kind="plain"),
+    SharedBuild("takes a held lock", (("plain_acquire", "'NX', 'PX'", "'PX'"),), kind="plain"),
+    SharedBuild("any owner may renew", (("plain_renew", _OURS, "redis.call('GET', key)"),), kind="plain"),
     SharedBuild(
         "reports a renewal without doing it", (("plain_renew", "redis.call('PEXPIRE', key, left)", ""),), kind="plain"
     ),
@@ -95,8 +95,10 @@ MUTANTS = (
         (("timestamp_acquire", "ends > now then", "ends > now + 500000 then"),),
         kind="timestamp",
     ),
-    SharedBuild("anybody may release", (("timestamp_release", "ends and owner == digits", "ends"),), kind="timestamp"),
-    SharedBuild("anybody may renew", (("timestamp_renew", "owner == digits and", "owner and"),), kind="timestamp"),
+    SharedBuild(
+        "any owner may release", (("timestamp_release", "ends and owner == digits", "ends"),), kind="timestamp"
+    ),
+    SharedBuild("any owner may renew", (("timestamp_renew", "owner == digits and", "owner and"),), kind="timestamp"),
     SharedBuild(
         "reports a renewal without doing it",
         (("timestamp_renew", "write(key, owner, wanted, per)", "wanted - 1000"),),

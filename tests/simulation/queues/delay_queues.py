@@ -28,7 +28,7 @@ MUTANTS = (
     Build("takes again", (("dq_pop", "if done then", "if false then"),)),
     Build("notifies no waiter", (("dq_add", "wake(count)", ""),)),
     Build("does not notify of an earlier entry", (("dq_add", "not earliest or", "false and"),)),
-    Build("nobody takes over the watch", (("dq_pop", "wake(1) end", "end"),)),
+    Build("no waiter takes over the watch", (("dq_pop", "wake(1) end", "end"),)),
     Build("the others sleep on", ((_PART, "local LOOK = 5000", "local LOOK = 50000"),)),
     Build("a log without an expiry", ((_PART, "redis.call('PEXPIRE', key, 2 * KEPT)", ""),)),
 )  # fmt: skip

@@ -19,6 +19,6 @@ MUTANTS = (
     Build("one job more than may wait", (("parts/push", "+ new > size then", "+ new > size + 1 then"),)),
     Build("a refused job is enqueued", (("jobs_push", "return no_room end", "push(FIRST) return no_room end"),)),
     Build("a caller waiting for the end is not notified", ((_LIMITS, _DRAINED, ""),)),
-    Build("what runs does not hinder the end", (("queue_drain", "return {waiting, running", "return {waiting, 0"),)),
-    Build("what is due does not hinder the end", (("queue_drain", "redis.call('ZCARD', due)", "0"),)),
+    Build("running jobs do not delay the drain", (("queue_drain", "return {waiting, running", "return {waiting, 0"),)),
+    Build("due jobs do not delay the drain", (("queue_drain", "redis.call('ZCARD', due)", "0"),)),
 )  # fmt: skip

@@ -233,7 +233,7 @@ class QueueChecker:
     def _settled(self, step: Step, after: View, id: str, was: Place, is_: Place | None, asked: bool) -> None:
         _, session, token = was
         args = step.args
-        given = [(args[at + 1], args[at + 2], args[at + 3]) for at in range(1, len(args), 5) if args[at] == id]
+        given = [(args[at + 1], args[at + 2], args[at + 3]) for at in range(2, len(args), 5) if args[at] == id]
         kinds = {kind: value for its, kind, value in given if _text(its) == token}
         back = "ready" if self._plant.made[id].plain else "line"
         places = {"s": "ended", "r": "due", "d": "dead", "k": "due", "K": "dead", "g": back, "z": "due", "c": "ended"}

@@ -24,7 +24,7 @@ MUTANTS = {
     ),
     "Q2": (
         Build(
-            "sessions are given up while their lease lasts",
+            "sessions are recovered during a live lease",
             (("jobs_beat", "if left == 0 then overdue", "if left >= 0 then overdue"),),
         ),
         Build("a recovered job stays leased", (("jobs_recover", "redis.call('HDEL', run, id)", ""),)),
@@ -50,7 +50,7 @@ MUTANTS = {
             "a poison job never becomes dead",
             (("jobs_recover", "crashes >= most_crashes", "false"),),
         ),
-        Build("a cap of deliveries is not kept", (("jobs_recover", "attempt >= most", "attempt >= 99 + most"),)),
+        Build("the cap on deliveries is ignored", (("jobs_recover", "attempt >= most", "attempt >= 99 + most"),)),
     ),
     "Q6": (
         Build(
@@ -64,11 +64,11 @@ MUTANTS = {
             (("parts/finish", "if redis.call('EXISTS', watch) == 0 then return end", "do return end"),),
         ),
         Build("an outcome is not found", (("jobs_outcome", "or redis.call('HGET', results[1], id)", ""),)),
-        Build("what has ended counts as active", (("jobs_outcome", "if blob then", "if false then"),)),
+        Build("ended jobs count as active", (("jobs_outcome", "if blob then", "if false then"),)),
     ),
     "Q7": (
         Build(
-            "what is given back counts",
+            "returned jobs count",
             (("jobs_settle", "elseif special == '*' then", "elseif redis.call('HSET', tries, id, tried) < 0 then"),),
         ),
         Build("a retry is not counted", (("jobs_settle", "redis.call('HSET', tries, id, tried)", ""),)),
@@ -147,6 +147,6 @@ MUTANTS = {
             "a revived job keeps its outcome", (("jobs_revive", "redis.call('HDEL', results[1], id, id .. ' p')", ""),)
         ),
         Build("a deleted job leaves its attempts", (("parts/forget", "redis.call('HDEL', tries, unpack(ids))", ""),)),
-        Build("what is cleared is not counted", (("jobs_clear", "if reply[6] > 0 then", "if false then"),)),
+        Build("cleared jobs are not counted", (("jobs_clear", "if reply[6] > 0 then", "if false then"),)),
     ),
 }

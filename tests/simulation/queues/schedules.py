@@ -60,7 +60,7 @@ def _twin(name: str, *edits: tuple[str, str, str]) -> Build:
 
 MUTANTS = (
     _twin(
-        "neither compares the cursor nor knows its jobs",
+        "neither compares the cursor nor recognizes its jobs",
         ("schedule_fire", "known[CURSOR] ~= tonumber(args[at + 2])", "false"),
         ("schedule_fire", "or upto <= known[CURSOR]", ""),
         (
@@ -71,8 +71,8 @@ MUTANTS = (
     ),
     _twin("fires early", ("schedule_fire", "upto > today or", "")),
     _twin("does not move the cursor", ("schedule_fire", "known[CURSOR] = upto", "")),
-    _twin("enqueues what is too late", ("schedule_fire", "(late == 0 or today - slot <= late)", "true")),
-    _twin("enqueues what is paused", ("schedule_fire", "known[PAUSED] == 0 and", "")),
+    _twin("enqueues late slots", ("schedule_fire", "(late == 0 or today - slot <= late)", "true")),
+    _twin("enqueues paused schedules", ("schedule_fire", "known[PAUSED] == 0 and", "")),
     _twin("overlaps", ("parts/schedule_jobs", "redis.call('HEXISTS', jobs, id) == 1", "false")),
     _twin("overlaps with itself", ("parts/schedule_jobs", "jobs_of[id] or", "")),
     _twin("never runs again", ("parts/schedule_jobs", "redis.call('HEXISTS', jobs, id) == 1", "true")),
@@ -82,19 +82,19 @@ MUTANTS = (
         "keeps the cursor of another timing", ("schedule_declare", "if fresh[TIMING] ~= timing then", "if false then")
     ),
     _twin(
-        "the old version never gives way",
+        "the old version is never replaced",
         ("schedule_declare", "if known and live and not joins then", "if known then"),
     ),
     _twin("every version is the newest", ("schedule_declare", "known and live and not joins", "false")),
     _twin("forgets a pause", ("schedule_declare", "local fresh = known or", "local fresh =")),
-    _twin("forgets nobody", ("schedule_declare", "lived - KEPT, 'LIMIT'", "-1, 'LIMIT'")),
+    _twin("forgets no process", ("schedule_declare", "lived - KEPT, 'LIMIT'", "-1, 'LIMIT'")),
     _twin("forgets too soon", ("schedule_declare", "lived - KEPT, 'LIMIT'", "lived - 30000, 'LIMIT'")),
     _twin(
-        "time goes on while all are away", ("schedule_declare", "math.min(today - last, TURN)", "7 * (today - last)")
+        "time passes while no process runs", ("schedule_declare", "math.min(today - last, TURN)", "7 * (today - last)")
     ),
     _twin("leaves its clock behind", ("schedule_declare", "redis.call('DEL', schedules)", "")),
     _twin(
-        "goes on where it was paused",
+        "resumes at the slot of the pause",
         ("schedule_pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),
     ),
     _twin("runs again when sent again", ("schedule_run", "if known[JOB] == id or before then", "if false then")),

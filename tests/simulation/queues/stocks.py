@@ -24,9 +24,9 @@ MUTANTS = (
     Build("oversells", (("stock_reserve", _LEFT, "if counts[1] - counts[2] - counts[3] + 1 < units then"),)),
     Build("reserves twice", (("stock_reserve", _FOUND, "local known = false"),)),
     Build("gives back twice", (("parts/stock", "redis.call('HDEL', stock, 'r' .. id)", "local _"),)),
-    Build("what runs out stays held", (("parts/stock", "'-inf', clock, 'LIMIT'", "'-inf', 0, 'LIMIT'"),)),
+    Build("expired units stay held", (("parts/stock", "'-inf', clock, 'LIMIT'", "'-inf', 0, 'LIMIT'"),)),
     Build("holds for as long as the clock was set back", (("parts/stock", "tonumber(shown[1] or 0) - now)", "0)"),)),
-    Build("nobody hands over", (("stock_end", "\nserve()\nreturn 1", "\nreturn 1"),)),
+    Build("no waiter is granted units", (("stock_end", "\nserve()\nreturn 1", "\nreturn 1"),)),
     Build("notifies no waiter", ((_LINE, "publish(waiter[3], id)", "local _"),)),
 )
 

@@ -24,7 +24,7 @@ _SLACK = 250 * MS
 _OLD = "(old[2] > first and old[1] > now - KEPT * 1000)"
 MUTANTS = (
     Build(
-        "forgets at once who passed",
+        "forgets the passed parties at once",
         (
             (_PART, _OLD, "false"),
             (_PART, "oldest < newest and", "oldest <= newest and"),

@@ -30,7 +30,7 @@ MUTANTS = (
     Build(
         "waits for as long as the clock was set back", (("parts/limiter", "tonumber(found[9] or 0) - server)", "0)"),)
     ),
-    Build("books what nobody waits for", (("limiter_take", "at - now > wait then", "at - now > wait + 50000 then"),)),
+    Build("books slots without a waiter", (("limiter_take", "at - now > wait then", "at - now > wait + 50000 then"),)),
     Build("moves up beside those before it", (("limiter_take", "full = mine[5], part", "full = 0, part"),)),
     Build(
         "moves up beside others in a window",
@@ -41,7 +41,8 @@ MUTANTS = (
         (("limiter_take", "follow(state, rank + 1, full, part)", "follow(state, rank + 1, 0, 0)"),),
     ),
     Build(
-        "gives back what others count on", (("limiter_return", "state.count - mine[2]", "state.count - mine[2] - 1"),)
+        "returns slots that others have booked",
+        (("limiter_return", "state.count - mine[2]", "state.count - mine[2] - 1"),),
     ),
     Build("a bucket that is never empty", ((_PART, "if full < now then", "if true then"),)),
     Build("forgets too early", ((_PART, "entry(first)[1] + rule.period)", "entry(first)[1] + rule.period / 2)"),)),

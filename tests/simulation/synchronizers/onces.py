@@ -27,7 +27,7 @@ _KEY = keys.once("sim", "a")
 _LEASE = 3 * SECOND
 MUTANTS = (
     Build(
-        "a lease and a period last on by as much as the clock was set back",
+        "a lease and a period grow by a backward clock step",
         (
             ("parts/once", "if found[7] then", "if false then"),
             ("parts/once", "if found[8] then", "if false then"),
@@ -35,7 +35,7 @@ MUTANTS = (
         ),
     ),
     Build("runs beside another", (("once_begin", "if state == 'r' then", "if false then"),)),
-    Build("the fence stands still", (("once_begin", "math.max(fence + 1, now)", "7"),)),
+    Build("the fence does not rise", (("once_begin", "math.max(fence + 1, now)", "7"),)),
     Build("stores over another run", (("once_end", "owner ~= asker or found[4] ~= seen or", ""),)),
     Build("keeps the first end only", (("once_end", "return state == ends_as and 1 or 0", "return 0"),)),
     Build("notifies no waiter", (("once_end", "wake()", ""),)),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lockwork import Lockwork
 from lockwork.tasks.batch import Batching
+from lockwork.tasks.middleware import Middlewares
 from lockwork.worker.execution.batching import Batcher, _Batch, _BatchJob
 
 SIZE = 3
@@ -93,7 +94,9 @@ async def run(plans: list[Plan], kind: type[Batcher], work: int, linger: float =
 
     nothing: Any = None  # no threads, no dependencies
     places: Any = Places()
-    batcher = kind(together, Batching(SIZE, linger), nothing, nothing, places, copy_context(), lambda: False)
+    batcher = kind(
+        together, Batching(SIZE, linger), nothing, nothing, places, copy_context(), lambda: False, Middlewares()
+    )
     contexts = [Context(number) for number in range(len(plans))]
 
     async def job(number: int, plan: Plan) -> object:
@@ -134,7 +137,7 @@ def check(plans: list[Plan], calls: list[list[int]], contexts: list[Context], en
 
 @settings(max_examples=150)
 @given(plans=PLANS, work=st.integers(0, 6), linger=st.sampled_from([0.0, 0.001]))
-def test_each_job_is_told_its_own_end(plans: list[Plan], work: int, linger: float) -> None:
+def test_each_caller_receives_the_outcome_of_its_own_job(plans: list[Plan], work: int, linger: float) -> None:
     asyncio.run(run(plans, Batcher, work, linger))
 
 
@@ -177,7 +180,9 @@ async def test_urgent_call_ends_the_batch_linger() -> None:
 
     nothing: Any = None
     places: Any = Places()
-    batcher = Batcher(together, Batching(5, 60.0), nothing, nothing, places, copy_context(), lambda: False)
+    batcher = Batcher(
+        together, Batching(5, 60.0), nothing, nothing, places, copy_context(), lambda: False, Middlewares()
+    )
     contexts: list[Any] = [Context(number) for number in range(3)]
     joining = [asyncio.ensure_future(batcher.join(contexts[number], number)) for number in range(2)]
     await asyncio.sleep(0)

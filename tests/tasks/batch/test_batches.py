@@ -36,7 +36,7 @@ def test_it_waits_no_longer_than_it_lingers(batched: Any, work: Any, history: Hi
     assert [call["items"] for call in history.lines("ran")] == [[0], [1], [2], list(range(5))]
 
 
-def test_without_linger_it_takes_what_is_there(batched: Any, work: Any, history: History) -> None:
+def test_without_linger_a_batch_takes_the_ready_jobs(batched: Any, work: Any, history: History) -> None:
     jobs = batched.at_once.enqueue_many([(number,) for number in range(50)])
     with work("--concurrency", "50"):
         for job in jobs:
@@ -67,7 +67,7 @@ def test_other_jobs_go_on_beside_one_that_waits(batched: Any, work: Any, history
     assert history.lines("ran") == []
 
 
-def test_each_item_fails_and_is_tried_again_by_itself(batched: Any, work: Any, history: History) -> None:
+def test_each_item_fails_and_is_retried_separately(batched: Any, work: Any, history: History) -> None:
     jobs = batched.picky.enqueue_many([("later",), ("never",), ("large",), ("well",)])
     with work("--concurrency", "4"):
         assert jobs[3].result(30) == "WELL"
@@ -88,7 +88,7 @@ def test_each_item_fails_and_is_tried_again_by_itself(batched: Any, work: Any, h
     assert (status.succeeded, status.dead, status.retried, status.failed) == (5, 2, 1, 3)
 
 
-def test_what_the_call_raises_fails_all(batched: Any, work: Any, history: History) -> None:
+def test_an_error_of_the_call_fails_all_jobs(batched: Any, work: Any, history: History) -> None:
     jobs = batched.fails_once.enqueue_many([(1,), (2,), (3,)])
     with work("--concurrency", "3"):
         assert [job.result(30) for job in jobs] == [1, 2, 3]
@@ -96,7 +96,7 @@ def test_what_the_call_raises_fails_all(batched: Any, work: Any, history: Histor
     assert all(set(call["attempts"]) == {2} for call in history.lines("ran")[1:])
 
 
-def test_results_that_do_not_fit_the_items_run_nothing_twice(batched: Any, work: Any, history: History) -> None:
+def test_a_wrong_number_of_results_runs_no_job_twice(batched: Any, work: Any, history: History) -> None:
     jobs = batched.miscounts.enqueue_many([(1,), (2,), (3,)])
     with work("--concurrency", "3"):
         for job in jobs:
@@ -116,7 +116,7 @@ def test_a_time_limit_is_that_of_the_call(batched: Any, work: Any, task: str) ->
                 job.result(30)
 
 
-def test_an_item_that_cannot_be_read_fails_alone(batched: Any, work: Any, history: History) -> None:
+def test_only_the_unreadable_item_fails(batched: Any, work: Any, history: History) -> None:
     with work("--concurrency", "20"):
         bad = batched.keyed.enqueue("no pair")
         with pytest.raises(JobFailed, match="Expected `array`"):
@@ -143,7 +143,7 @@ def test_job_cancelled_during_the_fetch_is_held(
 
 
 @pytest.mark.parametrize("task", ["held", "held_in_a_thread"])
-def test_a_call_whose_jobs_are_all_cancelled_is_cancelled(
+def test_a_call_is_cancelled_when_all_its_jobs_are(
     batched: Any, work: Any, history: History, tmp_path: Path, task: str
 ) -> None:
     jobs = getattr(batched, task).enqueue_many([(str(tmp_path / "never"),)] * 3)
@@ -224,14 +224,14 @@ def test_jobs_of_one_key_meet_in_no_call(batched: Any, work: Any, history: Histo
 
 
 @pytest.mark.parametrize("task", ["stores", "stores_in_a_thread"])
-def test_what_is_injected_lives_as_long_as_the_call(batched: Any, work: Any, history: History, task: str) -> None:
+def test_injected_values_live_as_long_as_the_call(batched: Any, work: Any, history: History, task: str) -> None:
     jobs = getattr(batched, task).enqueue_many([(1,), (2,), (3,)])
     with work("--concurrency", "3"):
         assert [job.result(30) for job in jobs] == [43, 44, 45]
     assert len(history.lines("closed")) == 1
 
 
-def test_the_call_knows_its_jobs(batched: Any, work: Any) -> None:
+def test_the_call_sees_its_jobs(batched: Any, work: Any) -> None:
     jobs = batched.asks.enqueue_many([(1,), (2,), (3,)])
     with work("--concurrency", "3"):
         assert [job.result(30) for job in jobs] == [

@@ -155,7 +155,9 @@ def test_a_process_that_the_job_forked_does_not_hide_its_death(
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_copy_of_a_runner_says_nothing(forge: Any, own_url: str, apps: Path, history: History, loop: str) -> None:
+def test_a_forked_copy_of_a_runner_sends_no_messages(
+    forge: Any, own_url: str, apps: Path, history: History, loop: str
+) -> None:
     """What it said would be taken for what the runner says, and one job would have another's end."""
     with worker("forge:lw", "--runners", "1", "--loop", loop, url=own_url, folder=apps):
         jobs = forge.goes_on_twice.enqueue_many([(history.path,)] * 2)

@@ -31,7 +31,7 @@ def test_running_jobs_may_end_within_the_grace(
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["the grace is over", "a second signal"])
-def test_what_does_not_end_in_time_is_given_back_uncounted(
+def test_jobs_that_do_not_end_in_time_are_returned_uncounted(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, *, again: bool
 ) -> None:
     gate = tmp_path / "gate"
@@ -55,7 +55,7 @@ def test_what_does_not_end_in_time_is_given_back_uncounted(
 
 
 @pytest.mark.parametrize("victim", ["child", "supervisor"])
-def test_they_die_with_a_worker_that_is_killed(
+def test_runners_die_with_a_killed_worker(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, victim: str
 ) -> None:
     gate = tmp_path / "gate"
@@ -86,7 +86,7 @@ def test_one_that_holds_its_interpreter_dies_with_its_child(
         until(lambda: not alive(line["pid"]), "it is gone")
 
 
-def test_they_end_with_a_child_that_is_replaced(forge: Any, own_url: str, apps: Path, history: History) -> None:
+def test_runners_end_with_a_replaced_child(forge: Any, own_url: str, apps: Path, history: History) -> None:
     options = ("--runners", "1", "--max-jobs", "3")
     with worker("forge:lw", *options, url=own_url, folder=apps) as process:
         found = [job.result(30) for job in forge.pids.enqueue_many([()] * 3)]
@@ -95,7 +95,7 @@ def test_they_end_with_a_child_that_is_replaced(forge: Any, own_url: str, apps: 
         assert forge.pids.enqueue().result(30)[1] not in {child for _, child in found}
 
 
-def test_a_signal_to_everybody_is_for_the_supervisor(
+def test_a_signal_to_the_process_group_is_for_the_supervisor(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     """Ctrl-C in the terminal, and a service manager that signals all processes."""
@@ -111,7 +111,7 @@ def test_a_signal_to_everybody_is_for_the_supervisor(
         assert os.getpgid(line["pid"]) == line["pid"]
 
 
-def test_nothing_of_them_is_left_after_a_burst(forge: Any, own_url: str, apps: Path) -> None:
+def test_no_runner_is_left_after_a_burst(forge: Any, own_url: str, apps: Path) -> None:
     jobs = forge.pids.enqueue_many([()] * 10)
     with worker("forge:lw", "--burst", "--runners", "2", url=own_url, folder=apps) as process:
         assert process.wait() == 0

@@ -77,7 +77,7 @@ def test_ended_session_is_forgotten(heard: _Heard) -> None:
     assert heard.over == [("one", ["same"])]
 
 
-def test_all_that_are_late_are_told_together() -> None:
+def test_all_overdue_jobs_are_reported_together() -> None:
     """Their process is killed once, and none of them is taken for one that did nothing wrong."""
     gate = threading.Event()
     over: list[tuple[str, int]] = []

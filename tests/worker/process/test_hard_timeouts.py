@@ -48,7 +48,7 @@ def test_of_a_single_job(forge: Any, own_url: str, apps: Path, history: History,
 
 
 @pytest.mark.parametrize("task", ["stubborn_thread", "blocks_the_loop", "holds_the_interpreter"])
-def test_the_worker_process_itself_is_killed(
+def test_the_worker_process_is_killed(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, task: str
 ) -> None:
     """Neither a loop that is blocked nor native code can put it off; only the job that was too long pays for it."""
@@ -72,7 +72,7 @@ def test_the_worker_process_itself_is_killed(
         assert (status.recovered, status.failed, status.dead, status.succeeded) == (0, 2, 1, 2)
 
 
-def test_jobs_that_end_in_time_are_left_alone(
+def test_jobs_that_end_in_time_are_not_killed(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"

@@ -16,18 +16,16 @@ from processes import until, worker
 
 
 @pytest.fixture
-def hearth(own_url: str, history: History, load: Load) -> Iterator[Any]:
-    module: Any = load(own_url, "hearth")
+def hooked(own_url: str, history: History, load: Load) -> Iterator[Any]:
+    module: Any = load(own_url, "hooked")
     with module.lw:
         yield module
 
 
-def test_what_a_task_depends_on_is_provided_where_it_runs(
-    hearth: Any, own_url: str, apps: Path, history: History
-) -> None:
-    with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps):
+def test_dependencies_are_provided_in_the_runner(hooked: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("hooked:lw", "--runners", "1", url=own_url, folder=apps):
         for weight in (1, 2):
-            job = hearth.smelt.enqueue(weight)
+            job = hooked.smelt.enqueue(weight)
             *found, pid, child = job.result(30)
             assert found == [weight, "iron", f"fire for {job.id}"]
             assert pid != child
@@ -36,12 +34,14 @@ def test_what_a_task_depends_on_is_provided_where_it_runs(
     assert len(history.lines("out")) == 2
 
 
-def test_hooks_run_once_in_the_process_that_knows(hearth: Any, own_url: str, apps: Path, history: History) -> None:
-    with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps):
-        job = hearth.smelt.enqueue(3)
+def test_hooks_run_once_in_the_process_with_the_outcome(
+    hooked: Any, own_url: str, apps: Path, history: History
+) -> None:
+    with worker("hooked:lw", "--runners", "1", url=own_url, folder=apps):
+        job = hooked.smelt.enqueue(3)
         runner = job.result(30)[3]
         history.wait(1, "success")
-        bad = hearth.bursts.enqueue()
+        bad = hooked.bursts.enqueue()
         with pytest.raises(JobFailed, match="WorkerDied"):
             bad.result(30)
         history.wait(1, "dead")
@@ -54,30 +54,28 @@ def test_hooks_run_once_in_the_process_that_knows(hearth: Any, own_url: str, app
     assert "WorkerDied" in history.lines("failure")[0]["error"]
 
 
-def test_hooks_of_a_job_with_a_hard_timeout(hearth: Any, own_url: str, apps: Path, history: History) -> None:
-    with worker("hearth:lw", url=own_url, folder=apps):
-        assert hearth.watched.enqueue(4).result(30) == 4
+def test_hooks_of_a_job_with_a_hard_timeout(hooked: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("hooked:lw", url=own_url, folder=apps):
+        assert hooked.watched.enqueue(4).result(30) == 4
         assert history.wait(1, "success")[0]["result"] == 4
 
 
-def test_what_is_set_up_in_a_runner_is_taken_down_with_it(
-    hearth: Any, own_url: str, apps: Path, history: History
-) -> None:
-    with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps) as process:
-        *_, runner, child = hearth.smelt.enqueue(1).result(30)
+def test_a_lifespan_in_a_runner_ends_with_it(hooked: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("hooked:lw", "--runners", "1", url=own_url, folder=apps) as process:
+        *_, runner, child = hooked.smelt.enqueue(1).result(30)
         process.send(signal.SIGTERM)
         assert process.wait() == 0
     for event in ("begins", "ends"):
         assert sorted(line["pid"] for line in history.lines(event)) == sorted([runner, child])
 
 
-def test_a_runner_whose_job_has_just_ended_is_let_go_as_well(
-    hearth: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
+def test_a_runner_with_a_job_that_just_ended_is_stopped(
+    hooked: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its job is settled, and a hook is still told of it, when the worker stops."""
-    monkeypatch.setenv("HEARTH_TAKES", "1")
-    with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps) as process:
-        *_, runner, child = hearth.smelt.enqueue(1).result(30)
+    monkeypatch.setenv("HOOK_SECONDS", "1")
+    with worker("hooked:lw", "--runners", "1", url=own_url, folder=apps) as process:
+        *_, runner, child = hooked.smelt.enqueue(1).result(30)
         process.send(signal.SIGTERM)
         assert process.wait() == 0
     assert [line["pid"] for line in history.lines("success")] == [runner]
@@ -85,10 +83,10 @@ def test_a_runner_whose_job_has_just_ended_is_let_go_as_well(
 
 
 def test_a_runner_that_cannot_set_up_blames_no_job(
-    hearth: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
+    hooked: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HEARTH_IS_COLD", "1")
-    with worker("hearth:lw", url=own_url, folder=apps) as process:
-        hearth.smelt.enqueue(1)
+    monkeypatch.setenv("LIFESPAN_FAILS", "1")
+    with worker("hooked:lw", url=own_url, folder=apps) as process:
+        hooked.smelt.enqueue(1)
         until(lambda: "no process could be started for it: exit status 1" in process.errors, "it is said")
-        assert hearth.lw.queue().status().failed == 0
+        assert hooked.lw.queue().status().failed == 0

@@ -82,7 +82,7 @@ def job(id: str) -> Leased:
     return Leased(id, b"", b"", 1, 1)
 
 
-async def test_the_next_job_is_taken_on_before_the_end_of_the_last_is_known(runner: RunnerHandle, owner: Owner) -> None:
+async def test_the_next_job_is_accepted_before_the_last_outcome_arrives(runner: RunnerHandle, owner: Owner) -> None:
     errands: list[RunnerTask] = []
     first = runner.run("default", job("a"))
     owner.then = lambda: errands.append(runner.run("default", job("b")))
@@ -122,7 +122,7 @@ async def test_a_job_that_has_ended_is_not_the_next_one(
     assert await errands[0].outcome(None) == Outcome("slow", b"", "c")
 
 
-async def test_what_a_copy_of_the_runner_says_is_nothing(runner: RunnerHandle, owner: Owner) -> None:
+async def test_messages_of_a_forked_copy_are_ignored(runner: RunnerHandle, owner: Owner) -> None:
     """A job may have forked one that speaks on the same line: of other jobs, or of being free."""
     assert await runner.run("default", job("copied")).outcome(None) == Outcome("copied", b"", "s")
     assert await runner.run("default", job("a")).outcome(None) == Outcome("a", b"", "s")

@@ -31,7 +31,9 @@ def replaced(found: dict[str, float]) -> dict[str, float]:
     }
 
 
-def test_they_are_measured_and_counted(forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
+def test_runners_are_measured_and_counted(
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
     port, gate = free_port(), tmp_path / "gate"
     options = ("--runners", "2", "--max-memory", "200MB", "--health-port", str(port))
     with worker("forge:lw", *options, url=own_url, folder=apps) as process:

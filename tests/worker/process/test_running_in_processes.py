@@ -43,7 +43,7 @@ def test_results_and_arguments_of_any_size(forge: Any, own_url: str, apps: Path)
         assert [forge.echo.enqueue(value).result(30) for value in values] == values
 
 
-def test_what_it_writes_down_survives_its_process(forge: Any, own_url: str, apps: Path, history: History) -> None:
+def test_progress_survives_the_process(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         job = forge.steps.options(tags=["hot"]).enqueue(history.path)
         found = job.result(30)
@@ -64,7 +64,7 @@ def test_errors_are_data(forge: Any, own_url: str, apps: Path) -> None:
         assert "forge.py" in error.traceback
 
 
-def test_a_result_that_cannot_be_sent_fails_the_job_and_nothing_else(
+def test_a_result_that_cannot_be_sent_fails_only_its_job(
     forge: Any, own_url: str, apps: Path, history: History
 ) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
@@ -147,7 +147,7 @@ def test_a_process_that_takes_too_much_memory_is_replaced(forge: Any, own_url: s
         assert f"runner process {hoarder} is replaced: it takes" in process.errors
 
 
-def test_the_app_is_found_wherever_jobs_have_gone(forge: Any, own_url: str, apps: Path, tmp_path: Path) -> None:
+def test_the_app_is_found_after_jobs_change_the_directory(forge: Any, own_url: str, apps: Path, tmp_path: Path) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         assert forge.goes_elsewhere_itself.enqueue(str(tmp_path)).result(30) is None
         assert forge.goes_elsewhere.enqueue(str(tmp_path)).result(30) == str(tmp_path)
@@ -161,14 +161,14 @@ def test_a_worker_of_very_many_queues(forge: Any, own_url: str, apps: Path) -> N
         assert forge.pids.enqueue().result(30)
 
 
-def test_what_it_prints_is_seen_at_once(forge: Any, own_url: str, apps: Path) -> None:
+def test_printed_output_appears_at_once(forge: Any, own_url: str, apps: Path) -> None:
     with worker("forge:lw", url=own_url, folder=apps) as process:
         assert forge.prints.enqueue("red hot").result(30) == ""
         assert process.line() == "red hot"
 
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_a_worker_whose_standard_streams_are_closed(forge: Any, own_url: str, apps: Path, closed: str) -> None:
+def test_a_worker_with_closed_standard_streams(forge: Any, own_url: str, apps: Path, closed: str) -> None:
     """What it opened would take their numbers, and programs would write to that."""
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "lockwork", "worker", "forge:lw"]
     with started(command, url=own_url, folder=apps) as process:

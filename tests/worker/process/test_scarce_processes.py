@@ -12,7 +12,7 @@ from lockwork.worker.execution import runner_handle
 from processes import until, worker
 
 
-def test_those_who_still_wait_get_the_next_one(
+def test_waiting_jobs_get_the_next_process(
     own_url: str, apps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one is put off, and nobody else comes who would start a process for the others."""

@@ -15,7 +15,7 @@ from math import inf
 from typing import Any
 
 from lockwork.protocol import slots
-from lockwork.protocol.effects import Call, Protocol, script_call
+from lockwork.protocol.effects import Call, Protocol, Shards, script_call
 from lockwork.protocol.locks import deadlocks
 from lockwork.protocol.locks.deadlocks import Deadlock, Edge, Resource, Share
 
@@ -66,6 +66,7 @@ def read(owner: str, request: str = "") -> Holder:
 
 _STEP = 500
 _NAMED = 200
+KINDS = ("lock", "rwlock", "semaphore", "quorum", "queuelock")
 _KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum", "queue": "queuelock"}
 _SIGNS = re.compile(r"[\\*?\[\]]")
 
@@ -131,14 +132,14 @@ def literal(name: str) -> str:
 def look(prefix: str, pattern: str = "*") -> Protocol[Overview]:
     """Read all locks, and return those whose names match a pattern with *, ? and [...], with what concerns them."""
     found: dict[str, LockSnapshot] = {}
-    cursor = "0"
-    while True:
-        reply = yield _call(prefix, [], cursor, f"{_SIGNS.sub(_escaped, prefix)}:{{*")
-        postponed = _sort(prefix, reply, found)
-        yield from _read(prefix, postponed, found)
-        cursor = reply[0].decode()
-        if cursor == "0":
-            break
+    for shard in range((yield Shards())):
+        cursor = ""
+        while cursor != "0":
+            asked = _call(prefix, [], cursor or "0", f"{_SIGNS.sub(_escaped, prefix)}:{{*")
+            reply = yield replace(asked, shard=shard)
+            postponed = _sort(prefix, reply, found)
+            yield from _read(prefix, postponed, found)
+            cursor = reply[0].decode()
     locks = sorted(found.values(), key=lambda each: (each.name, each.kind))
     locks = [each for each in locks if each.holders or each.line or each.kept_for]
     resources = [_resource(each) for each in locks]
@@ -160,9 +161,10 @@ def look(prefix: str, pattern: str = "*") -> Protocol[Overview]:
 def _read(prefix: str, keys: Sequence[str], into: dict[str, LockSnapshot]) -> Protocol[None]:
     """Read these locks; each call reads one at least, and as many as are not too much for it."""
     left = list(keys)
+    step = _STEP if (yield Shards()) == 1 else 1  # on a Cluster, the keys of one call lie in one slot
     while left:
-        reply = yield _call(prefix, left[:_STEP], "0", "")
-        left = _sort(prefix, reply, into) + left[_STEP:]
+        reply = yield _call(prefix, left[:step], "0", "")
+        left = _sort(prefix, reply, into) + left[step:]
 
 
 def _sort(prefix: str, reply: list[Any], into: dict[str, LockSnapshot]) -> list[str]:

@@ -26,9 +26,9 @@ if where == 'running' then
   return {'running'}
 end
 local outcomes = {id, withdraw(id, record, 'c')}
+count_job(record, 'c')
 flow_ended(id, record, 'c', '')
 carry_on(outcomes, window)
 conclude(outcomes, window)
 save_history()
-redis.call('HINCRBY', stats, 'cancelled', 1)
 return {'cancelled'}

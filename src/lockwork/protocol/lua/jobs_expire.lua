@@ -9,7 +9,7 @@
 -- include: now
 -- include: control
 local today = math.floor(now / 1000)
-local outcomes, expired = {}, 0
+local outcomes = {}
 local fits = allowance()
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 250)) do
   local flow = string.match(id, '^flow (.+)$')
@@ -22,7 +22,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 25
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = withdraw(id, record, 'x')
       flow_ended(id, record, 'c', '')
-      expired = expired + 1
+      count_job(record, 'x')
     else
       redis.call('ZREM', expiry, id)
     end
@@ -31,7 +31,6 @@ end
 carry_on(outcomes, window)
 conclude(outcomes, window)
 save_history()
-if expired > 0 then redis.call('HINCRBY', stats, 'expired', expired) end
 local left, bytes = 250, 4 * BYTES -- of fields to delete, which is cheaper than to read them
 for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -today, 'LIMIT', 0, 250)) do
   local flow = string.match(id, '^flow (.+)$')

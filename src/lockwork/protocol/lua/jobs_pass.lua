@@ -30,7 +30,7 @@ if since and since < 0 then
         outcomes[#outcomes + 1] = ending('c', 0, record)
         keep_ended(id, 'c', '0', record, '')
         forget_timelines({id})
-        redis.call('HINCRBY', stats, 'cancelled', 1)
+        count_job(record, 'c')
       elseif record then -- else it was deleted by hand
         redis.call('LPUSH', ready_key(record), id)
       end

@@ -59,7 +59,7 @@ local function held_jobs(count)
 end
 
 local had = redis.call('HLEN', run)
-local held = held_jobs(500)
+local held = held_jobs(300)
 local fits = rules[10] and allowance(noted and job_notes)
 local tokens, ids = {}, {}
 for at = 1, #held, 2 do
@@ -83,6 +83,7 @@ for _, id in ipairs(ids) do
       outcomes[#outcomes + 1] = ending('c', tried == false and '' or tried or token, record)
       keep_ended(id, 'c', tried == false and '0' or token, record, session)
       forget_timelines({id})
+      count_job(record, 'c')
       cancelled = cancelled + 1
       if special then
         freed = freed + left(id, record, true) - 1
@@ -94,6 +95,7 @@ for _, id in ipairs(ids) do
       note_attempt(id, token, 'k', problem, session)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. problem
+      count_job(record, 'd')
       buried = buried + 1
       for _, part in ipairs({id, tried, string.sub(record, 1, HEAD), problem}) do reply[#reply + 1] = part end
       if special then
@@ -119,11 +121,6 @@ conclude(outcomes, window)
 save_history()
 local moved = back + buried + cancelled
 if moved > 0 and died then redis.call('HINCRBY', stats, 'recovered', moved) end
-if buried > 0 then
-  redis.call('HINCRBY', stats, 'dead', buried)
-  redis.call('HINCRBY', stats, 'failed', buried)
-end
-if cancelled > 0 then redis.call('HINCRBY', stats, 'cancelled', cancelled) end
 local rest = redis.call('HLEN', run)
 count_freed(had - rest)
 -- should the caller die now, others find a session that is overdue, and go on; with 0 it cannot come back

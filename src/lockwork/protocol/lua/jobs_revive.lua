@@ -17,8 +17,11 @@ if record then
   redis.call('HDEL', tries, id)
 else
   local blob = redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
-  if not blob then return 'unknown' end
-  record = string.match(blob, '^[cx]%d+[^;]*;(.*)$')
+  record = blob and string.match(blob, '^[cx]%d+[^;]*;(.*)$')
+  if not blob then
+    record = kept_record(id)
+    if not record then return 'unknown' end
+  end
   if not record then return again and 'revived' or 'succeeded' end
   if waits_in_flow(flows, id) and flow_engine().still_waits(id) then return 'blocked' end
   if not retake_name(id, record, dead) then return 'taken' end

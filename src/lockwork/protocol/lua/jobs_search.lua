@@ -1,5 +1,6 @@
 -- Reads jobs of one place, some at a time, and leaves out those whose record and error do not contain certain texts.
--- KEYS: jobs, ready*3, due, tries, dead, errors, groups, group_queue, void, flows, history, history_order, timelines
+-- KEYS: jobs, ready*3, due, tries, dead, errors, groups, group_queue, void, stats, flows, history, history_order,
+--   timelines
 -- ARGV: place, newest: flag, score, behind, least, greatest, most: number, matches: number, bytes: number, letters,
 --   needles: number, texts...
 --   place: ready:0, ready:1, ready:2, groups, or a part of it: groups LINE, groups k (the lines of all keys); holder KEY (of that, if
@@ -86,11 +87,12 @@ local function entries()
   return some, count, last - first + 1 > #some / 2
 end
 
-local function contains(...)
-  for at = 1, needles do
-    local met = false
-    for _, text in ipairs({...}) do met = met or string.find(text, wanted[at], 1, true) end
-    if not met then return false end
+local function contains(record, fault, timeline)
+  for _, text in ipairs(wanted) do
+    if not string.find(record, text, 1, true) and not string.find(fault, text, 1, true)
+      and not string.find(timeline, text, 1, true) then
+      return false
+    end
   end
   return true
 end
@@ -102,6 +104,24 @@ local function add(...)
   matching = matching + 1
 end
 
+-- Small records are read many at a time.
+local heavy = kind ~= 'history' and ask('HEXISTS', stats, 'heavy') == 1
+local any_timeline, chunk, chunk_from = kind ~= 'history' and ask('HLEN', timelines) ~= 0, {}, 1
+local function stored(at)
+  local id = found[at + 1]
+  if heavy then
+    local size = weight(jobs, id)
+    return size <= LONGEST and field(jobs, id, size) or '', size
+  end
+  if at >= chunk_from + 2 * #chunk then
+    local ids = {}
+    for next = at + 1, math.min(at + 199, #found), 2 do ids[#ids + 1] = found[next] end
+    chunk, chunk_from = ask('HMGET', kind == 'history' and history or jobs, unpack(ids)) or {}, at
+  end
+  local record = chunk[(at - chunk_from) / 2 + 1] or ''
+  return record, #record
+end
+
 for at = 1, #found, 2 do
   if (read > BYTES or matching >= matches) and kind ~= 'blocked' then -- a scan goes on behind all that it has found
     reply[4] = 1
@@ -109,21 +129,18 @@ for at = 1, #found, 2 do
   end
   local id = found[at + 1]
   reply[3], reply[5], reply[6] = reply[3] + 1, found[at], id
+  local record, size = stored(at)
+  read = read + size
   if kind == 'history' then
-    local row = field(history, id, weight(history, id))
-    read = read + #row
-    if row ~= '' and (letters == '' or string.find(letters, string.sub(row, 3, 3), 1, true)) and contains(row) then
-      add(found[at], id, '', 0, '', '', '', row)
+    if size > 0 and (letters == '' or string.find(letters, string.sub(record, 3, 3), 1, true)) and contains(record, '', '') then
+      add(found[at], id, '', 0, '', '', '', record)
     end
-  elseif not (any_void and ask('SISMEMBER', void, id) == 1) then
-    local size = weight(jobs, id)
-    local record = size <= LONGEST and field(jobs, id, size) or ''
+  elseif size > 0 and not (any_void and ask('SISMEMBER', void, id) == 1) then
     local fault = kind == 'dead' and field(errors, id, weight(errors, id)) or ''
     local trace = string.find(fault, ',"traceback":"', 1, true)
     fault = trace and string.sub(fault, 1, trace - 1) .. '}' or string.sub(fault, 1, 8192)
-    local timeline = ask('HGET', timelines, id) or ''
-    read = read + size
-    if size > 0 and contains(record, fault, timeline) then
+    local timeline = any_timeline and ask('HGET', timelines, id) or ''
+    if contains(record, fault, timeline) then
       add(found[at], id, ask('HGET', tries, id) or '', size, string.sub(record, 1, bytes), fault, timeline, '')
     end
   end

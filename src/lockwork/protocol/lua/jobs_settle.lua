@@ -1,7 +1,7 @@
 -- Ends, retries or gives back leased jobs.
 -- KEYS: <push>, <finish>, <groups>, job_notes, expiry: zset, long_results: hash, flows: hash; run: hash
--- ARGV: window: number, (id, token, outcome, value, delay)
---   window: ms; delay: ms
+-- ARGV: window: number, tasks, (id, token, outcome, value, delay)
+--   window: ms; delay: ms; tasks: those of the jobs, in their order, `TASK JOBS TASK JOBS ...`
 --   outcome s: done, value is the result, kept for the delay if that is not 0; r: run again after the delay, value is
 --     the error; d: dead, value is the error; k: run again after the delay, the process that ran it died; K: the same, dead;
 --     g: give back, not counted as an attempt; z: the same, after the delay; c: cancelled
@@ -19,10 +19,10 @@ local ids, reply = {}, {}
 for at = FIRST, #ARGV, STRIDE do ids[#ids + 1] = ARGV[at] end
 local tokens = redis.call('HMGET', run, unpack(ids))
 local marks = noted and redis.call('HMGET', job_notes, unpack(ids))
-local over, ended, outcomes, retried, again = {}, {}, {}, {}, 0
+local over, ended, outcomes, retried, again, successes = {}, {}, {}, {}, 0, 0
 local session, sample, sampled = string.match(run, '}:run:(.+)$'), {}, 2 * success_budget()
 local fits, put_off = rules[10] and allowance(), false
-local counts = {succeeded = 0, failed = 0, retried = 0, dead = 0, cancelled = 0}
+local next_run, counts, last = string.gmatch(tasks, '(%S+) (%d+)'), nil, 0
 
 -- A result with a time of its own; what ends it is jobs_expire, as long as anybody works on this queue.
 local function keep(id, blob, time)
@@ -40,6 +40,10 @@ end
 for index, id in ipairs(ids) do
   local at = FIRST + (index - 1) * STRIDE
   local token, outcome, value, delay = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  while index > last do
+    local task, length = next_run()
+    counts, last = counts_of(task or OTHER), last + (length or math.huge)
+  end
   put_off = put_off or (fits and tokens[index] == token and not affords(id, token, outcome, marks and marks[index]))
   if put_off then
     reply[index] = -1
@@ -79,14 +83,14 @@ for index, id in ipairs(ids) do
         sample[#sample + 1] = token
       end
       if tried ~= '1' then retried[#retried + 1] = id end
-      counts.succeeded = counts.succeeded + 1
+      counts.s = (counts.s or 0) + 1
+      successes = successes + 1
     elseif outcome == 'd' then
       bury(id, tried, value)
       note_attempt(id, token, failure, value, session)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. value
-      counts.failed = counts.failed + 1
-      counts.dead = counts.dead + 1
+      counts.d = (counts.d or 0) + 1
     elseif outcome == 'c' then
       ended[#ended + 1] = id
       outcomes[#outcomes + 1] = id
@@ -94,7 +98,7 @@ for index, id in ipairs(ids) do
       outcomes[#outcomes + 1] = ending('c', tried, record)
       keep_ended(id, 'c', token, record, session)
       retried[#retried + 1] = id
-      counts.cancelled = counts.cancelled + 1
+      counts.c = (counts.c or 0) + 1
     elseif outcome == 'z' then
       redis.call('ZADD', due, math.floor(now / 1000) + delay, id)
       again = again + 1
@@ -102,8 +106,7 @@ for index, id in ipairs(ids) do
       redis.call('HSET', tries, id, tried)
       note_attempt(id, token, failure, value, session)
       redis.call('ZADD', due, math.floor(now / 1000) + delay, id)
-      counts.failed = counts.failed + 1
-      counts.retried = counts.retried + 1
+      counts.r = (counts.r or 0) + 1
       again = again + 1
     elseif special == '*' then
       local record = redis.call('HGET', jobs, id)
@@ -118,15 +121,12 @@ end
 
 local freed = #over > 0 and redis.call('HDEL', run, unpack(over)) or 0
 count_freed(freed)
-keep_successes(sample, counts.succeeded, session)
+keep_successes(sample, successes, session)
 if #ended > 0 then redis.call('HDEL', jobs, unpack(ended)) end
 forget_timelines(ended)
 if #retried > 0 then redis.call('HDEL', tries, unpack(retried)) end
 carry_on(outcomes, window)
 conclude(outcomes, window)
 save_history()
-for name, count in pairs(counts) do
-  if count > 0 then redis.call('HINCRBY', stats, name, count) end
-end
 wake(math.max(again, takers(freed, group_queue)))
 return reply

@@ -1,7 +1,6 @@
--- Reads a stock's counts as they are; reservations that ran out may still be among the held units.
--- KEYS: stock: hash
--- Reply: {} if there is no such stock; else {total, sold, held, expired}
--- Invariants: nothing is written
-local counts = redis.call('HMGET', stock, 'total', 'sold', 'held', 'expired')
-if not counts[1] then return {} end
-return {tonumber(counts[1]), tonumber(counts[2]), tonumber(counts[3]), tonumber(counts[4])}
+-- Reads the units of stocks, as the last call that changed each left them.
+-- KEYS: stocks*
+-- Reply: per stock: {total, sold, held, expired}; total is false when it does not exist
+local reply = {}
+for _, stock in ipairs(stocks) do reply[#reply + 1] = redis.call('HMGET', stock, 'total', 'sold', 'held', 'expired') end
+return reply

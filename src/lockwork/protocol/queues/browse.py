@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lockwork.protocol import slots
-from lockwork.protocol.effects import Argument, Protocol, script_call
+from lockwork.protocol.effects import Argument, Protocol, Shards, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import records
 
@@ -68,26 +68,18 @@ def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
 def find(prefix: str) -> Protocol[list[str]]:
     """The names of the queues that ever had a job, read in bounded steps."""
     begins, ends = f"{prefix}:{{q:", "}:stats"
-    found = yield from _scan(begins, ends)
-    return sorted(slots.queue_of(text[len(begins) : -len(ends)]) for text in found)
+    keys = yield from scan(begins, f"*{ends}")
+    return sorted(slots.queue_of(key[len(begins) : -len(ends)]) for key in keys if key.endswith(ends))
 
 
-def find_stocks(prefix: str) -> Protocol[list[tuple[str, str]]]:
-    """The queue and the name of each stock, read in bounded steps."""
-    begins, between = f"{prefix}:{{q:", "}:stock:"
-    found = yield from _scan(begins, f"{between}*")
-    parts = (text[len(begins) :].partition(between) for text in found)
-    return sorted((slots.queue_of(tag), name) for tag, _, name in parts)
-
-
-def _scan(begins: str, ends: str) -> Protocol[set[str]]:
-    """The keys that begin and end so; the end is a pattern."""
-    match = _SIGNS.sub(r"\\\g<0>", begins) + "*" + ends
-    names: set[str] = set()
-    cursor = "0"
-    while True:
-        step = yield script_call("queues_find", [], [cursor, match, _SCAN])
-        names.update(key.decode(errors="replace") for key in step[1])
-        cursor = step[0].decode()
-        if cursor == "0":
-            return names
+def scan(begins: str, rest: str) -> Protocol[set[str]]:
+    """The keys that begin with this text, and go on as a pattern says, read in bounded steps."""
+    match = _SIGNS.sub(r"\\\g<0>", begins) + rest
+    found: set[str] = set()
+    for shard in range((yield Shards())):
+        cursor = ""
+        while cursor != "0":
+            step = yield replace(script_call("queues_find", [], [cursor or "0", match, _SCAN]), shard=shard)
+            found.update(text for key in step[1] if (text := key.decode(errors="replace")).startswith(begins))
+            cursor = step[0].decode()
+    return found

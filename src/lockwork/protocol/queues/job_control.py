@@ -117,6 +117,12 @@ def cancel(queue: QueueKeys, id: str, prefix: str, window_ms: int = WINDOW_MS) -
     return done
 
 
+def delete(queue: QueueKeys, id: str, window_ms: int = WINDOW_MS) -> Protocol[str]:
+    """Delete a job that waits or is dead, or what history has of it; returns deleted, running or unknown."""
+    done: str = yield from _handle("jobs_delete", queue, [window_ms, id])
+    return done
+
+
 def reschedule(queue: QueueKeys, id: str, delay_ms: int) -> Protocol[str]:
     """Let a waiting job run after `delay_ms`, or at the moment -`delay_ms`; scheduled, running,
     blocked (by others of its flow), ended or unknown."""

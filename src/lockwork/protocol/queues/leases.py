@@ -17,6 +17,8 @@ from lockwork.protocol.retry import patience
 SETTLE_BATCH = 500
 RESERVE_BATCH = 1000
 WINDOW_MS = 600_000
+OTHER = "(other)"
+"""The task under which jobs are counted whose own task is unknown, or one too many."""
 UNENDED = ("active", "scheduled", "blocked")
 """The states of a job that has not ended."""
 RECHECK = 5.0
@@ -151,6 +153,8 @@ class Outcome(NamedTuple):
     kind: Literal["s", "r", "d", "k", "K", "g", "z", "c"]
     value: bytes = b""
     delay_ms: int = 0
+    task: str = ""
+    """Under which its end is counted; empty: under "(other)"."""
 
 
 def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
@@ -165,13 +169,20 @@ def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_m
 
 def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
     """Make one call, which settles the first deliveries, as many as one call can take, and answers for those."""
-    args: list[Argument] = [window_ms]
+    args: list[Argument] = [window_ms, ""]
+    runs: list[tuple[str, int]] = []
+    task: str | None = None
     size = 0
     for outcome in outcomes:
         size += len(outcome.value)
-        if size > CALL_BYTES and len(args) > 1:
+        if size > CALL_BYTES and len(args) > 2:
             break
+        if outcome.task != task:
+            task = outcome.task
+            runs.append((task, len(args)))
         args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
+    ends = [*(at for _, at in runs[1:]), len(args)]
+    args[1] = " ".join([f"{task or OTHER} {(end - at) // 5}" for (task, at), end in zip(runs, ends, strict=True)])
     reply: list[int] = yield script_call("jobs_settle", queue, args, run=queue.run(session))
     # those that the server left for another call are the last ones
     return [done == 1 for done in reply if done >= 0]

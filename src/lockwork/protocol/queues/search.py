@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
@@ -124,6 +124,45 @@ def search(
     cursors += [each for each in ended if each[:2] not in known]
     next = urlsafe_b64encode(msgspec.json.encode(cursors)).decode() if left else None
     return StoredPage(jobs, searched, total, next, sampled)
+
+
+_CHANGEABLE = {
+    "cancel": PLACES - {"dead", "history"},
+    "retry": frozenset(("dead", "history")),
+    "delete": PLACES - {"running"},
+}
+Progress = Callable[[int, int], object]
+Change = Callable[[QueueKeys, str], Protocol[bool]]
+
+
+def change_all(
+    queues: Sequence[QueueKeys], wanted: Wanted, action: str, change: Change, most: int | None, progress: Progress
+) -> Protocol[int]:
+    """Change all jobs that are meant and that the action can change, or `most` of them; returns how many.
+
+    What is changed moves, so that a page may miss some: it is searched again until nothing was left to change.
+    """
+    places = wanted.places & _CHANGEABLE[action]
+    letters = wanted.letters or ("cx" if action == "retry" else "")
+    wanted = replace(wanted, places=places, letters=letters)
+    by_name = {keys.name: keys for keys in queues}
+    changed, searched = set[tuple[str, str]](), 0
+    while True:
+        before, after = len(changed), _Cursors()
+        while True:
+            page = yield from search(queues, wanted, after, STEP // 2, STEP)
+            searched += page.searched
+            for job in page.jobs:
+                if most is not None and len(changed) >= most:
+                    return len(changed)
+                if (job.queue, job.id) not in changed and (yield from change(by_name[job.queue], job.id)):
+                    changed.add((job.queue, job.id))
+            progress(len(changed), searched)
+            if page.next is None:
+                break
+            after = read_cursor(page.next)
+        if len(changed) == before:
+            return len(changed)
 
 
 class _Places(NamedTuple):

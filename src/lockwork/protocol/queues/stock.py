@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
+from lockwork.protocol import slots
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys, StockKeys
 from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.queues.browse import scan
 from lockwork.protocol.queues.enqueue import NewJob, push_arguments
 from lockwork.protocol.queues.limits import room_for
 from lockwork.protocol.retry import patience, undo
@@ -59,6 +61,8 @@ class StockStatus:
 _STATES = {b"h": "held", b"c": "confirmed"}
 _SCAN = 1000
 """Fields of a stock that one call looks at."""
+_TOGETHER = 100
+"""Stocks of which one call reads the units."""
 
 
 def reserve(
@@ -219,13 +223,24 @@ def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatu
         call = script_call("stock_state", books.keys, [books.total, 0, ""])
 
 
-def counts(queue: QueueKeys, name: str) -> Protocol[StockStatus | None]:
-    """Read the counts of a stock and change nothing: units whose reservation has just run out may count as reserved."""
-    found = yield script_call("stock_counts", queue.stock(name).stock)
-    if not found:
-        return None
-    total, sold, held, expired = found
-    return StockStatus(total, total - sold - held, held, sold, expired)
+def overview(prefix: str) -> Protocol[list[tuple[str, str, StockStatus]]]:
+    """Read all stocks: queue, name and units; reservations that ran out since the last call still count as reserved."""
+    begins, middle = f"{prefix}:{{q:", "}:stock:"
+    found: dict[str, list[str]] = {}
+    for key in sorted((yield from scan(begins, f"*{middle}*"))):
+        tag, _, name = key.removeprefix(begins).partition(middle)
+        found.setdefault(slots.queue_of(tag), []).append(name)
+    status: list[tuple[str, str, StockStatus]] = []
+    for queue, names in sorted(found.items()):
+        keys = QueueKeys(prefix, queue)
+        for at in range(0, len(names), _TOGETHER):
+            some = names[at : at + _TOGETHER]
+            reply = yield script_call("stock_counts", [keys.stock(name).stock for name in some])
+            for name, counts in zip(some, reply, strict=True):
+                if counts[0] is not None:
+                    total, sold, held, expired = map(int, counts)
+                    status.append((queue, name, StockStatus(total, total - sold - held, held, sold, expired)))
+    return status
 
 
 def delete(books: Books, request: str) -> Protocol[bool]:

@@ -6,33 +6,23 @@ Each job keeps its own slot, lease, attempt, cancellation and outcome. Only the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 from lockwork.errors import JobCancelled
 from lockwork.injection.calling import Caller
 from lockwork.jobs.current import JobContext, SlotContext, slot
 from lockwork.tasks.batch import Batching
+from lockwork.tasks.middleware import Middlewares
 from lockwork.tasks.task import Task
+from lockwork.worker.execution.around import CallEnd, aaround, aended, around, ended
 from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import JobThreads, ThreadPool, ThreadRun, call
 
 
 class WrongResults(Exception):
     """The function did not return a list with one result for each item."""
-
-
-class _End(NamedTuple):
-    """The result or the error of one job."""
-
-    error: BaseException | None
-    value: Any = None
-
-    @classmethod
-    def of(cls, result: object) -> _End:
-        return cls(result) if isinstance(result, BaseException) else cls(None, result)
 
 
 class _BatchJob:
@@ -43,13 +33,13 @@ class _BatchJob:
     def __init__(self, context: JobContext, item: object, loop: asyncio.AbstractEventLoop) -> None:
         self.context = context
         self.item = item
-        self.done: asyncio.Future[_End] = loop.create_future()
+        self.done: asyncio.Future[CallEnd] = loop.create_future()
 
 
 class _Batch:
     """Jobs that wait for a call, and then for its end."""
 
-    __slots__ = ("_cancelled", "members", "run", "task", "timer", "trace")
+    __slots__ = ("_cancelled", "members", "run", "task", "timer")
 
     def __init__(self) -> None:
         self.members: list[_BatchJob] = []
@@ -58,8 +48,6 @@ class _Batch:
         """The call, once it has started."""
         self.run: ThreadRun | None = None
         """The call in its thread."""
-        self.trace: TracebackType | None = None
-        """Where the call itself failed."""
         self._cancelled = False
 
     def cancel(self) -> None:
@@ -76,7 +64,7 @@ class _Batch:
         """Fail the jobs if the call was cancelled before its first step, so that it set no results."""
         for member in self.members:
             if not member.done.done():
-                member.done.set_result(_End(asyncio.CancelledError()))
+                member.done.set_result(CallEnd(asyncio.CancelledError()))
 
     def in_thread(self, run: ThreadRun) -> None:
         """Note the thread in which the function runs."""
@@ -95,6 +83,7 @@ class Batcher:
         slots: WorkerSlots,
         base_context: Context,
         giving_back: Callable[[], bool],
+        middlewares: Middlewares,
     ) -> None:
         self._task = task
         self._batching = batching
@@ -104,6 +93,7 @@ class Batcher:
         self._slots = slots
         self._base_context = base_context
         self._giving_back = giving_back
+        self._middlewares = middlewares
         self._open: _Batch | None = None
 
     async def join(self, context: JobContext, item: object) -> Any:
@@ -132,11 +122,7 @@ class Batcher:
                 elif all(one.context.cancelled for one in batch.members):
                     batch.cancel()
                 # else the call goes on for the others, and this job waits for it
-        end = member.done.result()
-        if end.error is not None:
-            # jobs may share one error; each raises it with the traceback of the call alone
-            raise end.error.with_traceback(batch.trace or end.error.__traceback__)
-        return end.value
+        return member.done.result().get()
 
     def hurry(self) -> None:
         """Start batches at once: no more jobs come."""
@@ -177,18 +163,58 @@ class Batcher:
         mine = SlotContext()
         mine.batch = [member.context for member in batch.members]
         slot.set(mine)
-        items = [member.item for member in batch.members]
-        threads = JobThreads(self._threads, batch.in_thread)
         try:
-            value = await call(self._task, [items], {}, self._task.options_in_force.timeout, threads, self._caller)
-            results = self._results(value, len(batch.members))
+            if self._middlewares.around_jobs:
+                ends = await self._surrounded(batch, mine)
+            else:
+                items = [member.item for member in batch.members]
+                ends = self._ends(await aended(self._called(items, JobThreads(self._threads, batch.in_thread))), items)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome of all
-            batch.trace = error.__traceback__
-            results = [error] * len(batch.members)
+            ends = [CallEnd(error)] * len(batch.members)
         finally:
             mine.batch = []
-        for member, result in zip(batch.members, results, strict=True):
-            member.done.set_result(_End.of(result))
+        for member, end in zip(batch.members, ends, strict=True):
+            member.done.set_result(end)
+
+    async def _surrounded(self, batch: _Batch, mine: SlotContext) -> list[CallEnd]:
+        """Call the function within the middlewares of each job, for the jobs that these let run."""
+        jobs = mine.batch
+        items = [member.item for member in batch.members]
+
+        def keep(live: list[int]) -> None:
+            items[:] = [items[at] for at in live]
+            mine.batch = [mine.batch[at] for at in live]
+
+        def in_thread(run: Callable[[], Any]) -> list[CallEnd]:
+            def called(live: list[int]) -> list[CallEnd]:
+                keep(live)
+                return self._ends(ended(self._task, self._task.options_in_force.timeout, run), items)
+
+            return around(self._middlewares.in_thread, mine.batch, called)
+
+        inner = None if self._task.is_async else in_thread
+        threads = JobThreads(self._threads, batch.in_thread, inner)
+
+        async def called(live: list[int]) -> list[CallEnd]:
+            keep(live)
+            end = await aended(self._called(items, threads))
+            return self._ends(end, live) if inner is None or end.error is not None else end.value
+
+        middlewares = self._middlewares
+        outer = middlewares.around_jobs if self._task.is_async else middlewares.on_loop
+        return await aaround(outer, jobs, called, [])
+
+    async def _called(self, items: list[Any], threads: JobThreads) -> Any:
+        return await call(self._task, [items], {}, self._task.options_in_force.timeout, threads, self._caller)
+
+    def _ends(self, end: CallEnd, items: Sequence[object]) -> list[CallEnd]:
+        """Return what one call came to for each of its jobs."""
+        if end.error is None:
+            try:
+                return [CallEnd.of(result) for result in self._results(end.value, len(items))]
+            except WrongResults as error:
+                end = CallEnd(error)
+        return [end] * len(items)
 
     def _results(self, value: object, count: int) -> list[Any]:
         if value is None:

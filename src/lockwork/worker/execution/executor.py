@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from contextvars import copy_context
 from time import perf_counter
 from typing import Any
@@ -18,7 +19,7 @@ from lockwork.jobs import options as job_options
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext, meant
 from lockwork.logs import Log
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import flows, record_header
+from lockwork.protocol.queues import flows, record_header, records
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.leases import RECHECK, Leased
 from lockwork.runtime.async_driver import AsyncDriver
@@ -27,7 +28,9 @@ from lockwork.tasks.call import bind, sources
 from lockwork.tasks.options import TaskOptions
 from lockwork.tasks.registry import Registry
 from lockwork.tasks.task import Task
+from lockwork.worker.execution.around import CallEnd, aaround, aended, around, ended
 from lockwork.worker.execution.batching import Batcher, WrongResults
+from lockwork.worker.execution.durations import Durations
 from lockwork.worker.execution.hook_runner import AttemptEnd, HookRunner
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.outcomes import Outcomes, Settled, Settles, shown
@@ -94,6 +97,10 @@ async def bound_call(job: Leased, queue_context: QueueContext) -> Any:
 _UNKNOWN = TaskOptions()
 
 
+def _nothing(job: Leased, task: str, seconds: float) -> None:
+    pass
+
+
 class Executor:
     """Runs the jobs of one queue; without `processes` and `limits`, in this process and with no hard time-outs."""
 
@@ -109,6 +116,7 @@ class Executor:
         job_log: JobLog,
         runner_pool: RunnerPool | None = None,
         limits: TimeLimits | None = None,
+        durations: Durations | None = None,
     ) -> None:
         self.queue_context: QueueContext = queue_context
         self._registry = registry
@@ -116,11 +124,15 @@ class Executor:
         self._threads = threads
         self._caller = caller
         self._hooks = registry.context.hooks
+        self._middlewares = registry.context.middlewares
+        self._left_open: list[object] = []
+        """Middlewares around threads that still run while the process ends."""
         self._outcomes = Outcomes(settler, registry.context.errors, config.max_result, queue_context.queue, job_log)
         self._hook_runner = HookRunner(self._hooks, threads)
         self._slots = slots
         self._runner_pool = runner_pool
         self._limits = limits
+        self._measured = _nothing if durations is None else durations.ended
         self._base_context = copy_context()
         self._batchers: dict[str, Batcher] = {}
         self._hurried = False
@@ -140,13 +152,18 @@ class Executor:
             await self._unread(job, error)
             return
         slot.job = context = JobContext(job, task.name, self.queue_context, options.tags)
-        watched = self._hooks.in_worker
+        watched, surrounded = self._hooks.in_worker, self._middlewares.around_jobs
         began = perf_counter()
         value: Any = None
         end: AttemptEnd | None
         try:
             try:
-                if task.plain and options.timeout is None and options.hard_timeout is None and not watched:
+                if (
+                    task.plain
+                    and options.timeout is None
+                    and options.hard_timeout is None
+                    and not (watched or surrounded)
+                ):
                     value = await task.function(*args, **kwargs)
                 else:
                     value = await self._value(task, context, args, kwargs, options)
@@ -158,9 +175,12 @@ class Executor:
                     if isinstance(error, asyncio.CancelledError):
                         raise
                     return
+                seconds = perf_counter() - began
                 end = self._outcomes.raised(job, wanted, context, options)
             else:
-                end = self._outcomes.returned(job, task.name, value, options, perf_counter() - began)
+                seconds = perf_counter() - began
+                end = self._outcomes.returned(job, task.name, value, options, seconds)
+            self._measured(job, task.name, seconds)
             if slot.task is not None and slot.task.cancelling() and not self.giving_back:
                 await self._forgive(slot.task)
             if watched and end is not None:
@@ -169,7 +189,7 @@ class Executor:
                 await self._hook_runner.ended(context, perf_counter() - began, value, end)
         except Exception as error:  # noqa: BLE001 - an error of the app's that raises when it is looked at
             # without an outcome its job would be active for ever
-            self._outcomes.dead(job, error)
+            self._outcomes.dead(job, error, task.name)
             said = "%s has ended, but goes to the dead set, for: %s"
             log.error(said, shown(job, task.name), line(error), **self._outcomes.facts(job, task.name, error))
         finally:
@@ -198,7 +218,7 @@ class Executor:
         if options.hard_timeout is None or self._limits is None:
             return await self._called(task, context, args, kwargs, options)
         limit = options.hard_timeout
-        self._limits.started(self._outcomes.too_long(context.leased, options, limit), limit, task.name)
+        self._limits.started(self._outcomes.too_long(context.leased, task.name, options, limit), limit, task.name)
         try:
             return await self._called(task, context, args, kwargs, options)
         finally:
@@ -215,14 +235,45 @@ class Executor:
         if task.batching is not None:
             task.signature.check(args, kwargs)
             return await self._batcher(task, task.batching).join(context, args[0])
+        if self._middlewares.around_jobs:
+            return await self._surrounded(task, context, args, kwargs, options.timeout)
         threads = JobThreads(self._threads, context.in_thread)
         return await call(task, args, kwargs, options.timeout, threads, self._caller)
+
+    async def _surrounded(
+        self,
+        task: Task[Any, Any, Any],
+        context: JobContext,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        timeout: float | None,
+    ) -> Any:
+        """Call a task within its middlewares."""
+        inner = self._middlewares.in_thread
+
+        def in_thread(run: Callable[[], Any]) -> Any:
+            return around(inner, [context], lambda _: [ended(task, timeout, run)])[0].get()
+
+        threads = JobThreads(self._threads, context.in_thread, in_thread if inner else None)
+
+        async def called(_: list[int]) -> list[CallEnd]:
+            return [await aended(call(task, args, kwargs, timeout, threads, self._caller))]
+
+        outer = self._middlewares.around_jobs if task.is_async else self._middlewares.on_loop
+        return (await aaround(outer, [context], called, self._left_open))[0].get()
 
     def _batcher(self, task: Task[Any, Any, Any], batching: Batching) -> Batcher:
         found = self._batchers.get(task.name)
         if found is None:
             found = self._batchers[task.name] = Batcher(
-                task, batching, self._threads, self._caller, self._slots, self._base_context, lambda: self.giving_back
+                task,
+                batching,
+                self._threads,
+                self._caller,
+                self._slots,
+                self._base_context,
+                lambda: self.giving_back,
+                self._middlewares,
             )
             if self._hurried:
                 found.hurry()
@@ -266,7 +317,7 @@ class Executor:
 
     def cancelled(self, job: Leased) -> None:
         """Settle a job that was to be cancelled, and has not begun."""
-        self._outcomes.cancelled(job)
+        self._outcomes.cancelled(job, records.read(job.record, len(job.record) + 1).task or "")
 
     def _read(
         self, job: Leased, stored: Any = None

@@ -52,9 +52,9 @@ class Outcomes:
         """Return a job to its queue; that it was leased does not count as an attempt."""
         self._settler.add(Outcome(job.id, job.token, "g"))
 
-    def cancelled(self, job: Leased) -> None:
+    def cancelled(self, job: Leased, task: str) -> None:
         """Settle a job that was to be cancelled, and has not finished."""
-        self._settler.add(Outcome(job.id, job.token, "c"))
+        self._settler.add(Outcome(job.id, job.token, "c", task=task))
         log.info("job %s was cancelled", job.id, extra={"job": job.id})
 
     def put_off(self, job: Leased, delay_ms: int) -> None:
@@ -64,11 +64,11 @@ class Outcomes:
     def raised(self, job: Leased, error: BaseException, context: JobContext, options: TaskOptions) -> AttemptEnd:
         """Settle what did not return."""
         if context.cancelled:
-            self.cancelled(job)
+            self.cancelled(job, context.task)
             return CANCEL
         if isinstance(error, WrongResults):
             # as below: its work is done
-            end = self.dead(job, error)
+            end = self.dead(job, error, context.task)
             said = "%s ran, but has no result, and goes to the dead set: %s"
             log.error(said, shown(job, context.task), line(error), **self.facts(job, context.task, error))
             return end
@@ -96,11 +96,11 @@ class Outcomes:
                 encoded = codecs.encode(value, f"the result of task {task!r}", self._max_result)
             except (ConfigError, PayloadTooLarge) as error:
                 # its work is done, so running it again would only do it twice
-                end = self.dead(job, error)
+                end = self.dead(job, error, task)
                 said = "%s ran, but goes to the dead set without its result: %s"
                 log.error(said, shown(job, task), line(error), **self.facts(job, task, error))
                 return end
-        self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms))
+        self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms, task))
         self._job_log.succeeded(job, task, self._queue, seconds)
         return SUCCESS
 
@@ -114,39 +114,40 @@ class Outcomes:
         if budget.left_after_failure(job.attempt, job.crashes) and options.again(error):
             if delay_ms is None:
                 delay_ms = self._pause(job, job.attempt - job.crashes, options)
-            self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms))
+            self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms, task))
             end, level, how = AttemptEnd("retry", error, delay_ms / 1000), logging.WARNING, "failed"
         else:
-            end, level, how = self.dead(job, error), logging.ERROR, "failed for good"
+            end, level, how = self.dead(job, error, task), logging.ERROR, "failed for good"
         most = budget.attempts + job.crashes  # a crash is an attempt, too, and no failure
         most = min(most, budget.deliveries or most)
         said = "%s %s, attempt %d of %d: %s"
         log.log(level, said, shown(job, task), how, job.attempt, most, line(error), **self.facts(job, task, error))
         return end
 
-    def dead(self, job: Leased, error: BaseException) -> AttemptEnd:
+    def dead(self, job: Leased, error: BaseException, task: str = "") -> AttemptEnd:
         """Settle a job that does not run again."""
-        self._settler.add(Outcome(job.id, job.token, "d", self._errors.stored(error)))
+        self._settler.add(Outcome(job.id, job.token, "d", self._errors.stored(error), task=task))
         return AttemptEnd("dead", error)
 
-    def too_long(self, job: Leased, options: TaskOptions, limit: float) -> Outcome:
+    def too_long(self, job: Leased, task: str, options: TaskOptions, limit: float) -> Outcome:
         """What becomes of a job for which this process had to be killed."""
         error = killed_after(limit)
         stored = self._errors.stored(error)
         left = record_header.budget(job.record).left_after_failure(job.attempt, job.crashes)
         if not left or not options.again(error):
-            return Outcome(job.id, job.token, "d", stored)
-        return Outcome(job.id, job.token, "r", stored, self._pause(job, job.attempt - job.crashes, options))
+            return Outcome(job.id, job.token, "d", stored, task=task)
+        pause = self._pause(job, job.attempt - job.crashes, options)
+        return Outcome(job.id, job.token, "r", stored, pause, task)
 
     def _crashed(self, job: Leased, error: WorkerDied, options: TaskOptions, task: str) -> AttemptEnd:
         """Settle a job whose process died with it: its retries are for failures of its code."""
         stored, said = self._errors.stored(error), f"{shown(job, task)} lost its process, attempt {job.attempt}"
         if record_header.budget(job.record).left_after_crash(job.attempt, job.crashes):
             delay_ms = self._pause(job, job.crashes + 1, options)
-            self._settler.add(Outcome(job.id, job.token, "k", stored, delay_ms))
+            self._settler.add(Outcome(job.id, job.token, "k", stored, delay_ms, task))
             log.warning("%s, and runs again: %s", said, line(error), **self.facts(job, task, error))
             return AttemptEnd("retry", error, delay_ms / 1000)
-        self._settler.add(Outcome(job.id, job.token, "K", stored))
+        self._settler.add(Outcome(job.id, job.token, "K", stored, task=task))
         log.error("%s, and goes to the dead set: %s", said, line(error), **self.facts(job, task, error))
         return AttemptEnd("dead", error)
 

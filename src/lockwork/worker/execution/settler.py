@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from operator import attrgetter
 
 from lockwork.errors import ServerRefused
 from lockwork.logs import Log
@@ -21,6 +22,7 @@ log: Log = Log("lockwork.worker")
 _FAULTS = 3
 """How often the server may refuse one outcome while it takes others, before that outcome is dropped."""
 _NOBODYS = Outcome("", b"", "g")
+_TASK = attrgetter("task")
 
 
 class Settler:
@@ -58,6 +60,7 @@ class Settler:
         try:
             while self._waiting:
                 outcomes, self._waiting = self._waiting, []
+                outcomes.sort(key=_TASK)  # the script counts by task; what is given back keeps its order
                 at = 0
                 while at < len(outcomes):
                     at += await self._settle(outcomes[at : at + SETTLE_BATCH])

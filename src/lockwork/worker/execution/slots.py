@@ -13,7 +13,7 @@ from contextvars import copy_context
 from typing import Any, Protocol
 
 from lockwork import owners
-from lockwork.jobs.current import SlotContext, slot
+from lockwork.jobs.current import JobContext, SlotContext, slot
 from lockwork.protocol.queues.leases import Leased
 
 
@@ -120,6 +120,12 @@ class WorkerSlots:
         """The jobs of one queue, and its runner, that run or wait for a slot."""
         waiting = [job for job, given in self._inbox if given is runner]
         return waiting + [one.job.leased for one in self._slots if one.job is not None and one.job.queue == queue]
+
+    def jobs(self) -> list[JobContext]:
+        """The jobs that run."""
+        held = [job for one in self._slots for job in one.batch]
+        held += [one.job for one in self._slots if one.job is not None and not one.batch]
+        return [job for job in held if not job.over]
 
     def stop(self, ids: set[str], runner: Runner, queue: str) -> None:
         """Cancel the jobs `ids` of one queue and its runner."""

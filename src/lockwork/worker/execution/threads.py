@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from types import CoroutineType
 from typing import Any
 
@@ -102,21 +103,42 @@ def _why() -> type[BaseException] | None:
 
 
 class JobThreads:
-    """The threads as one job sees them: `begun` receives each call, so that it can be interrupted."""
+    """The threads as one job sees them: `begun` receives each call, so that it can be interrupted.
 
-    __slots__ = ("_begun", "_threads")
+    `around`: runs in the thread around all of it, and is given what to run.
+    """
 
-    def __init__(self, threads: ThreadPool, begun: Callable[[ThreadRun], None]) -> None:
+    __slots__ = ("_around", "_begun", "_threads")
+
+    def __init__(
+        self,
+        threads: ThreadPool,
+        begun: Callable[[ThreadRun], None],
+        around: Callable[[Callable[[], Any]], Any] | None = None,
+    ) -> None:
         self._threads = threads
         self._begun = begun
+        self._around = around
 
     async def run(
         self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None, within: Within | None = None
     ) -> Any:
         """As ThreadPool.run."""
+        if self._around is not None:
+            within = partial(self._surrounded, self._around, within, args, kwargs)
         run = ThreadRun(function, args, kwargs, within)
         self._begun(run)
         return await self._threads.finish(run, timeout)
+
+    @staticmethod
+    def _surrounded(
+        around: Callable[[Callable[[], Any]], Any],
+        within: Within | None,
+        args: Any,
+        kwargs: Any,
+        call: Callable[..., Any],
+    ) -> Any:
+        return around(partial(call, *args, **kwargs) if within is None else partial(within, call))
 
 
 class ThreadRun:
@@ -183,20 +205,25 @@ async def call(
             value = await caller.call(
                 task.function, task.injection, args, kwargs, is_async=task.is_async, timeout=timeout, threads=threads
             )
-            return _finished(value, task)
+            return finished(value, task)
         if not task.is_async:
-            return _finished(await threads.run(task.function, args, kwargs, timeout), task)
+            return finished(await threads.run(task.function, args, kwargs, timeout), task)
         if timeout is None:
             return await task.function(*args, **kwargs)
         return await limited(task.function(*args, **kwargs), timeout)
     except JobTimeout as error:
-        if timeout is not None:
-            # a thread is interrupted by a class, which does not know, and what was provided took some of the time
-            error.args = (_too_long(timeout),)
+        name_limit(error, timeout)
         raise
 
 
-def _finished(value: Any, task: Task[Any, Any, Any]) -> Any:
+def name_limit(error: JobTimeout, timeout: float | None) -> None:
+    """Let the error say how long the job could take."""
+    if timeout is not None:
+        # a thread is interrupted by a class, which does not know, and what was provided took some of the time
+        error.args = (_too_long(timeout),)
+
+
+def finished(value: Any, task: Task[Any, Any, Any]) -> Any:
     """Refuse a coroutine as a result: it has not run."""
     if type(value) is not CoroutineType:
         return value

@@ -22,11 +22,11 @@ class TimeLimits:
         self._queue = queue
 
     def started(self, outcome: Outcome, seconds: float, task: str) -> None:
-        """Report that a job started; after `seconds` the supervisor kills this process and settles `outcome`."""
+        """ProcessReport that a job started; after `seconds` the supervisor kills this process and settles `outcome`."""
         self._reporter.report(HardTimeout(self._queue, outcome, seconds, task))
 
     def ended(self, id: str) -> None:
-        """Report that the job has ended."""
+        """ProcessReport that the job has ended."""
         self._reporter.report(HardTimeoutEnded(self._queue, id))
 
 

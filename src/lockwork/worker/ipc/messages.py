@@ -38,7 +38,7 @@ DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG, REFUSED = REASONS = ("died", "max-jobs", "
 """Why a process is replaced, a child or a runner."""
 
 
-class EndedJob(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class KilledJob(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A job that ended without the process that ran it; a short line, so that writing it never blocks."""
 
     queue: str
@@ -51,9 +51,9 @@ class EndedJob(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Why the job is dead if its process died of something else."""
 
 
-def buried_job(queue: str, job: Buried) -> EndedJob:
+def buried_job(queue: str, job: Buried) -> KilledJob:
     """A job that went to the dead set because its worker died."""
-    return EndedJob(queue, job.task, Outcome(job.id, b"%d 0" % job.attempt, "d"), problem=job.problem)
+    return KilledJob(queue, job.task, Outcome(job.id, b"%d 0" % job.attempt, "d"), problem=job.problem)
 
 
 def fate(code: int | None) -> str:
@@ -86,10 +86,10 @@ class RaiseUrgency(msgspec.Struct, frozen=True, tag=True, array_like=True):
     urgency: Urgency
 
 
-_from_supervisor: msgspec.json.Decoder[RaiseUrgency | EndedJob] = msgspec.json.Decoder(RaiseUrgency | EndedJob)
+_from_supervisor: msgspec.json.Decoder[RaiseUrgency | KilledJob] = msgspec.json.Decoder(RaiseUrgency | KilledJob)
 
 
-def encoded_line(message: ProcessSettings | RaiseUrgency | EndedJob) -> bytes:
+def encoded_line(message: ProcessSettings | RaiseUrgency | KilledJob) -> bytes:
     """Encode a message to a worker process as a line."""
     return msgspec.json.encode(message) + b"\n"
 
@@ -102,7 +102,7 @@ class Control:
         self.gone: bool = False
         self.supervisor_killed: bool = False
         """Whether the supervisor was killed: it is gone, and sent no STOP before."""
-        self.ended: asyncio.Queue[EndedJob] = asyncio.Queue()
+        self.ended: asyncio.Queue[KilledJob] = asyncio.Queue()
         """Jobs that ended in other processes."""
         self._reader = reader
         self._pipe = os.dup(pipe)  # who reads it closes the other one at its end
@@ -140,7 +140,7 @@ class Control:
             except _UNREADABLE as error:
                 log.error("a message from the supervisor cannot be read: %r", error)
                 continue
-            if isinstance(message, EndedJob):
+            if isinstance(message, KilledJob):
                 self.ended.put_nowait(message)
             else:
                 self.raise_to(message.urgency)
@@ -191,17 +191,38 @@ class HardTimeoutEnded(msgspec.Struct, frozen=True, tag=True, array_like=True):
     id: str
 
 
-Reported = Ready | Recycle | RunnerStarted | RunnerExited | HardTimeout | HardTimeoutEnded
+class BusySlot(msgspec.Struct, frozen=True, array_like=True):
+    """A job that a slot of the worker process runs."""
+
+    id: str
+    queue: str
+    task: str
+    since: int
+    """The server's time of its start, µs."""
+    attempt: int
 
 
-class Report(msgspec.Struct, frozen=True, array_like=True):
+class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """How busy the worker process is."""
+
+    busy: int
+    lag: float
+    """By how many seconds its event loop was late since the last report, at most."""
+    jobs: list[BusySlot]
+    """As many as fit in the message."""
+
+
+Reported = Ready | Recycle | Load | RunnerStarted | RunnerExited | HardTimeout | HardTimeoutEnded
+
+
+class ProcessReport(msgspec.Struct, frozen=True, array_like=True):
     """A message of the worker process that has this session."""
 
     session: str
     message: Reported
 
 
-_from_worker_process = msgspec.json.Decoder(Report)
+_from_worker_process = msgspec.json.Decoder(ProcessReport)
 
 _LONGEST = 16_384
 """Bytes of a report; a longer one is cut, and cannot be read."""
@@ -254,12 +275,12 @@ class Reporter:
     def report(self, message: Reported) -> None:
         """Send a message to the supervisor; do nothing if it is gone."""
         try:
-            self._socket.send(msgspec.json.encode(Report(self._session, message)))
+            self._socket.send(msgspec.json.encode(ProcessReport(self._session, message)))
         except OSError:
             return
 
     def close(self) -> None:
-        """Report no more."""
+        """ProcessReport no more."""
         self._socket.close()
 
 

@@ -13,7 +13,7 @@ from lockwork.protocol.queues import records
 from lockwork.protocol.queues.leases import Buried, Leased
 from lockwork.worker.execution.hook_runner import CANCEL, AttemptEnd, HookRunner
 from lockwork.worker.execution.threads import ThreadPool, killed_after
-from lockwork.worker.ipc.messages import EndedJob, buried_job
+from lockwork.worker.ipc.messages import KilledJob, buried_job
 
 log: Log = Log("lockwork.worker")
 
@@ -21,7 +21,9 @@ log: Log = Log("lockwork.worker")
 class HookListener:
     """The worker process's side: calls the hooks one job after the other, beside its own jobs."""
 
-    def __init__(self, jobs: asyncio.Queue[EndedJob], queue_contexts: Mapping[str, QueueContext], hooks: Hooks) -> None:
+    def __init__(
+        self, jobs: asyncio.Queue[KilledJob], queue_contexts: Mapping[str, QueueContext], hooks: Hooks
+    ) -> None:
         self._jobs = jobs
         self._queue_contexts = queue_contexts
         # a thread of its own: jobs may hold all others for as long as they like
@@ -58,8 +60,8 @@ class HookListener:
                 mine.job = None
                 self._jobs.task_done()
 
-    async def _call_hooks(self, ended: EndedJob, mine: SlotContext) -> None:
-        id, token, kind, _, delay_ms = ended.outcome
+    async def _call_hooks(self, ended: KilledJob, mine: SlotContext) -> None:
+        id, token, kind, _, delay_ms, _ = ended.outcome
         leased = Leased(id, token, b"", records.counts(token).attempts, int(token.split(b" ")[1]))
         mine.job = job = JobContext(leased, ended.task, self._queue_contexts[ended.queue])
         job.over = True

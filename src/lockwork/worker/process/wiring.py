@@ -18,9 +18,11 @@ from lockwork.protocol.queues.leases import Buried
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.worker.environment import log_buried
 from lockwork.worker.execution import queue_state
+from lockwork.worker.execution.durations import Durations, keep_flushing
 from lockwork.worker.execution.executor import Executor, cancel
 from lockwork.worker.execution.fetcher import Fetcher
 from lockwork.worker.execution.job_log import JobLog
+from lockwork.worker.execution.load import report_load
 from lockwork.worker.execution.loop_watch import LoopWatch
 from lockwork.worker.execution.queue_state import QueueState
 from lockwork.worker.execution.runner_pool import RunnerPool
@@ -64,12 +66,15 @@ class Wiring:
         _warn_of_large_batches(app, options)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
+        self.durations: list[Durations] = []
         self.listeners: list[asyncio.Task[None]] = []
         queues: list[QueueState] = []
         # heard on this loop, so that no thread stands between a queue's word and its next job
         wakeup_channel = channel(app.config.prefix, settings.session)
         listeners = app.runtime.engine.hearing(wakeup_channel)
         self.listeners.append(asyncio.create_task(listeners.run(), name="lockwork-hear"))
+        load = report_load(self.slots, reporter)
+        self.listeners.append(asyncio.create_task(load, name="lockwork-load"))
         weights = options.weights or [1] * len(options.queues)
         served = [
             (name, queue, weight)
@@ -83,6 +88,7 @@ class Wiring:
             settler = Settler(driver, keys, settings.session, window_ms)
             queue_context = QueueContext(name, keys, app.runtime, settings.session, app.config.max_result)
             limits = TimeLimits(reporter, name)
+            durations = Durations(keys, settings.session)
             executor = Executor(
                 queue_context,
                 app.registry,
@@ -94,14 +100,18 @@ class Wiring:
                 self.job_log,
                 self.runner_pool,
                 limits,
+                durations,
             )
             listening = cancel(driver, queue_context, self.slots, executor)
             self.listeners.append(asyncio.create_task(listening, name="lockwork-cancel"))
             self.settlers.append(settler)
             self.executors.append(executor)
+            self.durations.append(durations)
             # each process begins with another partition
             turn = random()  # noqa: S311 - no secret
             queues.append(QueueState(name, keys, executor, weight, family, turn, settler=settler))
+        flushing = keep_flushing(driver, self.durations)
+        self.listeners.append(asyncio.create_task(flushing, name="lockwork-durations"))
         self.fetcher: Fetcher = Fetcher(
             driver,
             queues,
@@ -157,6 +167,8 @@ class Wiring:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):
                 await self.settled()
+                for durations in self.durations:
+                    await durations.flush(self._driver)
 
     async def close(self) -> None:
         """Call no more hooks for jobs of other processes."""

@@ -18,8 +18,9 @@ from lockwork.worker.environment import resident
 from lockwork.worker.ipc.messages import (
     DONE,
     REASONS,
-    EndedJob,
     HardTimeout,
+    KilledJob,
+    Load,
     RaiseUrgency,
     RunnerExited,
     RunnerStarted,
@@ -49,8 +50,10 @@ class WorkerProcess:
     """Bytes of memory beyond which it is replaced."""
     hard_timeouts: list[HardTimeout] = field(default_factory=list)
     """Of the jobs for which it was killed."""
-    sent_early: list[EndedJob] = field(default_factory=list)
+    sent_early: list[KilledJob] = field(default_factory=list)
     """Jobs of other children that were sent to it before it was ready."""
+    load: Load | None = None
+    """As it reported it last."""
     runners: dict[int, None] = field(default_factory=dict)
     """The runner processes that it has reported, by their numbers."""
 
@@ -98,7 +101,7 @@ class WorkerProcess:
         poll.register(self.process.stdin, select.POLLOUT)
         return poll.poll(0) == [(self.process.stdin.fileno(), select.POLLOUT)]
 
-    def send(self, message: ProcessSettings | RaiseUrgency | EndedJob) -> None:
+    def send(self, message: ProcessSettings | RaiseUrgency | KilledJob) -> None:
         """Write a message to its standard input."""
         assert self.process.stdin is not None
         try:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from lockwork.hooks import Hooks
 from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Buried
-from lockwork.worker.ipc.messages import EndedJob, HardTimeout, buried_job
+from lockwork.worker.ipc.messages import HardTimeout, KilledJob, buried_job
 from lockwork.worker.supervisor.child_process import WorkerProcess
 
 log: Log = Log("lockwork.worker")
@@ -23,12 +23,12 @@ class HookRelay:
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
-        self._waiting: deque[EndedJob] = deque()
+        self._waiting: deque[KilledJob] = deque()
 
     def add(self, hard_timeout: HardTimeout) -> None:
         """Add a job that was killed for its hard time-out and has been settled."""
         outcome = hard_timeout.outcome._replace(value=b"")
-        self._waiting.append(EndedJob(hard_timeout.queue, hard_timeout.task, outcome, hard_timeout.seconds))
+        self._waiting.append(KilledJob(hard_timeout.queue, hard_timeout.task, outcome, hard_timeout.seconds))
 
     def add_buried(self, queue: str, buried: Sequence[Buried]) -> None:
         """Add jobs that went to the dead set because their worker died, if the app has `on_dead` hooks."""

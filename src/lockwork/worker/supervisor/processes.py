@@ -10,7 +10,7 @@ from lockwork.errors import ConfigError, LockworkError
 from lockwork.logs import Log
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import shown
-from lockwork.worker.ipc.messages import DIED, MAX_MEMORY, RaiseUrgency, RunnerExited, RunnerStarted, Urgency
+from lockwork.worker.ipc.messages import DIED, MAX_MEMORY, Load, RaiseUrgency, RunnerExited, RunnerStarted, Urgency
 from lockwork.worker.settings import ProcessSettings, WorkerOptions
 from lockwork.worker.supervisor import child_process
 from lockwork.worker.supervisor.child_process import WorkerProcess
@@ -72,6 +72,24 @@ class WorkerProcesses:
         """For each child, its resident memory in bytes and that of its runners, where known."""
         found = [(child.memory(), child) for child in list(self.children.values())]
         return [[size, *child.memory_of_runners()] for size, child in found if size is not None]
+
+    def loads(self) -> list[Load]:
+        """How busy the children are, as far as they have reported."""
+        return [child.load for child in list(self.children.values()) if child.load is not None]
+
+    def on_load(self, session: str, load: Load) -> None:
+        """Receive a child's report about its slots."""
+        child = self.children.get(session)
+        if child is not None:
+            child.load = load
+
+    def resume(self) -> None:
+        """Start children again in place of those that are quiet, which finish their jobs and end."""
+        self.open = True
+        for child in self.children.values():
+            child.retiring = True
+            child.send(RaiseUrgency(Urgency.RETIRE))
+        self.fill()
 
     def on_runner_report(self, session: str, message: RunnerStarted | RunnerExited) -> None:
         """Receive a child's report about a runner."""

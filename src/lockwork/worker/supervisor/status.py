@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from lockwork.runtime.clock import now
+from lockwork.worker.ipc.messages import Load
 from lockwork.worker.supervisor.heartbeat import Heartbeat
 from lockwork.worker.supervisor.processes import WorkerProcesses
 
@@ -15,7 +16,7 @@ class WorkerStatus:
     def __init__(self, processes: WorkerProcesses, heartbeat: Heartbeat, lease: float) -> None:
         self.stopping: bool = False
         self.quiet: bool = False
-        """Whether SIGUSR1 has stopped fetching."""
+        """Whether SIGUSR1 or an order has stopped fetching."""
         self._processes = processes
         self._heartbeat = heartbeat
         self._lease = lease
@@ -53,6 +54,10 @@ class WorkerStatus:
     def runners_replaced(self) -> Counter[str]:
         """How many runners of all children were replaced, by reason."""
         return self._processes.runners_replaced
+
+    def loads(self) -> list[Load]:
+        """How busy the children are, as far as they have reported."""
+        return self._processes.loads()
 
     def memory(self) -> list[list[int]]:
         """For each child, its resident memory in bytes and that of its runners, where known."""

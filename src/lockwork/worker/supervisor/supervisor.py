@@ -25,6 +25,7 @@ from lockwork.worker.ipc.messages import (
     TOO_LONG,
     HardTimeout,
     HardTimeoutEnded,
+    Load,
     Ready,
     Recycle,
     Reported,
@@ -34,6 +35,7 @@ from lockwork.worker.ipc.messages import (
     Urgency,
 )
 from lockwork.worker.settings import WorkerOptions, handled_signals
+from lockwork.worker.supervisor.announcer import Announcer
 from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.events import EventQueue
 from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat
@@ -56,6 +58,7 @@ _Event = (
     tuple[Literal["exit"], WorkerProcess]
     | tuple[Literal["signal"], int]
     | tuple[Literal["ready"], str]
+    | tuple[Literal["order"], str]
     | tuple[Literal["replace"], tuple[str, str, str]]
     | tuple[Literal["start", "leave", "kill", "buried"], None]
 )
@@ -94,6 +97,7 @@ class Supervisor:
             again=lambda seconds: self._events.later(seconds, ("start", None)),
         )
         self.status: WorkerStatus = WorkerStatus(self._processes, self._heartbeat, options.lease)
+        self._announcer = Announcer(app, options, self.status, lambda order: self._events.post(("order", order)))
 
     def run(self) -> int:
         """Work until SIGTERM, SIGINT or SIGHUP; raises a LockworkError when it cannot begin."""
@@ -110,6 +114,7 @@ class Supervisor:
             processes.fill(first=True)
             self._heartbeat.start()
             self._scheduler.start()
+            self._announcer.start()
             while processes.children or (processes.wanted and not self.status.stopping):
                 self._handle(self._events.next(self._pulse()))
                 self._periodic_work()
@@ -122,6 +127,7 @@ class Supervisor:
             return self._status
         finally:
             processes.kill()
+            self._announcer.stop()
             self._scheduler.stop()
             self._heartbeat.stop()
             self._reports.close()
@@ -148,6 +154,8 @@ class Supervisor:
             case Recycle():
                 done = several(self._options.max_jobs or 0, "job", "jobs")
                 self._events.post(("replace", (session, MAX_JOBS, f"{done} done")))
+            case Load():
+                self._processes.on_load(session, message)
             case RunnerStarted() | RunnerExited():
                 self._processes.on_runner_report(session, message)
 
@@ -186,6 +194,8 @@ class Supervisor:
             self._on_exit(event[1])
         elif event[0] == "signal":
             self._handle_signal(event[1])
+        elif event[0] == "order":
+            self._handle_order(event[1])
         elif event[0] == "ready":
             self._on_ready(event[1])
         elif event[0] == "replace":
@@ -193,16 +203,27 @@ class Supervisor:
         elif event[0] == "start":
             self._processes.fill()
         elif event[0] == "leave":
-            if not self.status.stopping:
-                self._returns.catch_up()
+            self._on_leave()
         elif event[0] == "kill":
             log.warning("worker processes that did not end in time are killed")
             self._processes.kill()
+
+    def _on_leave(self) -> None:
+        if not self.status.stopping:
+            self._returns.catch_up()
 
     def _handle_signal(self, number: int) -> None:
         if number == signal.SIGUSR1:
             self._on_quiet()
         elif number != signal.SIGHUP or not self.status.stopping:  # the shell sends it, and then the system
+            self._on_stop()
+
+    def _handle_order(self, order: str) -> None:
+        if order == "quiet":
+            self._on_quiet()
+        elif order == "resume":
+            self._on_resume()
+        elif order == "stop" and not self.status.stopping:
             self._on_stop()
 
     def _on_stop(self) -> None:
@@ -214,6 +235,7 @@ class Supervisor:
             self._processes.raise_to(Urgency.STOP)
             self._events.later(self._options.grace + _HURRY, ("kill", None))
             self._systemd.notify(STOPPING=1, STATUS="running jobs are finishing")
+            self._announcer.changed()
         else:
             log.info("stopping at once: running jobs are given back")
             self._processes.kill()
@@ -225,6 +247,16 @@ class Supervisor:
             log.info("quiet: no more jobs are fetched; running ones go on")
             self._systemd.notify(STATUS="quiet: no more jobs are fetched")
             self._processes.raise_to(Urgency.QUIET)
+            self._announcer.changed()
+
+    def _on_resume(self) -> None:
+        if self.status.quiet and not self.status.stopping:
+            self.status.quiet = False
+            log.info("resumed: new worker processes fetch jobs")
+            queues = ", ".join(self._options.queues)
+            self._systemd.notify(STATUS=f"{self._processes.wanted} processes on {queues}")
+            self._processes.resume()
+            self._announcer.changed()
 
     def _on_ready(self, session: str) -> None:
         child = self._processes.children.get(session)

@@ -1,6 +1,8 @@
 -- Ending jobs.
--- KEYS: jobs, stats, results*2: hash, tries: hash, dead: zset, errors: hash, watch: hash, job_notes, <history>
+-- KEYS: jobs, stats, results*2: hash, tries: hash, dead: zset, errors: hash, watch: hash, job_notes, <history>,
+--   minutes*2, hours*2, counted_tasks
 -- include: now
+-- include: counts
 -- include: publish
 -- include: history
 -- Results live in two generations: when the newer is older than `window` ms it becomes the older one, whose results go.
@@ -28,8 +30,9 @@ local function close_note(id, note, outcomes)
 end
 
 -- Store outcomes {id, blob, id, blob, ...}; a blob's first byte is the state: s succeeded, f failed, c cancelled, x
--- expired; the rest is its value, or attempts;record.
+-- expired; the rest is its value, or attempts;record. Write the counts, too.
 local function conclude(outcomes, window)
+  write_counts()
   if #outcomes == 0 then return end
   turn(window)
   redis.call('HSET', results[1], unpack(outcomes))

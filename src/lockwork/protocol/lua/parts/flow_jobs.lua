@@ -111,7 +111,7 @@ local function flow_jobs(store)
       keep_ended(id, 'c', tried or '0', job_record, '')
       members.cancelled_bytes = members.cancelled_bytes + #job_record
       forget_job(id, job_record)
-      redis.call('HINCRBY', stats, 'cancelled', 1)
+      count_job(job_record, 'c')
     end
     record_end(flow, number, 'c', cause)
   end

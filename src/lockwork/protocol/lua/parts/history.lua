@@ -28,9 +28,16 @@ local function error_parts(problem)
   return type(kind) == 'string' and string.sub(kind, 1, 100) or '', type(text) == 'string' and string.sub(text, 1, 300) or ''
 end
 
+-- The type and the text of a stored error, without its traceback, as MessagePack. Jobs often fail in the same way.
+local last_problem, last_packed
+local function packed_error(problem)
+  if problem ~= last_problem then last_problem, last_packed = problem, cmsgpack.pack(error_parts(problem)) end
+  return last_packed
+end
+
 -- Append an attempt to a timeline, whose first byte says how many it has; ten at most.
 local function appended(timeline, attempt)
-  local count = timeline and string.byte(timeline) - 144 or 0
+  local count = (string.byte(timeline or '') or 144) - 144
   local others = count > 0 and count <= 10 and string.sub(timeline, 2) or ''
   if others == '' then count = 0 end
   if count == 10 then
@@ -44,8 +51,8 @@ end
 -- A delivery has failed (f), or its process died (k).
 local function note_attempt(id, token, letter, problem, session)
   local number, started = string.match(token, '^(%d+)[^ ]* (%d+)')
-  local kind, text = error_parts(problem)
-  local attempt = cmsgpack.pack({tonumber(number) or 0, tonumber(started) or 0, now, session, letter, kind, text})
+  local attempt = '\151' .. cmsgpack.pack(tonumber(number) or 0, tonumber(started) or 0, now, session, letter)
+    .. packed_error(problem)
   redis.call('HSET', timelines, id, appended(any_timeline and redis.call('HGET', timelines, id), attempt))
   any_timeline = true
 end
@@ -128,6 +135,16 @@ local function save_history()
     redis.call('ZADD', history_order, unpack(scores))
   end
   trim_history(#history_rows / 2 + 100)
+end
+
+-- The record of a job that was cancelled or has expired, if all of it was kept and it is of no flow.
+local function kept_record(id)
+  local row = redis.call('HGET', history, id)
+  local fine, fields = pcall(cmsgpack.unpack, row or '')
+  if not fine or type(fields) ~= 'table' or fields[1] == 's' then return nil end
+  local record = fields[5]
+  local whole = type(record) == 'string' and #record == fields[6] and not string.find(record, '>;', 1, true)
+  return whole and record or nil
 end
 
 -- A job that has ended will run again.

@@ -17,7 +17,7 @@ _MINIMUM = st.sampled_from([0, 0, 1, 800, 10_000])
 """Milliseconds that a lock stays taken after its release."""
 
 
-class LockWaysMachine(ExactMachine):
+class LockOptionsMachine(ExactMachine):
     """Acquired, extended, exported, adopted, released in time or too late, kept for its minimum, taken away."""
 
     def __init__(self, bench: Bench) -> None:

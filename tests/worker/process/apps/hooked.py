@@ -26,7 +26,7 @@ def note(event: str, **facts: object) -> None:
 
 @lw.lifespan
 def life() -> Iterator[None]:
-    if os.environ.get("HEARTH_IS_COLD") and "lockwork.worker.process.runner" in sys.orig_argv:
+    if os.environ.get("LIFESPAN_FAILS") and "lockwork.worker.process.runner" in sys.orig_argv:
         raise ConnectionError("no fire")
     note("begins")
     yield
@@ -40,7 +40,7 @@ def started(event: Started) -> None:
 
 @lw.hooks.success
 async def succeeded(event: Succeeded) -> None:
-    await asyncio.sleep(float(os.environ.get("HEARTH_TAKES", "0")))
+    await asyncio.sleep(float(os.environ.get("HOOK_SECONDS", "0")))
     note("success", id=event.id, result=event.result)
 
 

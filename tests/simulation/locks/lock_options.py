@@ -20,7 +20,7 @@ from lockwork.runtime.sticky_cache import CachedLock, StickyCache
 from simulation.faults import SECOND
 from simulation.load import crowd
 from simulation.locks.lock_actors import Belief, Players
-from simulation.locks.lock_way_checks import WayChecker
+from simulation.locks.lock_option_checks import LockOptionChecker
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Server
@@ -194,7 +194,7 @@ class Veterans(Players):
     def believe(self, key: str, belief: Belief) -> None:
         """Somebody takes itself for the holder from now on."""
         beliefs = self.beliefs.setdefault(key, [])
-        WayChecker.alone(self.world, belief, beliefs, self.forced)
+        LockOptionChecker.alone(self.world, belief, beliefs, self.forced)
         beliefs.append(belief)
 
     def _extend(self, process: Process, lease: Lease) -> Actor:
@@ -233,7 +233,7 @@ def run(server: Server, seed: int, build: Build = RELEASED, keeper: Callable[[],
     """Contenders of three processes on one or two locks, who know every way; raises Broken."""
     world = World(server, seed, build)
     players = Veterans(world, keeper=keeper)
-    checker = WayChecker(world, players)
+    checker = LockOptionChecker(world, players)
     world.checker = checker
     names = ["a", "b"][: world.random.randint(1, 2)]
     rounds = world.random.randint(2, 6)

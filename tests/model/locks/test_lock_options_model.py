@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.bench import check, check_caught
-from model.locks.lock_ways_machine import LockWaysMachine
+from model.locks.lock_options_machine import LockOptionsMachine
 from simulation.server import Build, Server
 
 _GRANT = "local fence, ends = grant(owner, request, lease, held[3])"
@@ -25,27 +25,27 @@ MUTANTS = (
     Build("adoption loses the waiters", (("lock_adopt", "\nkeep(ends, fence)", "\nredis.call('HDEL', lock, 't')"),)),
     Build("force ends any grant", (("lock_force", "held[2] ~= fence", "false"),)),
     Build("force release skips the waiters", (("lock_force", "pass(held[2], held[4], held[5])", _NOT_ON),)),
-    Build("force ends what has ended", (("lock_force", " or tonumber(held[3]) <= now then", " then"),)),
-    Build("force sent again says that nobody held it", (("lock_force", "return again and 1 or 0", "return 0"),)),
+    Build("force ends an expired grant", (("lock_force", " or tonumber(held[3]) <= now then", " then"),)),
+    Build("force sent again reports no holder", (("lock_force", "return again and 1 or 0", "return 0"),)),
     Build("a minimum is forgotten", (("lock_release", _MINIMUM, "if false then"),)),
     Build("a minimum without a release in time", (("lock_release", _MINIMUM, "if at_least then"),)),
     Build("a minimum is its releaser's", (("lock_release", "'o', '', 'r', '', 'd'", "'d'"),)),
     Build("a minimum from the beginning", (("lock_release", "now + at_least * 1000", "held[2] + at_least * 1000"),)),
-    Build("asked although nobody keeps it", (("parts/ask", "'^~([^;]*)%.'", "'^~?([^;]*)%.'"),)),
+    Build("requested without a sticky holder", (("parts/ask", "'^~([^;]*)%.'", "'^~?([^;]*)%.'"),)),
     Build("tags are taken for a process", (("parts/ask", "'^~([^;]*)%.'", "'^~(.*)%.'"),)),
     Build("another request of an owner is its grant", (("parts/ask", "if held[2] == request then", "if true then"),)),
-    Build("a new request leaves its old place", (("parts/ask", "      leave(request)\n", ""),)),
+    Build("a new request keeps its old place in the queue", (("parts/ask", "      leave(request)\n", ""),)),
     Build("a caller that does not wait stays queued", (("parts/ask", _LEAVES, "    return"),)),
     Build("a renewal shortens", (("lock_renew", "if now + lease * 1000 >= deadline then", "if true then"),)),
     Build("only the first is renewed", (("lock_renew", "deadline > now then", "index == 1 and deadline > now then"),)),
     Build("withdrawn grant is not handed over", (("parts/withdraw", "pass(held[3], held[5], held[6])", _NOT_ON),)),
     Build("an owner withdraws all its requests", (("parts/withdraw", "held[2] == request and", ""),)),
     Build("an unsubscribed waiter counts as notified", (("parts/lock_waiters", "and listening(waiter[5])", ""),)),
-    Build("a hand-over for a whole lease", (("parts/ask", "math.min(lease, claim), request", "lease, request"),)),
+    Build("a transfer for a whole lease", (("parts/ask", "math.min(lease, claim), request", "lease, request"),)),
     Build("the second looks as late as the last", (("parts/ask", "math.min(ahead * 50, LATE)", "LATE"),)),
     Build("a place ends late", ((_PLACES, "if waiter[1] > now then\n", "if waiter[1] >= now then\n"),)),
     Build("the dead are handed the lock", ((_PLACES, "if present(waiter) then return", "if true then return"),)),
-    Build("never hands over to a waiter that was unsubscribed", ((_PLACES, "(waiter[DEAF] and", "(false and"),)),
+    Build("never grants to a waiter that was unsubscribed", ((_PLACES, "(waiter[DEAF] and", "(false and"),)),
     Build(
         "a waiter that was unsubscribed is handed the lock forever",
         ((_PLACES, "waiter[LOOKS] + DEAF_LATE * 1000 > now", "true"),),
@@ -54,21 +54,21 @@ MUTANTS = (
         "a whole claim for waiters without a subscription",
         (("parts/lock_waiters", "claim_of(waiter, waiter[2])", "waiter[2]"),),
     ),
-    Build("a waiter that asks counts as silent", ((_PLACES, "line.silent[channel] = nil", ""),)),
+    Build("a waiter that polls counts as silent", ((_PLACES, "line.silent[channel] = nil", ""),)),
     Build("a skipped waiter is removed", ((_PLACES, "if ticket < line.head then", "if false then"),)),
-    Build("a claim counts for nothing", (("parts/ask", "tonumber(ends) == tonumber(held[4] or nil)", "ends"),)),
+    Build("a claim has no effect", (("parts/ask", "tonumber(ends) == tonumber(held[4] or nil)", "ends"),)),
     Build(
-        "only a waiter that asks is first again",
+        "only a waiter that polls is first again",
         ((_PLACES, "math.min(line.head, line.bottom or line.head)", "line.head"),),
     ),
     Build("passed over for ever", ((_PLACES, "if bottom then tidy() end", ""),)),
 )
 
 
-def test_a_lock_answers_in_every_way_as_its_model_foretells(simulated: Server) -> None:
-    check(LockWaysMachine, simulated, Build())
+def test_a_lock_with_every_option_matches_its_model(simulated: Server) -> None:
+    check(LockOptionsMachine, simulated, Build())
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_broken_way_is_caught(simulated: Server, mutant: Build) -> None:
-    check_caught(LockWaysMachine, simulated, mutant)
+def test_a_broken_option_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(LockOptionsMachine, simulated, mutant)

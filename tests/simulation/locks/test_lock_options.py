@@ -8,8 +8,8 @@ import pytest
 
 from lockwork.runtime.sticky_cache import StickyCache
 from simulation.catching import check_caught
-from simulation.locks import lock_ways
-from simulation.locks.lock_ways import DoublingKeeper, SharingKeeper, UnsubscribedKeeper
+from simulation.locks import lock_options
+from simulation.locks.lock_options import DoublingKeeper, SharingKeeper, UnsubscribedKeeper
 from simulation.runs import RELEASED
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
@@ -20,7 +20,7 @@ _BY_SOMEBODY = "if held[1] and held[1] ~= '' and deadline > now then"
 
 MUTANTS = (
     Build("force release notifies no holder", (("lock_force", _TELL, ""),)),
-    Build("a kept lock is granted before its minimum", (("parts/ask", _HELD, _BY_SOMEBODY),)),
+    Build("a lock is granted before its minimum ends", (("parts/ask", _HELD, _BY_SOMEBODY),)),
     Build("waiters are not notified of a minimum", (("lock_release", "if held[5] then warn(ends) end", ""),)),
     Build("no holder is asked to release", (("parts/ask", "if keeper then", "if false then"),)),
 )
@@ -29,22 +29,22 @@ _SEEDS = 800
 
 
 @pytest.mark.parametrize("seeds", blocks(2), ids=label)
-def test_locks_keep_their_rules_in_every_way(simulated: Server, seeds: range) -> None:
+def test_locks_keep_their_rules_with_every_option(simulated: Server, seeds: range) -> None:
     for seed in seeds:
-        lock_ways.run(simulated, seed)
+        lock_options.run(simulated, seed)
 
 
 def test_a_seed_replays_exactly(simulated: Server) -> None:
     for seed in range(5):
-        assert lock_ways.run(simulated, seed).trace == lock_ways.run(simulated, seed).trace
+        assert lock_options.run(simulated, seed).trace == lock_options.run(simulated, seed).trace
 
 
 def _caught(server: Server, mutant: Build, keeper: Callable[[], StickyCache] = StickyCache) -> None:
-    check_caught(lambda seed: lock_ways.run(server, seed, mutant, keeper), f"{mutant.name}, {keeper}", _SEEDS)
+    check_caught(lambda seed: lock_options.run(server, seed, mutant, keeper), f"{mutant.name}, {keeper}", _SEEDS)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_broken_way_is_caught(simulated: Server, mutant: Build) -> None:
+def test_a_broken_option_is_caught(simulated: Server, mutant: Build) -> None:
     _caught(simulated, mutant)
 
 

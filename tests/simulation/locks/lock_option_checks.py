@@ -13,13 +13,13 @@ from simulation.process import Process
 from simulation.world import EPOCH, Broken, Step, World
 
 if TYPE_CHECKING:
-    from simulation.locks.lock_ways import Veterans
+    from simulation.locks.lock_options import Veterans
 
 _SOON = SECOND
 """Time within which a kept lock that was asked for is given back, and within which a holder hears of its loss."""
 
 
-class WayChecker(LockChecker):
+class LockOptionChecker(LockChecker):
     """Checks every step, as the plain lock's checker does."""
 
     def __init__(self, world: World, players: Veterans) -> None:

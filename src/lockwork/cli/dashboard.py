@@ -1,0 +1,131 @@
+"""`lockwork dashboard`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.help import Command
+from lockwork.cli.options import connected, names_the_app
+from lockwork.errors import ConfigError
+from lockwork.worker.loading import load
+
+if TYPE_CHECKING:
+    import uvicorn
+
+PORT = 8787
+
+
+@click.command(cls=Command, examples={"lockwork dashboard --port 9000": "Serve the dashboard on another port."})
+@names_the_app
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to serve. Others than loopback need a login."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port to serve; 0: any.")
+@click.option(
+    "--token",
+    envvar="LOCKWORK_DASHBOARD_TOKEN",
+    help="Secret to log in with, of 16 characters or more; better given as LOCKWORK_DASHBOARD_TOKEN.",
+)
+@click.option("--users", type=click.Path(path_type=Path), help="File of users: NAME:HASH lines that --add-user writes.")
+@click.option("--add-user", metavar="NAME", help="Ask for a password, write NAME to --users, and exit.")
+@click.option("--view", is_flag=True, help="With --add-user: NAME may only read.")
+@click.option("--allow-actions", is_flag=True, help="Let users change things; else the dashboard only reads.")
+@click.option("--allowed-host", multiple=True, help="A name of this machine that browsers may use; can be repeated.")
+@click.option("--root-path", default="", help="The prefix at which a proxy serves it, such as /lockwork.")
+@click.argument("app", required=False, metavar="[MODULE:OBJECT]")
+def dashboard(
+    *,
+    url: str | None,
+    prefix: str,
+    host: str,
+    port: int,
+    token: str | None,
+    users: Path | None,
+    add_user: str | None,
+    view: bool,
+    allow_actions: bool,
+    allowed_host: tuple[str, ...],
+    root_path: str,
+    app: str | None,
+) -> None:
+    """Serve the dashboard: queues, jobs, workers, schedules and locks, live in a browser.
+
+    It needs the server's URL alone. Name your app, such as shop.tasks:lw, to use its settings instead.
+    """
+    try:
+        from lockwork.dashboard import access  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ConfigError(f'the dashboard needs {error.name}: pip install "lockwork[dashboard]"') from None
+    if add_user is not None:
+        if users is None:
+            raise click.UsageError("--add-user needs --users FILE")
+        password = click.prompt(f"Password of {add_user}", hide_input=True, confirmation_prompt=True)
+        access.add_user(users, add_user, password, view=view)
+        click.echo(f"{add_user} is in {users}")
+        return
+    if not access.is_loopback(host) and token is None and users is None:
+        raise ConfigError(
+            f"{host} is an address that other machines reach: give --token or --users FILE, "
+            "or mount lockwork.dashboard.app(lw, authorize=...) in an app of yours"
+        )
+    known = None if users is None else access.read_users(users)
+    lw = connected(url, prefix) if app is None else load(app)
+    _serve(lw, host, port, root_path, token=token, users=known, allow_actions=allow_actions, allowed_hosts=allowed_host)
+
+
+def _serve(
+    lw: Lockwork,
+    host: str,
+    port: int,
+    root_path: str,
+    *,
+    token: str | None,
+    users: dict[str, str] | None,
+    allow_actions: bool,
+    allowed_hosts: tuple[str, ...],
+) -> None:
+    import uvicorn  # noqa: PLC0415 - an extra
+
+    from lockwork.dashboard import app as dashboard_app  # noqa: PLC0415 - an extra
+
+    asgi = dashboard_app(lw, token=token, users=users, allow_actions=allow_actions, allowed_hosts=allowed_hosts)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    config = uvicorn.Config(
+        asgi,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # a client could say that it is on this machine
+        root_path=root_path.rstrip("/"),
+        timeout_graceful_shutdown=1,  # live pages never end on their own
+        lifespan="off",
+    )
+    with _bound(host, port) as listener:
+        shown = f"[{host}]" if ":" in host else host
+        actions = "actions are allowed" if allow_actions else "read-only: --allow-actions lets users change things"
+        click.echo(f"dashboard at http://{shown}:{listener.getsockname()[1]}{root_path.rstrip('/')}/ ({actions})")
+        asyncio.run(_run(uvicorn.Server(config), listener, lw))
+
+
+async def _run(server: uvicorn.Server, listener: socket.socket, lw: Lockwork) -> None:
+    async with lw:
+        await server.serve([listener])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Open the port; raises ConfigError when it is taken."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigError(
+            f"{host}:{port} cannot be served ({error.strerror or error}): choose another --port"
+        ) from None

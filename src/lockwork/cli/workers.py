@@ -1,0 +1,114 @@
+"""`lockwork workers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from lockwork.cli.help import Command
+from lockwork.cli.names import unknown
+from lockwork.cli.options import connected, names_the_app
+from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.table import Column, Listing
+from lockwork.cli.text import ago, brief, printable, sized, state
+from lockwork.errors import ConfigError
+from lockwork.workers import Worker, WorkerHandle
+
+COLUMNS = (
+    Column("worker"),
+    Column("state"),
+    Column("app", least=80),
+    Column("queues", cut=True),
+    Column("busy", right=True),
+    Column("memory", right=True, least=80),
+    Column("lag", right=True, least=100),
+    Column("age", right=True),
+    Column("seen", right=True, least=120),
+    Column("version", least=140),
+)
+_JOB_COLUMNS = (Column("job"), Column("task"), Column("queue"), Column("attempt", right=True), Column("since"))
+_ORDERS: dict[str, Callable[[WorkerHandle], bool]] = {
+    "quiet": WorkerHandle.quiet,
+    "resume": WorkerHandle.resume,
+    "stop": WorkerHandle.stop,
+}
+
+
+@click.command(
+    cls=Command,
+    examples={
+        "lockwork workers": "All workers of the last hour.",
+        "lockwork workers quiet web1/4711/3f2a": "Let one fetch no more jobs; its running jobs go on.",
+        "lockwork workers stop --all --yes": "End all workers.",
+    },
+)
+@click.option("--all", "everyone", is_flag=True, help="quiet, resume, stop: all workers.")
+@click.option("--yes", is_flag=True, help="Do not ask before an order to all workers.")
+@reports
+@names_the_app
+@click.argument("words", nargs=-1, metavar="[NAME | quiet NAME | resume NAME | stop NAME]")
+def workers(*, everyone: bool, yes: bool, output: Output, url: str | None, prefix: str, words: tuple[str, ...]) -> None:
+    """Show workers and what they run; let one fetch no more jobs, resume it, or stop it."""
+    order = words[0] if words and words[0] in _ORDERS else ""
+    names = words[1:] if order else words
+    if len(names) > 1 or (everyone and (names or not order)) or (order and not names and not everyone):
+        raise click.UsageError("give quiet, resume or stop, and the worker's name or --all")
+    if order and output.watch is not None:
+        raise click.UsageError("--watch goes with the list of workers")
+    with connected(url, prefix) as lw:
+        name = names[0] if names else None
+        if not order:
+            output.show(lambda: _report(_chosen(lw.workers(), name), whole=name is not None))
+            return
+        chosen = [worker for worker in _chosen(lw.workers(), name) if worker.alive or name is not None]
+        if everyone and not yes:
+            click.confirm(f"{order} {len(chosen)} workers?", abort=True)
+        for worker in chosen:
+            if not _ORDERS[order](lw.worker(worker.name)):
+                raise ConfigError(f"worker {printable(worker.name)} is lost: it takes no orders")
+            if not output.as_json:
+                click.echo(f"{printable(worker.name)}: {order}")
+        if output.as_json:
+            output.show(lambda: Report({"order": order, "workers": [worker.name for worker in chosen]}, []))
+
+
+def _chosen(found: list[Worker], name: str | None) -> list[Worker]:
+    if name is None:
+        return found
+    one = [worker for worker in found if worker.name == name]
+    if not one:
+        raise unknown("worker", name, [worker.name for worker in found])
+    return one
+
+
+def _report(found: list[Worker], *, whole: bool) -> Report:
+    body = [listing(found)]
+    if whole:
+        jobs = [job for worker in found for job in worker.jobs]
+        rows = [
+            (printable(job.id), printable(job.task), printable(job.queue), str(job.attempt), ago(job.since))
+            for job in jobs
+        ]
+        body.append(Listing(_JOB_COLUMNS, rows, empty="it runs no job"))
+    return Report({"workers": found}, body)
+
+
+def listing(found: list[Worker], *, title: str = "") -> Listing:
+    """A table of workers."""
+    rows = [
+        (
+            printable(worker.name),
+            state(worker.state),
+            printable(worker.app),
+            printable(", ".join(worker.queues)),
+            f"{worker.busy}/{worker.slots}",
+            sized(worker.memory),
+            brief(worker.lag),
+            ago(worker.started),
+            ago(worker.seen),
+            printable(worker.version),
+        )
+        for worker in found
+    ]
+    return Listing(COLUMNS, rows, title=title, empty="no worker runs: start one with `lockwork worker MODULE:OBJECT`")

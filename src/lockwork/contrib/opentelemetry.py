@@ -1,0 +1,155 @@
+"""OpenTelemetry: a trace from the enqueue of a job to its last attempt, and metrics. Needs lockwork[opentelemetry].
+
+Names follow the messaging conventions of OpenTelemetry (development status, 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from opentelemetry import metrics, propagate, trace
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
+
+from lockwork.errors import JobCancelled
+from lockwork.hooks import Again
+from lockwork.jobs.current import JobContext
+from lockwork.tasks.middleware import Outgoing
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+_NAME = "lockwork"
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+Attributes = dict[str, str | int]
+
+
+class Instrumented(Protocol):
+    """An app: what `instrument` needs of `Lockwork`."""
+
+    def middleware(self, function: Callable[[JobContext], Iterator[None]], /) -> object:
+        """Run a generator function around each job."""
+
+    def enqueue_middleware(self, function: Callable[[Outgoing], Iterator[None]], /) -> object:
+        """Run a generator function around each enqueue."""
+
+
+def instrument(
+    lw: Instrumented,
+    *,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+) -> None:
+    """Make spans and metrics of the jobs of this app, once; the global providers unless others are given.
+
+    Call it before other middlewares are registered, so that their time and errors are part of the spans.
+    """
+    tracer = trace.get_tracer(_NAME, tracer_provider=tracer_provider)
+    meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
+
+    def histogram(name: str, what: str) -> metrics.Histogram:
+        return meter.create_histogram(name, "s", what, explicit_bucket_boundaries_advisory=_SECONDS)
+
+    sending = histogram("messaging.client.operation.duration", "Duration of enqueues.")
+    processing = histogram("messaging.process.duration", "Duration of attempts of jobs.")
+    sent = meter.create_counter("messaging.client.sent.messages", "{message}", "Jobs that were enqueued.")
+    consumed = meter.create_counter("messaging.client.consumed.messages", "{message}", "Attempts that were started.")
+
+    def send(outgoing: Outgoing) -> Iterator[None]:
+        facts = _facts("send", outgoing.queue)
+        began = perf_counter()
+        with tracer.start_as_current_span(
+            f"send {facts['messaging.destination.name']}",
+            kind=SpanKind.PRODUCER,
+            attributes={**facts, **_of_outgoing(outgoing)},
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            propagate.inject(outgoing.headers)
+            try:
+                yield
+            except BaseException as error:
+                _failed(span, error, facts)
+                raise
+            finally:
+                if len(outgoing.ids) == 1:
+                    span.set_attribute("messaging.message.id", outgoing.ids[0])
+                sent.add(outgoing.count, _of_metric(facts))
+                sending.record(perf_counter() - began, facts)
+
+    def process(job: JobContext) -> Iterator[None]:
+        facts = _facts("process", job.queue)
+        # not what is current here: a job without a trace begins its own
+        context = propagate.extract(job.headers, Context())
+        creation = trace.get_current_span(context).get_span_context()
+        consumed.add(1, _of_metric(facts))
+        began = perf_counter()
+        token = attach(context)
+        try:
+            with tracer.start_as_current_span(
+                f"process {facts['messaging.destination.name']}",
+                kind=SpanKind.CONSUMER,
+                attributes={
+                    **facts,
+                    "messaging.message.id": job.id,
+                    "lockwork.task": job.task,
+                    "lockwork.attempt": job.attempt,
+                },
+                links=[Link(creation)] if creation.is_valid else None,
+                record_exception=False,
+                set_status_on_exception=False,
+            ) as span:
+                try:
+                    yield
+                except BaseException as error:
+                    if _is_failure(error):
+                        _failed(span, error, facts)
+                    raise
+                finally:
+                    processing.record(perf_counter() - began, _of_metric(facts))
+        finally:
+            detach(token)
+
+    lw.enqueue_middleware(send)
+    lw.middleware(process)
+
+
+def _facts(operation: str, queue: str) -> dict[str, Any]:
+    """What spans and metrics have in common; the queue without its partition."""
+    name, _, partition = queue.partition("/")
+    facts = {
+        "messaging.system": _NAME,
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": name,
+    }
+    return facts | {"messaging.destination.partition.id": partition} if partition else facts
+
+
+def _of_metric(facts: dict[str, Any]) -> dict[str, Any]:
+    """What the conventions want of a metric whose name says the type of the operation."""
+    return {name: value for name, value in facts.items() if name != "messaging.operation.type"}
+
+
+def _of_outgoing(outgoing: Outgoing) -> Attributes:
+    found: Attributes = {"lockwork.task": outgoing.task} if outgoing.task else {}
+    return found | {"messaging.batch.message_count": outgoing.count} if outgoing.count != 1 else found
+
+
+def _is_failure(error: BaseException) -> bool:
+    """Return True if an attempt that ended with this error has failed: a snoozed or cancelled job has not."""
+    if isinstance(error, Again):
+        return error.counted
+    return isinstance(error, Exception) and not isinstance(error, JobCancelled)
+
+
+def _failed(span: Span, error: BaseException, facts: dict[str, Any]) -> None:
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    facts["error.type"] = name
+    span.set_attribute("error.type", name)
+    span.record_exception(error)
+    span.set_status(Status(StatusCode.ERROR, str(error)))

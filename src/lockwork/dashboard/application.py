@@ -1,0 +1,58 @@
+"""Puts the dashboard together: pages, login, assets and the guard before them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Route
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.dashboard import assets
+from lockwork.dashboard.access import Access, Authorize
+from lockwork.dashboard.guard import Guard
+from lockwork.dashboard.page import Dashboard
+from lockwork.dashboard.pages import PAGES
+from lockwork.dashboard.redaction import Redact
+from lockwork.dashboard.server import PageServer
+
+
+def app(
+    lw: Lockwork,
+    *,
+    allow_actions: bool = False,
+    token: str | None = None,
+    authorize: Authorize | None = None,
+    users: Mapping[str, str] | None = None,
+    allowed_hosts: Sequence[str] = (),
+    redact: Redact | None = None,
+    refresh: float = 2.0,
+) -> Starlette:
+    """The dashboard as an ASGI app, which mounts under any prefix: `fastapi_app.mount("/lockwork", app(lw))`.
+
+    Without `token`, `users` and `authorize` it serves this machine alone.
+
+    Args:
+        lw: the app whose server is shown; `Lockwork(url)` is enough.
+        allow_actions: let users change things; else the dashboard only reads. Default False.
+        token: a secret of at least 16 characters to log in with, also as `Authorization: Bearer`. Default none.
+        authorize: called with the request, sync or async; returns a User, a name, or whether it may pass. Default none.
+        users: password hashes by name, as `read_users` returns them. Default none.
+        allowed_hosts: names of this server, beside its addresses and localhost. With `authorize` and none here, any.
+        redact: called as `redact(task, name, value)` for each value of a job before it is shown. Default none.
+        refresh: seconds between two readings of a page that somebody looks at. Default 2.
+
+    Raises ConfigError.
+    """
+    access = Access(token, users, authorize, allowed_hosts)
+    server = PageServer(Dashboard(lw, allow_actions, redact, refresh), access, PAGES)
+    routes = [
+        Route("/-/assets/{name:path}", assets.serve),
+        Route("/-/login", server.log_in, methods=["GET", "POST"]),
+        Route("/-/logout", server.log_out, methods=["POST"]),
+        *(Route(page.path, server.endpoint(page), methods=["GET", "POST"]) for page in PAGES),
+        Route("/{rest:path}", server.not_found),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(Guard, access), Middleware(GZipMiddleware, 500, 6)])

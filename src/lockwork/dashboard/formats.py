@@ -1,0 +1,119 @@
+"""Texts for people: numbers, durations, sizes, ids and values."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from lockwork.dashboard.redaction import Hidden
+
+_SIZES = ("B", "kB", "MB", "GB", "TB")
+MASK = "•••"
+NOTHING = "\N{EN DASH}"
+
+
+def duration(seconds: float | None) -> str:
+    """Format seconds as "840 ms", "2.1 s", "3 min 4 s", "5 h 12 min" or "3 d 4 h"; None is a dash."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for big, small, length, part in (("min", "s", 60, 1), ("h", "min", 3600, 60), ("d", "h", 86400, 3600)):
+        if whole < length * (60 if big == "min" else 24) or big == "d":
+            first, rest = divmod(whole, length)
+            rest //= part
+            return f"{first:,} {big} {rest} {small}" if rest else f"{first:,} {big}"
+    raise AssertionError
+
+
+def size(count: float | None) -> str:
+    """Format bytes as "512 B" or "1.2 kB"; None is a dash."""
+    if count is None:
+        return NOTHING
+    unit = 0
+    while count >= 999.5 and unit < len(_SIZES) - 1:
+        count, unit = count / 1000, unit + 1
+    return f"{count:.0f} {_SIZES[unit]}" if unit == 0 or count >= 99.5 else f"{count:.1f} {_SIZES[unit]}"
+
+
+def number(count: float | None) -> str:
+    """Format a count with separators, a rate with the digits that matter; None is a dash."""
+    if count is None:
+        return NOTHING
+    if isinstance(count, int) or count >= 100:
+        return f"{count:,.0f}"
+    return f"{count:.1f}" if count >= 0.05 or count == 0 else f"{count:.2f}"
+
+
+def percent(share: float | None) -> str:
+    """Format a share of 1; None is a dash."""
+    return NOTHING if share is None else f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
+
+
+def several(count: int, one: str, many: str = "") -> str:
+    """Format a count and its noun, such as "1 job" or "1,204 jobs"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def short_id(id: str) -> str:
+    """Cut an id in its middle: its beginning is its time, its end tells it from its neighbors."""
+    return id if len(id) <= 14 else f"{id[:6]}…{id[-6:]}"
+
+
+def cut(text: str, most: int = 120) -> str:
+    """Cut a text to one line of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def value(thing: object) -> str:
+    """Write a value as JSON in one line; what JSON does not know is written as Python does."""
+    if isinstance(thing, Hidden):
+        return MASK
+    try:
+        return json.dumps(thing, ensure_ascii=False, default=_other)
+    except (TypeError, ValueError):
+        return repr(thing)
+
+
+def call(args: tuple[object, ...] | list[object] | None, kwargs: dict[str, object] | None) -> str:
+    """Write arguments as a call has them, in one line."""
+    if args is None and kwargs is None:
+        return "…"
+    return ", ".join([*map(value, args or ()), *(f"{name}={value(each)}" for name, each in (kwargs or {}).items())])
+
+
+def commands(text: str) -> list[tuple[str, bool]]:
+    """Split a text at its backticks: what stands between two of them is a command."""
+    return [(part, bool(at % 2)) for at, part in enumerate(text.split("`")) if part]
+
+
+def iso(moment: datetime) -> str:
+    """Write a moment for the `datetime` attribute of `time`, in UTC."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def clock(moment: datetime) -> str:
+    """Write a moment for a reader without JavaScript, in UTC."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def ago(seconds: float) -> datetime:
+    """Return the moment so many seconds before now."""
+    return datetime.fromtimestamp(datetime.now(UTC).timestamp() - seconds, UTC)
+
+
+def _other(thing: Any) -> Any:
+    if isinstance(thing, Hidden):
+        return MASK
+    if isinstance(thing, bytes):
+        return repr(thing)
+    if isinstance(thing, set | frozenset | tuple):
+        return list(thing)
+    return str(thing)

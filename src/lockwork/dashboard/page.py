@@ -1,0 +1,165 @@
+"""A page: its path, what it reads, what can be done there; and the view that one request has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.dashboard import formats
+from lockwork.dashboard.access import User
+from lockwork.dashboard.redaction import Hidden, Redact, redacted
+
+RANGES = {"15m": "15 min", "1h": "1 hour", "24h": "24 hours", "7d": "7 days"}
+"""The time ranges of the top bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """What all requests share."""
+
+    lw: Lockwork
+    allow_actions: bool
+    redact: Redact | None
+    refresh: float
+    """Seconds between two readings of a page that somebody looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One request, as the code and the template of a page see it."""
+
+    request: Request
+    dashboard: Dashboard
+    user: User
+    csrf: str
+    """The token for the forms of this page."""
+
+    @property
+    def lw(self) -> Lockwork:
+        """The app whose server is shown."""
+        return self.dashboard.lw
+
+    @property
+    def may_act(self) -> bool:
+        """True if this user may change something here."""
+        return self.dashboard.allow_actions and self.user.actions
+
+    @property
+    def span(self) -> str:
+        """The time range that was chosen, one of RANGES."""
+        chosen = self.param("range")
+        return chosen if chosen in RANGES else "1h"
+
+    @property
+    def path(self) -> str:
+        """The path of this page below the mount prefix."""
+        whole, root = str(self.request.scope["path"]), self._root
+        return whole[len(root) :] if root and whole.startswith(root) else whole
+
+    def param(self, name: str, default: str = "") -> str:
+        """Return a parameter of the query, without spaces around it."""
+        return self.request.query_params.get(name, default).strip()
+
+    def number(self, name: str, default: int, most: int) -> int:
+        """Return a whole number of the query from 0 to `most`."""
+        text = self.param(name)
+        return min(int(text), most) if text.isdecimal() and len(text) < 16 else default
+
+    def in_path(self, name: str) -> str:
+        """Return a part of the path."""
+        return str(self.request.path_params[name])
+
+    def url(self, path: str, **query: object) -> str:
+        """Return the absolute path of a page, below the mount prefix and without a host; the time range stays.
+
+        None and "" are left out of the query. Parts of the path that are names must come through `quoted`.
+        """
+        kept = {"range": self.param("range")} | query if not path.startswith("/-/") else query
+        shown = {name: str(each) for name, each in kept.items() if each not in (None, "", False)}
+        return f"{quote(self._root)}{path}" + (f"?{urlencode(shown)}" if shown else "")
+
+    @property
+    def bare(self) -> str:
+        """This page without its query, for forms."""
+        return f"{quote(self._root)}{quote(self.path)}"
+
+    def here(self, **changes: object) -> str:
+        """Return this page with another query; None takes a parameter away."""
+        query = dict(self.request.query_params) | changes
+        return self.url(quote(self.path), **query)
+
+    def shown(self, task: str | None, name: str, value: object) -> object:
+        """Return what may be shown of a value of a job, after the `redact` hook: see Redact."""
+        return redacted(self.dashboard.redact, task, name, value)
+
+    def call(
+        self, task: str | None, args: tuple[object, ...] | list[object] | None, kwargs: Mapping[str, object] | None
+    ) -> str:
+        """Write the arguments of a job in one line, as far as they may be shown."""
+        return formats.call(
+            None if args is None else [self.shown(task, str(at), each) for at, each in enumerate(args)],
+            None if kwargs is None else {name: self.shown(task, name, each) for name, each in kwargs.items()},
+        )
+
+    def hidden(self, value: object) -> bool:
+        """Return True for a value that the `redact` hook hides; its `rule` says why."""
+        return isinstance(value, Hidden)
+
+    @property
+    def _root(self) -> str:
+        return str(self.request.scope.get("root_path", "")).rstrip("/")
+
+
+Read = Callable[[View], Awaitable[dict[str, Any]]]
+"""Reads what the template of a page shows."""
+Form = Mapping[str, str]
+Act = Callable[[View, Form], Awaitable[str]]
+"""Does something, and returns a sentence that says what happened and to how many.
+
+It raises LockworkError if it cannot; the sentence of that is shown.
+"""
+
+
+class NotFound(Exception):
+    """What the page is about does not exist; the text says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page at one path, with its template, its reader and its actions.
+
+    A form posts to the page's own path with `action=NAME`: the macro `action` writes such a form.
+    """
+
+    name: str
+    path: str
+    title: str
+    read: Read
+    actions: Mapping[str, Act] = field(default_factory=dict)
+    rail: bool = True
+    """Whether the rail has a link to it."""
+    key: str = ""
+    """Goes there after `g`."""
+    within: str = ""
+    """The page of the rail that is marked while this one is shown."""
+    ranged: bool = False
+    """Whether it shows a time range, which the top bar then offers."""
+    charts: bool = False
+    """Whether it has charts, for which the browser loads a script."""
+    live: bool = True
+    """Whether it is read again and again while somebody looks."""
+
+    @property
+    def template(self) -> str:
+        """The file of its template."""
+        return f"{self.name}.html"
+
+
+def quoted(name: str) -> str:
+    """Return a name as one part of a path; a slash in it stays, as the paths of pages end with their names."""
+    return quote(name, safe="/:@")

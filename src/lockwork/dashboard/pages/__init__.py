@@ -1,0 +1,26 @@
+"""The pages, in the order of the rail; one file for each, and one template of the same name.
+
+To add one: `pages/NAME.py` with `read(view)`, which returns what the template shows, a function for each action, which
+returns the sentence that the page then says, and `PAGE`; `templates/NAME.html`, which begins as the others do and uses
+`templates/macros.html`; an icon `i-NAME` in `templates/icons.html`; and its place in PAGES. The page then is live, is
+linked from the rail, and posts its actions to its own path.
+
+Rows have ids, so that they are updated in place. A table with an id and `data-hold` keeps new rows back until they are
+asked for. `x` selects the checkbox with `data-select` of a row, `data-select-all` selects all, `data-selected` shows
+how many are, and `data-bulk` is shown while some are.
+"""
+
+from __future__ import annotations
+
+from lockwork.dashboard.page import Page
+from lockwork.dashboard.pages import locks, overview, queue, queues, schedules, workers
+
+PAGES: tuple[Page, ...] = (
+    overview.PAGE,
+    queues.PAGE,
+    queue.PAGE,
+    workers.PAGE,
+    workers.ONE,
+    schedules.PAGE,
+    locks.PAGE,
+)

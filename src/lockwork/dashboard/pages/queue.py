@@ -1,0 +1,113 @@
+"""One queue: its partitions, limits and next jobs; pause, limit, drain or clear it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockwork.dashboard.formats import number, several
+from lockwork.dashboard.page import Form, NotFound, Page, View
+from lockwork.dashboard.reading import QueueSummary, read_queue
+from lockwork.errors import ConfigError
+from lockwork.protocol.queues.browse import WaitingJob
+from lockwork.queues.limits import LimitSettings
+
+_NEXT = 10
+
+
+async def read(view: View) -> dict[str, Any]:
+    """Read the queue, and the jobs that run next."""
+    queue = await _found(view)
+    jobs: list[WaitingJob] = []
+    if len(queue.partitions) == 1:
+        jobs = await view.lw.queue(queue.partitions[0].name).apeek(_NEXT)
+    return {"queue": queue, "jobs": jobs}
+
+
+async def pause(view: View, _: Form) -> str:
+    """Pause the queue."""
+    queue = await _found(view)
+    for partition in queue.partitions:
+        await view.lw.queue(partition.name).apause()
+    return f"Queue {queue.name} is paused; running jobs go on."
+
+
+async def resume(view: View, _: Form) -> str:
+    """Let workers start its jobs again."""
+    queue = await _found(view)
+    for partition in queue.partitions:
+        await view.lw.queue(partition.name).aresume()
+    return f"Queue {queue.name} goes on."
+
+
+async def clear(view: View, _: Form) -> str:
+    """Delete all jobs that wait."""
+    queue = await _found(view)
+    cleared = 0
+    for partition in queue.partitions:
+        cleared += await view.lw.queue(partition.name).aclear()
+    return f"Deleted {several(cleared, 'waiting job')} of queue {queue.name}."
+
+
+async def drain(view: View, _: Form) -> str:
+    """Refuse new jobs, so that the workers empty the queue."""
+    queue = await _found(view)
+    for partition in queue.partitions:
+        await view.lw.queue(partition.name).alimit(size=0)
+    running = queue.total("running")
+    left = queue.waiting + running
+    return f"Queue {queue.name} takes no new jobs; {several(left, 'job is', 'jobs are')} left in it."
+
+
+async def reopen(view: View, _: Form) -> str:
+    """Take new jobs again."""
+    queue = await _found(view)
+    for partition in queue.partitions:
+        await view.lw.queue(partition.name).alimit(size=None)
+    return f"Queue {queue.name} takes new jobs again."
+
+
+async def limit(view: View, form: Form) -> str:
+    """Set its rate, concurrency and size; an empty field removes the limit."""
+    queue = await _found(view)
+    if len(queue.partitions) > 1:
+        raise ConfigError(f"Limit one partition of queue {queue.name}: no server counts for all of them.")
+    given = LimitSettings(
+        rate=form.get("rate", "").strip() or None,
+        concurrency=_whole(form, "concurrency"),
+        size=_whole(form, "size"),
+    )
+    limits = await view.lw.queue(queue.partitions[0].name).alimit(**given)
+    shown = [
+        f"{limits.rate} started" if limits.rate else "",
+        f"{number(limits.concurrency)} at once" if limits.concurrency else "",
+        f"{number(limits.size)} waiting" if limits.size is not None else "",
+    ]
+    return f"Limits of queue {queue.name}: {', '.join(filter(None, shown)) or 'none'}."
+
+
+async def _found(view: View) -> QueueSummary:
+    name = view.in_path("queue")
+    queue = await read_queue(view.lw, name)
+    if queue is None:
+        raise NotFound(f"No queue is named {name}, or it never had a job.")
+    return queue
+
+
+def _whole(form: Form, name: str) -> int | None:
+    text = form.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or len(text) > 15:
+        raise ConfigError(f"{name} is a number of jobs, or empty for no limit, not {text[:80]!r}")
+    return int(text)
+
+
+PAGE = Page(
+    "queue",
+    "/queues/{queue:path}",
+    "Queue",
+    read,
+    {"pause": pause, "resume": resume, "clear": clear, "drain": drain, "reopen": reopen, "limit": limit},
+    rail=False,
+    within="queues",
+)

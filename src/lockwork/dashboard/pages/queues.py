@@ -1,0 +1,48 @@
+"""Queues: how many jobs are where, who works on them, and what limits them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockwork.dashboard.formats import several
+from lockwork.dashboard.page import Form, Page, View
+from lockwork.dashboard.reading import QueueSummary, read_queues
+
+_SORTS = {
+    "name": lambda queue: queue.name,
+    "ready": lambda queue: queue.total("ready"),
+    "running": lambda queue: queue.total("running"),
+    "scheduled": lambda queue: queue.total("scheduled"),
+    "dead": lambda queue: queue.total("dead"),
+    "workers": lambda queue: len(queue.workers),
+}
+
+
+async def read(view: View) -> dict[str, Any]:
+    """Read all queues, sorted as asked."""
+    found = await read_queues(view.lw)
+    chosen = _SORTS.get(view.param("sort"))
+    if chosen is not None:
+        found.sort(key=chosen, reverse=view.param("down") == "1")
+    return {"queues": found, "totals": QueueSummary("", [each for queue in found for each in queue.partitions])}
+
+
+async def pause_all(view: View, _: Form) -> str:
+    """Pause every queue."""
+    found = await read_queues(view.lw)
+    for queue in found:
+        for partition in queue.partitions:
+            await view.lw.queue(partition.name).apause()
+    return f"Paused {several(len(found), 'queue')}."
+
+
+async def resume_all(view: View, _: Form) -> str:
+    """Resume every queue."""
+    found = await read_queues(view.lw)
+    for queue in found:
+        for partition in queue.partitions:
+            await view.lw.queue(partition.name).aresume()
+    return f"Resumed {several(len(found), 'queue')}."
+
+
+PAGE = Page("queues", "/queues", "Queues", read, {"pause_all": pause_all, "resume_all": resume_all}, key="q")

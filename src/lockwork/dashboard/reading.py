@@ -1,0 +1,108 @@
+"""Reads what several pages show: the queues with their partitions summed up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.protocol.keys import QueueKeys, base_queue, partition_number
+from lockwork.protocol.queues.status import QueueStatus, WorkerInfo, status_and_rules
+from lockwork.queues.limits import QueueLimits
+
+_MOST = 1000
+"""Partitions that one page reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSummary:
+    """One partition as the server has it, or a queue without partitions."""
+
+    name: str
+    status: QueueStatus
+    workers: list[WorkerInfo]
+    limits: QueueLimits
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSummary:
+    """A queue with all of its partitions."""
+
+    name: str
+    partitions: list[PartitionSummary]
+
+    def total(self, place: str) -> int:
+        """Add up a place or counter of QueueStatus."""
+        return sum(int(getattr(each.status, place)) for each in self.partitions)
+
+    @property
+    def paused(self) -> bool:
+        """True if all of it is paused."""
+        return all(each.status.paused for each in self.partitions)
+
+    @property
+    def partly_paused(self) -> bool:
+        """True if some of its partitions are paused, not all."""
+        return not self.paused and any(each.status.paused for each in self.partitions)
+
+    @property
+    def closed(self) -> bool:
+        """True if it takes no new jobs."""
+        return all(each.limits.size == 0 for each in self.partitions)
+
+    @property
+    def workers(self) -> list[WorkerInfo]:
+        """Its worker processes, each once."""
+        return list({worker.session: worker for each in self.partitions for worker in each.workers}.values())
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that `clear` would delete."""
+        return self.total("ready") + self.total("scheduled")
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """Jobs by place, in the order of a bar."""
+        return [(place, self.total(place)) for place in ("running", "ready", "scheduled", "blocked")]
+
+
+async def read_partition(lw: Lockwork, name: str) -> PartitionSummary:
+    """Read one partition."""
+    status, workers, rules = await lw.runtime.arun(status_and_rules(QueueKeys(lw.config.prefix, name)))
+    return PartitionSummary(name, status, workers, QueueLimits.of(rules))
+
+
+async def read_queues(lw: Lockwork, names: Sequence[str] | None = None) -> list[QueueSummary]:
+    """Read all queues, or the partitions that are named."""
+    if names is None:
+        names = await known_queues(lw)
+    found = await asyncio.gather(*(read_partition(lw, name) for name in names[:_MOST]))
+    queues: defaultdict[str, list[PartitionSummary]] = defaultdict(list)
+    for partition in found:
+        queues[base_queue(partition.name)].append(partition)
+    return [QueueSummary(name, partitions) for name, partitions in queues.items()]
+
+
+async def known_queues(lw: Lockwork) -> list[str]:
+    """Return the queues and partitions that ever had a job, or for which an app has a task."""
+    found, apps = await asyncio.gather(lw.aqueues(), lw.aapps())
+    own = {name for queue in lw.registry.queues() for name in lw.config.partitions.names(queue)}
+    announced = {
+        f"{task.queue}/{number}" if many else task.queue
+        for app in apps
+        for task in app.tasks
+        for many in [app.partitions.get(task.queue, 0)]
+        for number in range(many or 1)
+    }
+    return sorted({*found, *own, *announced}, key=lambda name: (base_queue(name), partition_number(name)))
+
+
+async def read_queue(lw: Lockwork, name: str) -> QueueSummary | None:
+    """Read one queue, or one partition of it; None if the server has no such queue."""
+    names = [each for each in await known_queues(lw) if name in (each, base_queue(each))]
+    if not names:
+        return None
+    found = await read_queues(lw, names)
+    return QueueSummary(name, found[0].partitions)

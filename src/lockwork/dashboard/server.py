@@ -1,0 +1,254 @@
+"""Serves pages: reads and renders them, streams them while somebody looks, and carries out their actions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+
+from lockwork.dashboard.access import SESSION, Access, User, csrf_matches, csrf_token, same_origin, seal, unseal
+from lockwork.dashboard.page import RANGES, Dashboard, NotFound, Page, View
+from lockwork.dashboard.rendering import render
+from lockwork.errors import LockworkError
+from lockwork.logs import Log
+
+log: Log = Log("lockwork.dashboard")
+
+_FLASH = "lockwork_said"
+_THEME = "lockwork_theme"
+_LONGEST_FORM = 256 * 1024
+_MOST_STREAMS = 100
+_PATIENCE = 5.0
+"""Seconds that a page may read before it says that the server does not answer."""
+_HEARTBEAT = 15.0
+"""Seconds after which an unchanged stream says that it is alive."""
+
+
+class PageServer:
+    """The endpoints of all pages, and of the login."""
+
+    def __init__(self, dashboard: Dashboard, access: Access, pages: Sequence[Page]) -> None:
+        self._dashboard = dashboard
+        self._access = access
+        self._pages = pages
+        self._streams = 0
+
+    def endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a page."""
+
+        async def answer(request: Request) -> Response:
+            user = await self._access.user(request)
+            if user is None:
+                return self._refused(request)
+            session = request.cookies.get(SESSION, "")
+            # without a login the cookie is only a secret that forms must know
+            fresh = "" if session else secrets.token_urlsafe(24)
+            view = View(request, self._dashboard, user, csrf_token(session or fresh))
+            if request.method == "POST":
+                return await self._act(page, view, session)
+            if "text/event-stream" in request.headers.get("accept", ""):
+                return self._stream(page, view)
+            said = unseal(session, request.cookies.get(_FLASH, ""))
+            response = await self._page(page, view, json.loads(said) if said else None)
+            if fresh:
+                _set_cookie(response, request, SESSION, fresh)
+            if said:
+                response.delete_cookie(_FLASH, path=_cookie_path(request))
+            return response
+
+        return answer
+
+    async def not_found(self, request: Request) -> Response:
+        """Answer for a path that no page has."""
+        user = await self._access.user(request)
+        if user is None:
+            return self._refused(request)
+        view = View(request, self._dashboard, user, "")
+        return self._problem(view, 404, "Nothing is here", "No page has this address.")
+
+    async def log_in(self, request: Request) -> Response:
+        """Show the login page, or check what was entered there."""
+        view = View(request, self._dashboard, User(""), "")
+        if not self._access.has_login:
+            return RedirectResponse(view.url("/"), 303)
+        wrong = False
+        if request.method == "POST":
+            form = await _form(request)
+            if form is None or not same_origin(request):
+                return PlainTextResponse("The form was not sent by a page of this dashboard.\n", 403)
+            name = form.get("name", "")
+            cookie = await self._access.log_in(name, form.get("secret", ""))
+            client = request.client.host if request.client else "-"
+            if cookie is not None:
+                log.info("login of %r from %s", name or "token", client)
+                response: Response = RedirectResponse(_next(view, form.get("next", "")), 303)
+                _set_cookie(response, request, SESSION, cookie)
+                return response
+            log.warning("failed login of %r from %s", name or "token", client)
+            await asyncio.sleep(0.5)
+            wrong = True
+        page = self._render(
+            view, "login.html", wrong=wrong, by_password=self._access.by_password, next=view.param("next")
+        )
+        return HTMLResponse(page, 401 if wrong else 200)
+
+    async def log_out(self, request: Request) -> Response:
+        """End the session in this browser."""
+        if not same_origin(request):
+            return PlainTextResponse("The form was not sent by a page of this dashboard.\n", 403)
+        view = View(request, self._dashboard, User(""), "")
+        response = RedirectResponse(view.url("/-/login"), 303)
+        response.delete_cookie(SESSION, path=_cookie_path(request))
+        return response
+
+    def _refused(self, request: Request) -> Response:
+        wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+        if not self._access.has_login:
+            return PlainTextResponse("You may not see this dashboard.\n", 403)
+        if not wants_page:
+            return PlainTextResponse("Log in first.\n", 401, {"WWW-Authenticate": "Bearer"})
+        view = View(request, self._dashboard, User(""), "")
+        return RedirectResponse(view.url("/-/login", next=view.here()), 303)
+
+    async def _page(self, page: Page, view: View, said: Mapping[str, Any] | None) -> Response:
+        try:
+            found = await self._read(page, view)
+        except NotFound as error:
+            return self._problem(view, 404, "Not found", str(error), page)
+        except (LockworkError, TimeoutError) as error:
+            text = str(error) or f"It did not answer within {_PATIENCE:g} s."
+            return self._problem(view, 503, "The server does not answer as it should", text, page)
+        layout = "fragment.html" if view.request.headers.get("hx-request") else "frame.html"
+        html = self._render(view, page.template, page=page, layout=layout, said=said, **found)
+        return HTMLResponse(html, headers={"Vary": "Accept, HX-Request, Cookie"})
+
+    async def _read(self, page: Page, view: View) -> dict[str, Any]:
+        async with asyncio.timeout(_PATIENCE):
+            return await page.read(view)
+
+    def _stream(self, page: Page, view: View) -> Response:
+        if self._streams >= _MOST_STREAMS or not page.live:
+            return PlainTextResponse("Too many pages are live.\n", 503)
+        return StreamingResponse(
+            self._events(page, view), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        )
+
+    async def _events(self, page: Page, view: View) -> AsyncIterator[str]:
+        """Send the page when it has changed; a comment now and then tells the reader that nothing has."""
+        self._streams += 1
+        try:
+            yield f"retry: {round(self._dashboard.refresh * 1000)}\n\n"
+            last, quiet = b"", 0.0
+            while True:
+                event, text = "page", ""
+                try:
+                    found = await self._read(page, view)
+                    text = self._render(view, page.template, page=page, layout="fragment.html", said=None, **found)
+                except NotFound as error:
+                    event, text = "gone", str(error)
+                except (LockworkError, TimeoutError) as error:
+                    event, text = "trouble", str(error) or "the server does not answer"
+                digest = blake2b(f"{event}{text}".encode()).digest()
+                if digest != last or quiet >= _HEARTBEAT:
+                    changed = digest != last
+                    last, quiet = digest, 0.0
+                    yield f"event: {event}\ndata: {json.dumps(text)}\n\n" if changed else ": unchanged\n\n"
+                quiet += self._dashboard.refresh
+                await asyncio.sleep(self._dashboard.refresh)
+        finally:
+            self._streams -= 1
+
+    async def _act(self, page: Page, view: View, session: str) -> Response:
+        request = view.request
+        form = await _form(request)
+        if form is None:
+            return PlainTextResponse("The form is too long, or not a form.\n", 413)
+        by_token = "authorization" in request.headers and not session
+        if not same_origin(request) or not (by_token or csrf_matches(session, form.get("csrf", ""))):
+            return PlainTextResponse("The form was not sent by a page of this dashboard: reload it.\n", 403)
+        name = form.get("action", "")
+        act = page.actions.get(name)
+        if not view.may_act:
+            why = "read-only: start it with --allow-actions" if view.user.actions else "read-only for you"
+            return PlainTextResponse(f"This dashboard is {why}.\n", 403)
+        if act is None:
+            return PlainTextResponse("This page has no such action.\n", 400)
+        try:
+            text, good = await act(view, form), True
+        except (LockworkError, NotFound) as error:
+            text, good = str(error), False
+        given = {key: each[:200] for key, each in form.items() if key not in ("csrf", "action", "next")}
+        client = request.client.host if request.client else "-"
+        log.info(
+            "action %s.%s at %r by %r from %s with %r: %s, %r",
+            page.name, name, view.path, view.user.name, client, given, "done" if good else "failed", text,
+        )  # fmt: skip
+        response = RedirectResponse(_next(view, form.get("next", "")), 303)
+        sealed = seal(session, json.dumps({"text": text[:1000], "good": good}))
+        _set_cookie(response, request, _FLASH, sealed, seconds=60)
+        return response
+
+    def _problem(self, view: View, status: int, title: str, text: str, page: Page | None = None) -> Response:
+        html = self._render(view, "problem.html", page=page, layout="frame.html", said=None, title=title, text=text)
+        return HTMLResponse(html, status)
+
+    def _render(self, view: View, template: str, **found: Any) -> str:
+        theme = view.request.cookies.get(_THEME, "")
+        return render(
+            template,
+            view=view,
+            pages=self._pages,
+            ranges=RANGES,
+            nonce=view.request.scope["lockwork_nonce"],
+            theme=theme if theme in ("light", "dark") else "",
+            has_login=self._access.has_login,
+            **found,
+        )
+
+
+async def _form(request: Request) -> dict[str, str] | None:
+    """Read an urlencoded form; several values of one name are joined by newlines. None if it is too long."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _LONGEST_FORM:
+            return None
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=5000)
+    except ValueError:
+        return None
+    form: dict[str, str] = {}
+    for name, value in pairs:
+        form[name] = f"{form[name]}\n{value}" if name in form else value
+    return form
+
+
+def _next(view: View, asked: str) -> str:
+    """Return where to go after a form: a page of ours, whatever was asked."""
+    root = view.url("/-/")[: -len("-/")]
+    if asked.startswith(root) and not asked.startswith("//") and "\\" not in asked and asked.isprintable():
+        return asked
+    return view.here()
+
+
+def _cookie_path(request: Request) -> str:
+    return str(request.scope.get("root_path", "")) or "/"
+
+
+def _set_cookie(response: Response, request: Request, name: str, value: str, *, seconds: int = 12 * 3600) -> None:
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path=_cookie_path(request),
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="lax",  # else a link in a chat would lead to the login; a GET changes nothing,
+    )

@@ -1,0 +1,25 @@
+"""Names the job in every log line that it writes."""
+
+from __future__ import annotations
+
+import logging
+
+from lockwork.jobs.current import slot
+
+
+class JobFields(logging.Filter):
+    """Adds `job`, `task`, `queue` and `attempt` to records that are made inside a job; it drops none.
+
+    Elsewhere they are None, so that a format may name them. Inside a call of a batch task, `job` and `attempt` are.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add the fields, except those that the record has already."""
+        mine = slot.get()
+        job = mine.job or (mine.batch[0] if mine.batch else None) if mine is not None else None
+        alone = job is not None and mine is not None and not mine.batch
+        for name in ("job", "task", "queue", "attempt"):
+            if not hasattr(record, name):
+                known = job is not None and (alone or name in ("task", "queue"))
+                setattr(record, name, getattr(job, "id" if name == "job" else name) if known else None)
+        return True

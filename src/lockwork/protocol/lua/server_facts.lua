@@ -1,0 +1,5 @@
+-- Reads the server's own facts: its memory, persistence and version.
+-- KEYS: none
+-- Reply: {now µs, INFO}
+-- include: now
+return {now, redis.call('INFO')}

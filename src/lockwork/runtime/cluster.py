@@ -1,0 +1,208 @@
+"""A Redis or Valkey Cluster: which node serves which slot, and how that is found again when it changes.
+
+The rules for clients: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import hiredis
+from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
+from redis.cluster import RedisCluster
+
+from lockwork.errors import ConfigError, ServerUnsuitable
+from lockwork.protocol import scripts, slots
+from lockwork.protocol.effects import Call
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import Endpoint, Opener, taken_over
+from lockwork.runtime.replies import Busy, Moved, Retry
+from lockwork.runtime.resp import pack
+from lockwork.runtime.sync_connection import Wire
+
+Place = tuple[str, int]
+
+_ANSWER = 0.5
+"""Seconds in which a node must tell the slots."""
+_REST = 0.2
+"""Seconds between two questions for the slots: during a failover, every call would ask."""
+
+
+class ClusterEndpoint(Endpoint):
+    """All nodes of a Cluster. As an endpoint itself it leads to any primary, which is enough to hear of messages."""
+
+    cluster = True
+
+    def __init__(self, kind: str, options: dict[str, Any], seeds: Sequence[Place]) -> None:
+        super().__init__(kind, options)
+        self._given = options
+        self._seeds = list(seeds)
+        shown = ",".join(f"{host}:{port}" for host, port in seeds)
+        self.shown: str = f"{kind}+cluster://{shown}"
+        self.described: str = f"the Cluster at {shown}"
+        self._nodes: dict[Place, Endpoint] = {}
+        self._slots: list[Endpoint | None] = [None] * slots.SLOTS
+        self._primaries: list[Endpoint] = []
+        self._lock = threading.Lock()
+        self._asked = 0.0
+        self._turn = 0
+        self.stale: bool = True
+
+    def shards(self) -> int:
+        """Return the number of primaries."""
+        return len(self._primaries)
+
+    def slot(self, key: str) -> int:
+        """Return the slot of a key."""
+        return slots.of_key(key)
+
+    def route(self, call: Call) -> Endpoint:
+        """Return the node for a call, as far as is known; raises Retry when no node serves its slot."""
+        if not call.keys:
+            # a shard may go while all are walked
+            return self._primaries[min(call.shard, len(self._primaries) - 1)]
+        key = call.keys[0]
+        number = slots.of_key(key)
+        node = self._slots[number]
+        if node is None:
+            self.stale = True
+            unserved = Retry(f"no node of the Cluster at {self.shown} serves slot {number}, in which {key} lies")
+            unserved.sent = False
+            raise unserved
+        return node
+
+    def prepare(self, call: Call) -> Call:
+        """Return the call with the script as it runs on one node of many."""
+        return replace(call, script=scripts.on_cluster(call.script.name), packed=None)
+
+    def moved_slot(self, moved: Moved) -> Endpoint:
+        """Note where a slot is, as a node has said; returns that node."""
+        host = moved.host or self._primaries[0].options["host"]
+        with self._lock:
+            node = self._node((host, moved.port))
+            if not moved.once:
+                self._slots[moved.slot] = node
+                self.stale = self.stale or node not in self._primaries
+        return node
+
+    def failed(self, error: Retry) -> Moved | None:
+        """Note why a call failed: another node may have taken the place of one; returns where the call is to go."""
+        if isinstance(error, Moved):
+            return error
+        self.stale = self.stale or not isinstance(error, Busy)
+        return None
+
+    def refresh(self) -> None:
+        """Ask one node after the other for the slots; raises Retry when none answers, or ServerUnsuitable."""
+        with self._lock:
+            if not self.stale or (self._primaries and now() - self._asked < _REST):
+                return
+            self._asked = now()
+            problem: Exception | None = None
+            for node in [*self._primaries, *map(self._node, self._seeds), *self._nodes.values()]:
+                try:
+                    self._read(node, self._ask(node))
+                except Retry as error:
+                    problem = error
+                else:
+                    self.stale = False
+                    return
+        away = Retry(f"no node of the Cluster at {self.shown} answers; the last one: {problem}")
+        away.sent = False
+        raise away
+
+    async def arefresh(self) -> None:
+        """Async version of `refresh`."""
+        await asyncio.to_thread(self.refresh)
+
+    def locate(self) -> None:
+        """Choose a primary for the next connection to the Cluster as a whole, another one each time."""
+        self.refresh()
+        with self._lock:
+            self._turn += 1
+            node = self._primaries[self._turn % len(self._primaries)]
+            self.options = {**self.options, "host": node.options["host"], "port": node.options["port"]}
+
+    async def alocate(self) -> None:
+        """Async version of `locate`."""
+        await asyncio.to_thread(self.locate)
+
+    def _node(self, place: Place) -> Endpoint:
+        node = self._nodes.get(place)
+        if node is None:
+            node = self._nodes[place] = Endpoint(self._kind, {**self._given, "host": place[0], "port": place[1]})
+            node.cluster = True
+        return node
+
+    def _ask(self, node: Endpoint) -> list[Any]:
+        wire = Wire(node, _ANSWER)
+        try:
+            wire.connect()
+            wire.limit(_ANSWER)
+            reply = wire.request(pack("CLUSTER", "SLOTS"))
+        finally:
+            wire.close()
+        if isinstance(reply, hiredis.ReplyError):
+            if "cluster support disabled" in str(reply):
+                raise ServerUnsuitable(f"the server at {node.shown} is no node of a Cluster: give a redis:// URL")
+            raise Retry(f"the server at {node.shown} answers {str(reply)!r}")
+        return list(reply)
+
+    def _read(self, asked: Endpoint, ranges: list[Any]) -> None:
+        found: list[Endpoint | None] = [None] * slots.SLOTS
+        primaries: dict[Endpoint, None] = {}
+        for first, last, primary, *_ in ranges:
+            # a node that does not know its own address names none
+            node = self._node((primary[0].decode() if primary[0] else asked.options["host"], primary[1]))
+            primaries[node] = None
+            found[first : last + 1] = [node] * (last + 1 - first)
+        if not primaries:
+            raise Retry(f"the Cluster at {self.shown} serves no slots yet")
+        self._slots, self._primaries = found, list(primaries)
+        known = {*self._primaries, *(self._nodes[place] for place in self._seeds)}
+        for place, node in list(self._nodes.items()):
+            if node not in known:
+                del self._nodes[place]
+                node.moved()  # its connections are closed when they are met
+
+
+_SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
+
+
+def from_url(url: object) -> Opener | None:
+    """Read redis+cluster://user:password@host:port,host:port; None for a URL of another scheme. Raises ConfigError."""
+    scheme, _, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
+    kind = _SCHEMES.get(scheme.lower())
+    if kind is None:
+        return None
+    place, _, query = rest.partition("?")
+    user, at, place = place.rpartition("@")
+    hosts, _, database = place.partition("/")
+    if not all(hosts.split(",")):
+        raise ConfigError(f"a URL of a Cluster names some of its nodes: {scheme}://user:password@host:7000,host:7001")
+    if database and not database.isdecimal():
+        raise ConfigError("the database in the URL of a Cluster, after the last slash, must be a number")
+    seeds = []
+    for host in hosts.split(","):
+        options = Endpoint.from_url(f"{kind}://{user}{at}{host}/{database or 0}?{query}").options
+        seeds.append((str(options["host"]), int(options.get("port", 6379))))
+    return _opener(kind, options, seeds)
+
+
+def from_client(client: object) -> Opener | None:
+    """Connect as a client of redis-py's RedisCluster does; None for another client."""
+    if not isinstance(client, RedisCluster | AsyncRedisCluster):
+        return None
+    manager: Any = client.nodes_manager
+    seeds = [(node.host, int(node.port)) for node in manager.startup_nodes.values()]
+    given = manager.connection_kwargs if isinstance(client, RedisCluster) else client.connection_kwargs
+    secure = any(key.startswith("ssl_") for key in given) or bool(given.get("ssl"))
+    return _opener("rediss" if secure else "redis", taken_over(given), seeds)
+
+
+def _opener(kind: str, options: dict[str, Any], seeds: Sequence[Place]) -> Opener:
+    return lambda: (ClusterEndpoint(kind, options, seeds), lambda: None)

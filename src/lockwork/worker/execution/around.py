@@ -1,0 +1,214 @@
+"""Runs the app's middlewares around calls of task functions: for one job, or for all jobs of a batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from lockwork.errors import ConfigError, JobTimeout
+from lockwork.introspection import shown
+from lockwork.jobs.current import JobContext
+from lockwork.tasks.middleware import JobMiddleware
+from lockwork.tasks.task import Task
+from lockwork.worker.execution.threads import finished, name_limit
+
+
+class CallEnd:
+    """How the call ended for one job: with an error, or with a value."""
+
+    __slots__ = ("_trace", "error", "value")
+
+    def __init__(self, error: BaseException | None, value: Any = None) -> None:
+        self.error: BaseException | None = error
+        self.value: Any = value
+        self._trace: TracebackType | None = None if error is None else error.__traceback__
+
+    @classmethod
+    def of(cls, result: object) -> CallEnd:
+        """The end of a job of a batch, whose result may be an exception."""
+        return cls(result) if isinstance(result, BaseException) else cls(None, result)
+
+    def restore(self) -> None:
+        """Forget the frames that the error has passed since: several jobs and middlewares may raise the same one."""
+        if self.error is not None:
+            self.error.__traceback__ = self._trace
+
+    def get(self) -> Any:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error.with_traceback(self._trace)
+        return self.value
+
+
+class _JobRun:
+    """The middlewares around one job."""
+
+    __slots__ = ("_open", "end", "job")
+
+    def __init__(self, job: JobContext) -> None:
+        self.job = job
+        self.end: CallEnd | None = None
+        self._open: list[tuple[JobMiddleware, Any]] = []
+
+    def enter(self, middlewares: Sequence[JobMiddleware]) -> None:
+        """Run each up to its yield; what one raises is the end."""
+        try:
+            for middleware in middlewares:
+                generator: Any = middleware(self.job)
+                if next(generator, _OVER) is _OVER:
+                    raise _no_yield(middleware, self.job)
+                self._open.append((middleware, generator))
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
+            self.end = CallEnd(error)
+
+    async def aenter(self, middlewares: Sequence[JobMiddleware]) -> None:
+        """As `enter`, for both kinds."""
+        try:
+            for middleware in middlewares:
+                generator: Any = middleware(self.job)
+                begun = (
+                    await anext(generator, _OVER) if isinstance(generator, AsyncIterator) else next(generator, _OVER)
+                )
+                if begun is _OVER:
+                    raise _no_yield(middleware, self.job)
+                self._open.append((middleware, generator))
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
+            self.end = CallEnd(error)
+
+    def leave(self) -> CallEnd:
+        """Run the rest of each, the innermost first."""
+        for middleware, generator in reversed(self._open):
+            end = self._end()
+            try:
+                self._resume(generator, end)
+                end = CallEnd(_two_yields(middleware, self.job))
+                generator.close()
+            except StopIteration:
+                pass
+            except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
+                end = _changed(end, error)
+            end.restore()
+            self.end = end
+        return self._end()
+
+    async def aleave(self) -> CallEnd:
+        """As `leave`, for both kinds."""
+        for middleware, generator in reversed(self._open):
+            end = self._end()
+            try:
+                if isinstance(generator, AsyncIterator):
+                    await self._aresume(generator, end)
+                    end = CallEnd(_two_yields(middleware, self.job))
+                    await generator.aclose()  # type: ignore[attr-defined]  # async generators have it
+                else:
+                    self._resume(generator, end)
+                    end = CallEnd(_two_yields(middleware, self.job))
+                    generator.close()
+            except (StopIteration, StopAsyncIteration):
+                pass
+            except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
+                end = _changed(end, error)
+            end.restore()
+            self.end = end
+        return self._end()
+
+    def _end(self) -> CallEnd:
+        assert self.end is not None
+        return self.end
+
+    @staticmethod
+    def _resume(generator: Any, end: CallEnd) -> None:
+        if end.error is None:
+            generator.send(end.value)
+        else:
+            generator.throw(end.error)
+
+    @staticmethod
+    async def _aresume(generator: Any, end: CallEnd) -> None:
+        if end.error is None:
+            await generator.asend(end.value)
+        else:
+            await generator.athrow(end.error)
+
+
+_OVER = object()
+
+
+def _changed(end: CallEnd, error: BaseException) -> CallEnd:
+    """The end after a middleware raised; that of the call itself if it only let its error pass."""
+    passed = error is end.error
+    if isinstance(end.error, StopIteration | StopAsyncIteration):  # a generator cannot let these pass unchanged
+        passed = passed or (isinstance(error, RuntimeError) and error.__cause__ is end.error)
+    return end if passed else CallEnd(error)
+
+
+def _no_yield(middleware: JobMiddleware, job: JobContext) -> ConfigError:
+    return ConfigError(f"the middleware {shown(middleware)} ended before its yield, so job {job.id} did not run")
+
+
+def _two_yields(middleware: JobMiddleware, job: JobContext) -> ConfigError:
+    return ConfigError(f"the middleware {shown(middleware)} yielded twice for job {job.id}: it must yield once")
+
+
+def ended(task: Task[Any, Any, Any], timeout: float | None, call: Callable[[], Any]) -> CallEnd:
+    """Call a `def` task's function in its thread, and return how the call ended."""
+    try:
+        return CallEnd(None, finished(call(), task))
+    except JobTimeout as error:
+        name_limit(error, timeout)
+        return CallEnd(error)
+    except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
+        return CallEnd(error)
+
+
+async def aended(call: Awaitable[Any]) -> CallEnd:
+    """Await a call of a task's function, and return how it ended."""
+    try:
+        return CallEnd(None, await call)
+    except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
+        return CallEnd(error)
+
+
+Calls = Callable[[list[int]], list[CallEnd]]
+"""Calls the function for the jobs at these positions, whose middlewares let them run; it never raises."""
+AsyncCalls = Callable[[list[int]], Awaitable[list[CallEnd]]]
+
+
+def around(middlewares: Sequence[JobMiddleware], jobs: Sequence[JobContext], call: Calls) -> list[CallEnd]:
+    """Run the middlewares of each job around one call, in this thread."""
+    runs = [_JobRun(job) for job in jobs]
+    for run in runs:
+        run.enter(middlewares)
+    live = [at for at, run in enumerate(runs) if run.end is None]
+    if live:
+        for at, end in zip(live, call(live), strict=True):
+            runs[at].end = end
+    return [run.leave() for run in reversed(runs)][::-1]
+
+
+async def aaround(
+    middlewares: Sequence[JobMiddleware], jobs: Sequence[JobContext], call: AsyncCalls, abandoned: list[object]
+) -> list[CallEnd]:
+    """Async version of `around`; a job whose thread goes on stays as it is, in `abandoned`: its process ends."""
+    runs = [_JobRun(job) for job in jobs]
+    for run in runs:
+        await run.aenter(middlewares)
+        if run.end is not None and isinstance(run.end.error, asyncio.CancelledError):
+            for other in runs:
+                other.end = other.end or run.end
+            break
+    live = [at for at, run in enumerate(runs) if run.end is None]
+    if live:
+        for at, end in zip(live, await call(live), strict=True):
+            runs[at].end = end
+            if isinstance(end.error, asyncio.CancelledError) and jobs[at].thread is not None and _cancelled():
+                abandoned.append(runs)
+                raise end.error
+    return [await run.aleave() for run in reversed(runs)][::-1]
+
+
+def _cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

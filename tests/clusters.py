@@ -1,0 +1,102 @@
+"""A Cluster: real processes on loopback, each primary with a replica or without."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from processes import until
+from sentinels import Node, start_server
+
+_SLOTS = 16384
+
+
+@dataclass
+class Cluster:
+    """Its nodes: the primaries as they were at the beginning, then their replicas."""
+
+    nodes: list[Node]
+
+    @property
+    def url(self) -> str:
+        return f"redis+cluster://{','.join(f'127.0.0.1:{node.port}' for node in self.nodes[:3])}"
+
+    def primaries(self) -> list[Node]:
+        """The nodes that serve slots now."""
+        return [node for node in self.nodes if node.process.poll() is None and node.client.role()[0] == "master"]
+
+    def owner(self, slot: int) -> Node:
+        """The node that serves a slot, as most say."""
+        for first, last, primary, *_ in self.primaries()[0].client.execute_command("CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return next(node for node in self.nodes if node.port == primary[1])
+        raise AssertionError(f"nobody serves slot {slot}")
+
+    def move(self, slot: int, to: Node) -> None:
+        """Move a slot with all its keys, as redis-cli does."""
+        source = self.owner(slot)
+        if source is to:
+            return
+        begin_move(source, to, slot)
+        while keys := source.client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 100):
+            source.client.execute_command("MIGRATE", "127.0.0.1", to.port, "", 0, 5000, "KEYS", *keys)
+        end_move(self, to, slot)
+
+
+def begin_move(source: Node, to: Node, slot: int) -> None:
+    """Let both know that the slot is on its way."""
+    to.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", source.client.execute_command("CLUSTER", "MYID"))
+    source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", to.client.execute_command("CLUSTER", "MYID"))
+
+
+def end_move(cluster: Cluster, to: Node, slot: int) -> None:
+    """Let all know that the slot has come."""
+    target = to.client.execute_command("CLUSTER", "MYID")
+    for node in (to, *(each for each in cluster.primaries() if each is not to)):
+        node.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target)
+
+
+@contextlib.contextmanager
+def clustered(folder: Path, *, shards: int = 3, replicas: int = 0, alone: int = 0) -> Iterator[Cluster]:
+    """Start all; they end with the block. A node that is silent for two seconds is taken to be down.
+
+    `alone`: start that many servers which are no nodes, and nothing else.
+    """
+    with contextlib.ExitStack() as stack:
+        if alone:
+            yield Cluster([start_server(stack, folder / f"server{number}", {"save": ""}) for number in range(alone)])
+            return
+        options = {
+            "cluster-enabled": "yes",
+            "cluster-node-timeout": "2000",
+            "save": "",
+            "appendonly": "no",
+            "repl-diskless-sync-delay": "0",
+        }
+        nodes = [start_server(stack, folder / f"node{number}", options) for number in range(shards * (1 + replicas))]
+        first = nodes[0]
+        for number, node in enumerate(nodes[:shards]):
+            start, end = _SLOTS * number // shards, _SLOTS * (number + 1) // shards - 1
+            node.client.execute_command("CLUSTER", "ADDSLOTSRANGE", start, end)
+            node.client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for node in nodes[1:]:
+            first.client.execute_command("CLUSTER", "MEET", "127.0.0.1", node.port)
+        until(lambda: all(_knows(node, len(nodes)) for node in nodes), "the nodes know each other", 20)
+        for number, node in enumerate(nodes[shards:]):
+            primary = nodes[number % shards].client.execute_command("CLUSTER", "MYID")
+            node.client.execute_command("CLUSTER", "REPLICATE", primary)
+        until(lambda: all(_ready(node) for node in nodes), "the Cluster serves all slots", 20)
+        yield Cluster(nodes)
+
+
+def _knows(node: Node, count: int) -> bool:
+    return int(node.client.execute_command("CLUSTER INFO")["cluster_known_nodes"]) == count
+
+
+def _ready(node: Node) -> bool:
+    facts = node.client.info("replication")
+    if facts["role"] == "slave" and facts["master_link_status"] != "up":
+        return False
+    return bool(node.client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")

@@ -1,0 +1,18 @@
+"""An app with a task that takes a while, and a schedule that never fires on its own here."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lockwork import Lockwork
+
+lw = Lockwork()
+
+
+@lw.task(queue="office")
+async def write(page: int) -> None:
+    await asyncio.sleep(page)
+
+
+@lw.task(queue="office", cron="0 3 1 1 *")
+async def tidy() -> None: ...

@@ -1,0 +1,62 @@
+"""A dashboard served for real, and a Chromium that looks at it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import uvicorn
+
+from lockwork import Lockwork
+from lockwork.dashboard import app
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+
+
+@contextlib.contextmanager
+def serving(url: str, **options: Any) -> Iterator[str]:
+    """Serve a dashboard of the server at `url` on another thread; gives its address."""
+    lw = Lockwork(url, patience=2)
+    config = uvicorn.Config(
+        app(lw, **{"refresh": 0.2} | options),
+        log_config=None,
+        log_level="critical",  # it says that it cuts live pages off
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    async def run() -> None:
+        async with lw:
+            await server.serve([listener])
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()), name="dashboard")
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+
+
+T = TypeVar("T")
+
+
+def aside(call: Callable[[], T]) -> T:
+    """Call it on a thread of its own: the one that drives the browser has an event loop, where nothing may block."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
+
+
+SANDBOX = ["--no-sandbox"] if os.getuid() == 0 else []
+"""Chromium refuses to run as root in its sandbox, and it only looks at our own pages."""

@@ -1,0 +1,82 @@
+"""`lockwork dashboard`: whom it serves, and when it refuses to start."""
+
+from __future__ import annotations
+
+import stat
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lockwork.cli.dashboard import dashboard
+from lockwork.dashboard import access
+from lockwork.errors import ConfigError
+from ports import free_port
+from processes import started, until
+
+TOKEN = "0123456789abcdef"
+
+
+def get(port: int, path: str = "/queues", **headers: str) -> int:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def command(*arguments: str) -> list[str]:
+    import sys
+
+    return [sys.executable, "-m", "lockwork", "dashboard", *arguments]
+
+
+def test_it_serves_this_machine_and_ends_by_a_signal(url: str, tmp_path: Path) -> None:
+    port = free_port()
+    with started(command("--port", str(port)), folder=tmp_path, url=url) as process:
+        assert until(lambda: get(port), "it serves") == 200
+        assert get(port, Host="evil.example") == 421
+        process.process.terminate()
+        process.process.wait(10)
+
+
+def test_it_asks_for_the_token(url: str, tmp_path: Path) -> None:
+    port = free_port()
+    with started(command("--host", "0.0.0.0", "--port", str(port), "--token", TOKEN), folder=tmp_path, url=url):
+        assert until(lambda: get(port), "it serves") == 401
+        assert get(port, Authorization=f"Bearer {TOKEN}") == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "board.example"])
+def test_it_refuses_to_serve_others_without_a_login(host: str) -> None:
+    with pytest.raises(ConfigError, match="give --token or --users FILE"):
+        CliRunner().invoke(dashboard, ["--host", host], catch_exceptions=False)
+
+
+def test_it_says_that_the_port_is_taken(url: str) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with pytest.raises(ConfigError, match="choose another --port"):
+            CliRunner().invoke(dashboard, ["--port", port, "--url", url], catch_exceptions=False)
+
+
+def test_it_writes_users_whose_passwords_only_it_knows(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    for name, view in (("ada", []), ("bob", ["--view"]), ("ada", [])):
+        answer = CliRunner().invoke(
+            dashboard, ["--add-user", name, "--users", str(file), *view], input=f"secret of {name}\n" * 2
+        )
+        assert f"{name} is in" in answer.output
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "secret" not in file.read_text()
+    users = access.read_users(file)
+    assert list(users) == ["ada", "bob"]
+    assert access.password_matches("secret of bob", users["bob"])
+    assert users["bob"].endswith(":view")

@@ -1,0 +1,330 @@
+"""The dashboard in a real Chromium: what one sees, presses and types."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import redis
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect, sync_playwright
+
+from dashboard.browsing import CHROMIUM, SANDBOX, aside, serving
+from dashboard.payloads import PAYLOADS
+from lockwork import Lockwork
+from lockwork.dashboard.pages import PAGES
+from lockwork.errors import LockLost
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+SHOTS = Path(__file__).parents[2] / ".screenshots"
+"""Where the screenshots of each run go."""
+SIZES = {"light": (1440, 900), "dark": (1440, 900), "phone": (390, 844)}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=SANDBOX)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def address(url: str) -> Iterator[str]:
+    """Where the dashboard is, which allows actions."""
+    with serving(url, allow_actions=True) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page on which nothing may go wrong: no dialog, no error, no word of the console."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, base_url=address)
+    made = watched(context)
+    yield made
+    context.close()
+    assert troubles_of(made) == []
+
+
+def watched(context: BrowserContext) -> Page:
+    """Open a page that notes what goes wrong on it."""
+    page = context.new_page()
+    troubles: list[str] = []
+
+    def dismiss(dialog: Dialog) -> None:
+        troubles.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
+    page.on("pageerror", lambda error: troubles.append(f"error {error}"))
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
+            troubles.append(message.text)
+
+    page.on("console", hear)
+    _troubles[id(page)] = troubles
+    return page
+
+
+_troubles: dict[int, list[str]] = {}
+
+
+def troubles_of(page: Page) -> list[str]:
+    """Return what went wrong on a page."""
+    return _troubles[id(page)]
+
+
+@pytest.fixture
+def shop(lw: Lockwork) -> Iterator[Lockwork]:
+    """Queues with jobs, a partitioned queue, and locks: one waited for, and two in a deadlock."""
+
+    @lw.task(queue="mail")
+    async def send(n: int, to: str = "") -> None: ...
+
+    @lw.task(queue="images")
+    async def resize(path: str) -> None: ...
+
+    aside(lambda: [send.enqueue(n, to=f"user{n}@example.com") for n in range(30)])
+    aside(lambda: [resize.enqueue(f"/srv/photos/{n}.jpg") for n in range(5)])
+    done = threading.Event()
+    first, second = threading.Event(), threading.Event()
+
+    def hold(mine: str, other: str, ours: threading.Event, theirs: threading.Event) -> None:
+        with lw.lock(mine, tags=("checkout",)):
+            ours.set()
+            theirs.wait(10)
+            while not done.is_set():
+                try:
+                    with lw.lock(other, wait=1):
+                        return
+                except Exception:  # noqa: BLE001 - it waits again
+                    continue
+
+    threads = [
+        threading.Thread(target=hold, args=("order:1", "order:2", first, second), name="checkout-1"),
+        threading.Thread(target=hold, args=("order:2", "order:1", second, first), name="checkout-2"),
+    ]
+    for thread in threads:
+        thread.start()
+    grant = aside(lw.lock("invoice:9").acquire)
+    yield lw
+    done.set()
+    for thread in threads:
+        thread.join(10)
+    with contextlib.suppress(LockLost):
+        aside(grant.release)
+
+
+def paths(lw: Lockwork) -> dict[str, str]:
+    """Return an address of each page, by its name."""
+    return {page.name: re.sub(r"\{queue:path\}", "mail", page.path) for page in PAGES}
+
+
+@pytest.mark.parametrize("look", SIZES)
+def test_each_page_is_accessible_and_looks_as_it_should(
+    browser: Browser, address: str, shop: Lockwork, look: str
+) -> None:
+    width, height = SIZES[look]
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        base_url=address,
+        color_scheme="dark" if look == "dark" else "light",
+        reduced_motion="reduce",
+    )
+    page = watched(context)
+    SHOTS.mkdir(exist_ok=True)
+    for name, path in paths(shop).items():
+        page.goto(path)
+        expect(page.locator("main h1, main h2").first).to_be_visible()
+        expect(page.locator(".live")).to_have_attribute("data-state", "on")
+        # given a path, Playwright writes it on a thread that stays until the browser is closed
+        (SHOTS / f"{name}-{look}.png").write_bytes(page.screenshot())
+        found = Axe().run(page)
+        serious = [
+            f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+            for each in found.response["violations"]
+            if each["impact"] in ("serious", "critical")
+            for node in each["nodes"]
+        ]
+        assert not serious, f"{name}, {look}: {serious}"
+        scrolls = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert not scrolls, f"{name}, {look}: the page is wider than the screen"
+    assert troubles_of(page) == []
+    context.close()
+
+
+def test_page_is_updated_live_and_says_when_the_server_is_lost(page: Page, shop: Lockwork, admin: redis.Redis) -> None:
+    page.goto("/queues")
+    ready = page.locator("tr#queue-images td").nth(2)
+    expect(ready).to_have_text("5")
+    aside(shop.queue("images").clear)
+    expect(ready).to_have_text("0")
+    page.keyboard.press("p")
+    expect(page.locator(".live")).to_have_text("Paused")
+    aside(shop.queue("images").pause)
+    page.wait_for_timeout(600)
+    expect(page.locator("tr#queue-images")).to_contain_text("open")
+    page.keyboard.press("p")
+    expect(page.locator("tr#queue-images")).to_contain_text("paused")
+    page.context.set_offline(True)
+    page.evaluate("dispatchEvent(new Event('pagehide')); dispatchEvent(new Event('pageshow'))")
+    expect(page.locator(".lost")).to_contain_text("connection is lost")
+    expect(page.locator(".lost")).to_contain_text("What you see is of")
+    page.context.set_offline(False)
+    expect(page.locator(".lost")).to_be_hidden(timeout=10_000)
+    troubles_of(page).clear()  # the browser says that it was offline
+
+
+def test_keys_move_open_search_and_explain(page: Page, shop: Lockwork) -> None:
+    page.goto("/")
+    page.keyboard.press("?")
+    expect(page.locator("dialog#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog#keys")).to_be_hidden()
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    page.wait_for_url("**/queues")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator("tr.on")).to_contain_text("mail")
+    page.keyboard.press("k")
+    expect(page.locator("tr.on")).to_contain_text("images")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/queues/images")
+    page.keyboard.press("/")
+    expect(page.locator(".search input")).to_be_focused()
+    page.keyboard.type("gl")
+    expect(page).to_have_url(re.compile("/queues/images$"))
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("l")
+    page.wait_for_url("**/locks")
+    page.keyboard.press("g")
+    page.keyboard.press("o")
+    expect(page.locator("h1")).to_have_text("Overview")
+
+
+def test_each_action_of_a_queue(page: Page, shop: Lockwork) -> None:
+    queue = shop.queue("images")
+    page.goto("/queues/images")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("status")).to_have_text("Queue images is paused; running jobs go on.")
+    assert aside(queue.status).paused
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("status")).to_have_text("Queue images goes on.")
+    assert not aside(queue.status).paused
+    page.get_by_label("Started per time").fill("7/s")
+    page.get_by_label("At once").fill("3")
+    page.get_by_role("button", name="Set limits").click()
+    expect(page.get_by_role("status")).to_have_text("Limits of queue images: 7/s started, 3 at once.")
+    assert (aside(queue.limits).rate, aside(queue.limits).concurrency) == ("7/s", 3)
+    page.get_by_label("Started per time").fill("often")
+    page.get_by_role("button", name="Set limits").click()
+    expect(page.get_by_role("status")).to_contain_text("a rate must be units per time")
+    page.get_by_text("Drain…").click()
+    page.get_by_role("button", name="Refuse new jobs").click()
+    expect(page.get_by_role("status")).to_have_text("Queue images takes no new jobs; 5 jobs are left in it.")
+    assert aside(queue.limits).size == 0
+    page.get_by_role("button", name="Take new jobs").click()
+    expect(page.get_by_role("status")).to_have_text("Queue images takes new jobs again.")
+    page.get_by_text("Clear…").click()
+    expect(page.get_by_text("Delete all 5 waiting jobs of queue images")).to_be_visible()
+    page.wait_for_timeout(500)  # live updates do not close the question
+    page.get_by_label("Type images").fill("images")
+    page.get_by_role("button", name="Delete 5 jobs").click()
+    expect(page.get_by_role("status")).to_have_text("Deleted 5 waiting jobs of queue images.")
+    assert aside(queue.status).ready == 0
+    page.goto("/queues")
+    page.get_by_text("Pause all…").click()
+    page.get_by_role("button", name="Pause 2 queues").click()
+    expect(page.get_by_role("status")).to_have_text("Paused 2 queues.")
+    page.get_by_role("button", name="Resume all").click()
+    expect(page.get_by_role("status")).to_have_text("Resumed 2 queues.")
+
+
+def test_deadlock_is_named_and_a_lock_is_released_after_its_name_is_typed(page: Page, shop: Lockwork) -> None:
+    page.goto("/locks")
+    deadlock = page.get_by_role("alert").filter(has_text="Deadlock.")
+    expect(deadlock).to_contain_text("holds lock order:1 and waits for lock order:2")
+    expect(page.locator("svg.graph .stuck rect")).to_have_count(2)
+    page.get_by_label("Name").fill("invoice")
+    expect(page.locator("table#locks tbody tr")).to_have_count(1)
+    expect(page).to_have_url(re.compile(r"name=invoice"))
+    page.get_by_text("Release…").click()
+    box = page.get_by_label("Type invoice:9")
+    box.fill("invoice")
+    page.get_by_role("button", name="Release invoice:9").click()
+    expect(page.get_by_role("status")).to_have_text("Type invoice:9 to take it away: nothing was released.")
+    page.get_by_text("Release…").click()
+    box.fill("invoice:9")
+    page.get_by_role("button", name="Release invoice:9").click()
+    expect(page.get_by_role("status")).to_have_text("Took invoice:9 away from 1 holder.")
+    expect(page.get_by_text("No such lock is held")).to_be_visible()
+
+
+def test_theme_is_switched_and_kept(page: Page, shop: Lockwork) -> None:
+    page.goto("/")
+    color = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(color)
+    page.locator(".rail [data-do=theme]").click()
+    dark = page.evaluate(color)
+    assert dark != light
+    page.goto("/queues")
+    assert page.evaluate(color) == dark
+
+
+def test_times_are_relative_and_exact_in_the_zone_of_the_viewer(browser: Browser, address: str, shop: Lockwork) -> None:
+    context = browser.new_context(base_url=address, timezone_id="Asia/Tokyo", locale="en-US")
+    page = watched(context)
+    page.goto("/queues/mail")
+    time = page.locator("td time").first
+    expect(time).to_have_text(re.compile(r"^(now|\d+ s ago)$"))
+    assert "GMT+9" in (time.get_attribute("title") or "")
+    context.close()
+
+
+def test_pages_read_and_act_without_javascript(browser: Browser, address: str, shop: Lockwork) -> None:
+    context = browser.new_context(base_url=address, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/queues/images")
+    expect(page.locator("td time").first).to_have_text(re.compile(r"UTC$"))
+    page.get_by_text("Clear…").click()
+    page.get_by_label("Type images").fill("images")
+    page.get_by_role("button", name="Delete 5 jobs").click()
+    expect(page.get_by_role("status")).to_have_text("Deleted 5 waiting jobs of queue images.")
+    page.goto("/locks")
+    page.get_by_label("Name").fill("order")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("table#locks tbody tr")).to_have_count(4)
+    context.close()
+
+
+def test_nothing_of_a_job_is_ever_html(page: Page, lw: Lockwork, admin: redis.Redis) -> None:
+    """200 payloads as arguments, tags, task names, names of queues and locks, and threads."""
+
+    @lw.task(queue="mail")
+    async def send(text: str, **more: str) -> None: ...
+
+    def attack() -> None:
+        for at, payload in enumerate(PAYLOADS):
+            name = re.sub(r"[^!-~]|[{}]", "/", payload)[:150] + str(at)
+            lw.task(queue="hostile", name=name)(lambda text: None).enqueue(payload)
+            send.enqueue(payload, more=payload)
+            if at < 40:
+                lw.lock(name).acquire()
+
+    aside(attack)
+    for path in ("/", "/queues", "/queues/mail", "/queues/hostile", "/locks", f"/locks?name={quote(PAYLOADS[0])}"):
+        page.goto(path)
+        page.wait_for_timeout(400)
+        foreign = page.evaluate("[...document.querySelectorAll('script')].filter((one) => !one.nonce).length")
+        assert foreign == 0
+        assert page.evaluate("window.stolen") is None
+        assert page.evaluate("document.querySelectorAll('#content img, #content iframe, #content style').length") == 0
+    aside(lambda: lw.release_all())

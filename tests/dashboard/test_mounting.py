@@ -1,0 +1,109 @@
+"""The dashboard below a prefix of another app, and what it sends to the browser."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Callable
+from importlib import resources
+
+import httpx
+import pytest
+from django.conf import settings  # type: ignore[import-untyped]
+from django.core.asgi import get_asgi_application  # type: ignore[import-untyped]
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.types import ASGIApp
+
+from dashboard.conftest import SAME, Client
+from lockwork import Lockwork
+from lockwork.dashboard import Hidden, app
+
+VENDORED = {
+    # htmx.org 4.0.1 and uplot 1.6.32, as the npm registry has them
+    "htmx.min.js": "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130",
+    "htmx.LICENSE": "d3d2456f76414f2456104660ebd65aff1c04cd7966b942bdabd63f3cdb316a38",
+    "uplot.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uplot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+    "uplot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+}
+
+
+def in_fastapi(board: ASGIApp) -> ASGIApp:
+    site = FastAPI()
+    site.mount("/ops/lockwork", board)
+    return site
+
+
+def in_starlette(board: ASGIApp) -> ASGIApp:
+    return Starlette(routes=[Mount("/ops/lockwork", board)])
+
+
+def beside_django(board: ASGIApp) -> ASGIApp:
+    if not settings.configured:
+        settings.configure(ROOT_URLCONF="dashboard.conftest", SECRET_KEY="x", ALLOWED_HOSTS=["*"])
+    return Starlette(routes=[Mount("/ops/lockwork", board), Mount("/", get_asgi_application())])
+
+
+@pytest.mark.parametrize("mounted", [in_fastapi, in_starlette, beside_django])
+async def test_links_forms_and_cookies_stay_below_the_prefix(
+    alw: Lockwork, mail: list[str], mounted: Callable[[ASGIApp], ASGIApp]
+) -> None:
+    site = mounted(app(alw, allow_actions=True))
+    transport = httpx.ASGITransport(site, client=("127.0.0.1", 5000))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as browser:
+        for path in ("/", "/queues?sort=dead", "/queues/mail", "/locks"):
+            page = await browser.get(f"/ops/lockwork{path}")
+            assert page.status_code == 200
+            links = re.findall(r'(?:href|src|action)="([^"]*)"', page.text)
+            assert all(link.startswith(("/ops/lockwork/", "#")) for link in links), links
+        assert 'href="/ops/lockwork/queues?sort=dead&amp;down=1"' not in page.text
+        found = re.search(r'name="csrf" value="([^"]+)"', (await browser.get("/ops/lockwork/queues/mail")).text)
+        assert found
+        form = {"action": "pause", "csrf": found[1], "next": "/elsewhere"}
+        done = await browser.post("/ops/lockwork/queues/mail", data=form, headers=SAME)
+        assert done.headers["location"] == "/ops/lockwork/queues/mail"
+        assert "Path=/ops/lockwork;" in done.headers["set-cookie"]
+        assert "is paused" in (await browser.get(done.headers["location"])).text
+        assert (await alw.queue("mail").astatus()).paused
+
+
+def test_vendored_scripts_are_those_that_were_published() -> None:
+    folder = resources.files("lockwork.dashboard").joinpath("static", "vendor")
+    found = {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in folder.iterdir()}
+    assert found == VENDORED
+
+
+async def test_a_page_with_all_that_it_loads_is_small(client: Client, mail: list[str]) -> None:
+    async with client(allow_actions=True) as browser:
+        page = await browser.get("/")
+        bytes = len(gzip.compress(page.content, 6))
+        for link in re.findall(r'(?:src|href)="(/-/assets/[^"]+)"', page.text):
+            answer = await browser.get(link)
+            assert "immutable" in answer.headers["cache-control"]
+            assert answer.headers["content-encoding"] == "gzip"
+            bytes += int(answer.headers["content-length"])
+    assert bytes < 100_000
+
+
+async def test_values_are_hidden_by_the_hook_and_by_its_errors(client: Client, mail: list[str]) -> None:
+    def redact(task: str | None, name: str, value: object) -> object:
+        return Hidden("no numbers") if (task, name) == ("send", "0") else value
+
+    async with client() as browser:
+        assert "<code>2</code>" in (await browser.get("/queues/mail")).text
+    async with client(redact=redact) as browser:
+        page = (await browser.get("/queues/mail")).text
+        assert "<code>•••</code>" in page
+        assert "<code>2</code>" not in page
+    async with client(redact=lambda task, name, value: 1 / 0) as browser:
+        assert "<code>•••</code>" in (await browser.get("/queues/mail")).text
+
+
+async def test_unknown_queue_is_not_found(client: Client, mail: list[str]) -> None:
+    async with client() as browser:
+        page = await browser.get("/queues/mial")
+        assert page.status_code == 404
+        assert "No queue is named mial" in page.text

@@ -1,0 +1,89 @@
+"""What the dashboard shows of a real worker and its schedules, and what it lets one do with them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dashboard.browsing import aside, serving
+from dashboard.conftest import said
+from lockwork import Lockwork
+from processes import Started, until, worker
+
+
+@pytest.fixture
+def office(own_url: str, apps: Path) -> Iterator[Started]:
+    with worker("office:lw", "--concurrency", "4", url=own_url, folder=apps) as started:
+        yield started
+
+
+@pytest.fixture
+async def browser(own_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    with serving(own_url, allow_actions=True) as address:
+        async with httpx.AsyncClient(base_url=address, headers={"Accept": "text/html"}) as made:
+            yield made
+
+
+async def test_worker_is_shown_and_takes_orders(office: Started, browser: httpx.AsyncClient, own_url: str) -> None:
+    with Lockwork(own_url) as lw:
+        (found,) = until(lambda: aside(lw.workers), "the worker announces itself")
+        aside(lambda: lw.task(queue="office", name="write")(lambda page: None).enqueue(60))
+        until(lambda: aside(lambda: lw.queue("office").status().running), "the job runs")
+        until(lambda: aside(lambda: lw.workers()[0].jobs), "the worker says so", 10)
+        page = (await browser.get("/workers")).text
+        assert "1 of 4 slots busy" in page
+        assert f"/workers/{found.name}" in page
+        assert ">write</a>" in page
+        assert (await browser.get(f"/workers/{found.name}")).status_code == 200
+        assert "No worker named nobody" in await said(browser, "/workers", "stop", name="nobody")
+        assert "fetches no more jobs" in await said(browser, "/workers", "quiet", name=found.name)
+        until(lambda: aside(lambda: lw.workers()[0].state == "quiet"), "it is quiet")
+        assert "fetches jobs again" in await said(browser, "/workers", "resume", name=found.name)
+        until(lambda: aside(lambda: lw.workers()[0].state == "running"), "it goes on")
+        assert "ends when its jobs have ended" in await said(browser, "/workers", "stop", name=found.name)
+        until(lambda: aside(lambda: lw.workers()[0].state) in ("stopping", "lost"), "it stops")
+
+
+async def test_schedule_is_shown_run_paused_and_resumed(
+    office: Started, browser: httpx.AsyncClient, own_url: str
+) -> None:
+    with Lockwork(own_url) as lw:
+        schedule = lw.schedule("tidy", queue="office")
+        until(lambda: aside(schedule.inspect), "the worker declares it")
+        # without a job, only workers and apps know the queue
+        page = (await browser.get("/schedules")).text
+        assert "0 3 1 1 *" in page
+        fields = {"name": "tidy", "queue": "office"}
+        assert re.match(
+            "Schedule tidy enqueued job .* in queue office", await said(browser, "/schedules", "run", **fields)
+        )
+        assert aside(lambda: lw.queue("office").status().enqueued) == 1
+        assert "is paused" in await said(browser, "/schedules", "pause", **fields)
+        status = aside(schedule.inspect)
+        assert status is not None
+        assert status.paused
+        assert "goes on" in await said(browser, "/schedules", "resume", **fields)
+        assert "no schedule is named" in await said(browser, "/schedules", "run", name="x", queue="office")
+
+
+async def test_stream_sends_a_page_when_it_has_changed(browser: httpx.AsyncClient, own_url: str) -> None:
+    with Lockwork(own_url) as lw:
+        send = lw.task(queue="mail", name="send")(lambda n: None)
+        aside(lambda: send.enqueue(1))
+        events: list[str] = []
+        async with browser.stream("GET", "/queues", headers={"Accept": "text/event-stream"}) as answer:
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            async for line in answer.aiter_lines():
+                if line.startswith("data: "):
+                    events.append(json.loads(line.removeprefix("data: ")))
+                    if len(events) == 2:
+                        break
+                    aside(lambda: send.enqueue(2))
+        assert "1 ready" in events[0]
+        assert "2 ready" in events[1]
+        assert "<html" not in events[0]

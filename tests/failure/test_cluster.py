@@ -1,0 +1,240 @@
+"""A Cluster: slots over several nodes, which move, and whose primaries fail."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis.asyncio.cluster
+import redis.cluster
+
+from clusters import Cluster, begin_move, clustered, end_move
+from lockwork import ConfigError, Lockwork, ServerUnavailable, ServerUnsuitable
+from lockwork.protocol import slots
+from ports import free_port
+from processes import until, worker
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three primaries whose slots stay where they are."""
+    with clustered(tmp_path_factory.mktemp("still")) as found:
+        yield found
+
+
+@pytest.fixture
+def moving(tmp_path: Path) -> Iterator[Cluster]:
+    """Three primaries with a replica each, of this test alone."""
+    with clustered(tmp_path / "nodes", replicas=1) as found:
+        yield found
+
+
+def names_everywhere(cluster: Cluster) -> list[str]:
+    """The name of a lock for each primary, by its order."""
+    found: dict[int, str] = {}
+    number = 0
+    while len(found) < 3:
+        number += 1
+        found.setdefault(cluster.owner(slots.slot(f"lock:{number}")).port, str(number))
+    return [found[node.port] for node in cluster.nodes[:3]]
+
+
+def test_locks_of_all_shards(still: Cluster) -> None:
+    with Lockwork(still.url) as app:
+        names = names_everywhere(still)
+        grants = [app.lock(name).acquire() for name in names]
+        for name, node in zip(names, still.nodes, strict=False):
+            assert node.client.exists(f"lw:{{lock:{name}}}")
+        assert {each.name for each in app.locks().locks} == set(names)
+        for grant in grants:
+            grant.release()
+        with app.multilock(*names):
+            assert all(app.lock(name).locked() for name in names)
+        assert app.locks().locks == ()
+        assert app.runtime.server == f"the Cluster at {still.url.partition('://')[2]}"
+
+
+async def test_the_same_for_asyncio(still: Cluster) -> None:
+    async with Lockwork(still.url) as app:
+        names = names_everywhere(still)
+        await asyncio.gather(*(app.lock(name).aacquire() for name in names))
+        assert {each.name for each in (await app.alocks()).locks} == set(names)
+        await app.arelease_all()
+        async with app.multilock(*names):
+            assert await app.lock(names[0]).alocked()
+
+
+def test_waiters_of_all_shards_are_woken(still: Cluster) -> None:
+    with Lockwork(still.url) as holder, Lockwork(still.url) as other:
+        names = names_everywhere(still)
+        grants = [holder.lock(name).acquire() for name in names]
+        waiting = [threading.Thread(target=other.lock(name).acquire) for name in names]
+        for each in waiting:
+            each.start()
+        for name in names:
+            until(lambda name=name: holder.lock(name).inspect().waiters == 1, "it waits")  # type: ignore[misc]
+        for grant in grants:
+            grant.release()
+        for each in waiting:
+            each.join(3)
+            assert not each.is_alive()
+
+
+def test_partitions_spread_over_the_shards(still: Cluster) -> None:
+    with Lockwork(still.url, partitions={"mail": 6}) as app:
+
+        @app.task(queue="mail")
+        def send(number: int) -> None: ...
+
+        for number in range(60):
+            send.options(key=f"user:{number}").enqueue(number)
+        homes = Counter(still.owner(slots.slot(slots.tag(f"mail/{number}"))).port for number in range(6))
+        assert sorted(homes.values()) == [2, 2, 2]
+        status = app.queue("mail").status()
+        assert status.ready + status.scheduled == 60
+        assert len(app.queues()) == 6
+        assert all(node.client.dbsize() for node in still.nodes)
+        assert app.queue("mail").clear() == 60
+
+
+def test_clients_of_redis_py(still: Cluster) -> None:
+    node: Any = redis.cluster.ClusterNode
+    place = node("127.0.0.1", still.nodes[0].port)
+    with redis.RedisCluster(startup_nodes=[place]) as client, Lockwork(client=client) as app:
+        app.lock("client").acquire()
+        app.lock("client").release()
+
+
+async def test_asyncio_clients_of_redis_py(still: Cluster) -> None:
+    client: Any = redis.asyncio.RedisCluster(host="127.0.0.1", port=still.nodes[0].port)
+    async with Lockwork(client=client) as app:
+        await app.lock("client").aacquire()
+        await app.lock("client").arelease()
+    await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("redis://127.0.0.1:{node}", ServerUnsuitable, r"is a node of a Cluster: begin its URL with redis\+cluster://"),
+        ("redis+cluster://127.0.0.1:{free}", ServerUnavailable, "no node of the Cluster at .* answers"),
+        ("redis+cluster://127.0.0.1:{free},127.0.0.1:{single}", ServerUnsuitable, "is no node of a Cluster: give a"),
+    ],
+)
+def test_an_address_that_leads_nowhere(
+    still: Cluster, own_server_port: int, url: str, error: type[Exception], message: str
+) -> None:
+    ports = {"node": still.nodes[0].port, "free": free_port(), "single": own_server_port}
+    with Lockwork(url.format(**ports), patience=1) as app:
+        with pytest.raises(error, match=message):
+            app.lock("x").acquire()
+
+        async def other_world() -> None:
+            with pytest.raises(error, match=message):
+                await app.lock("x").aacquire()
+            await app.aclose()
+
+        asyncio.run(other_world())
+
+
+@pytest.fixture
+def own_server_port(tmp_path: Path) -> Iterator[int]:
+    """A server that is no node."""
+    with clustered(tmp_path / "single", shards=0, alone=1) as found:
+        yield found.nodes[0].port
+
+
+@pytest.mark.parametrize("url", ["redis+cluster://", "redis+cluster://a,,b", "redis+cluster://a:1/x"])
+def test_a_url_that_cannot_be_read(url: str) -> None:
+    with pytest.raises(ConfigError, match="of a Cluster"):
+        Lockwork(url)
+
+
+def test_a_slot_that_nobody_serves(moving: Cluster) -> None:
+    slot = slots.slot("lock:x")
+    for node in moving.nodes:
+        node.client.config_set("cluster-require-full-coverage", "no")
+    with Lockwork(moving.url, patience=1) as app:
+        app.lock("x").acquire()
+        app.lock("x").release()
+        for node in moving.primaries():
+            node.client.execute_command("CLUSTER", "DELSLOTS", slot)
+        with pytest.raises(ServerUnavailable, match=f"serves slot {slot}|CLUSTERDOWN"):
+            app.lock("x").acquire()
+
+
+async def test_a_slot_moves_while_its_lock_is_held_and_used(moving: Cluster) -> None:
+    slot = slots.slot("lock:x")
+    async with Lockwork(moving.url, lock_lease=3) as app:
+        grant = await app.lock("x").aacquire()
+        await asyncio.to_thread(app.lock("x").inspect)
+        for to in moving.nodes[:3]:
+            await asyncio.to_thread(moving.move, slot, to)
+            assert (await app.lock("x").ainspect()).owner is not None
+            assert app.lock("x").inspect is not None
+            assert (await asyncio.to_thread(app.lock("x").inspect)).fence == grant.fence
+        await asyncio.sleep(4)
+        assert not grant.lost
+        await grant.arelease()
+
+
+async def test_a_key_that_is_under_way_is_found_by_ask(moving: Cluster) -> None:
+    slot = slots.slot("lock:x")
+    source = moving.owner(slot)
+    target = next(node for node in moving.nodes[:3] if node is not source)
+    async with Lockwork(moving.url) as app:
+        await app.lock("x").aacquire()
+        begin_move(source, target, slot)
+        source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", "lw:{lock:x}")
+        assert (await app.lock("x").ainspect()).owner is not None
+        assert (await asyncio.to_thread(app.lock("x").inspect)).owner is not None
+        end_move(moving, target, slot)
+        await app.lock("x").arelease()
+
+
+def test_calls_and_leases_follow_a_killed_primary(moving: Cluster) -> None:
+    names = names_everywhere(moving)
+    with Lockwork(moving.url, patience=30, lock_lease=15) as app:
+        grants = [app.lock(name).acquire() for name in names]
+        killed = moving.nodes[0]
+        replica = moving.nodes[3]
+        until(lambda: replica.client.info("replication")["master_link_status"] == "up", "it follows")
+        killed.client.incr(f"{{lock:{names[0]}}}written")
+        assert killed.client.wait(1, 5000) == 1
+        killed.signal(signal.SIGKILL)
+        killed.process.wait()
+        app.lock(f"{{lock:{names[0]}}}".strip("{}").removeprefix("lock:")).inspect()
+        assert replica.client.role()[0] == "master"
+        for grant in grants:
+            assert not grant.lost
+            grant.release()
+
+
+def test_a_worker_goes_on_while_slots_move_and_a_primary_dies(moving: Cluster, apps: Path, tmp_path: Path) -> None:
+    started, gate = tmp_path / "started", tmp_path / "gate"
+    with (
+        Lockwork(moving.url, patience=30) as app,
+        worker("good:lw", "--lease", "10s", url=moving.url, folder=apps) as process,
+    ):
+
+        @app.task(retries=0)
+        async def gated(started: str, gate: str) -> str: ...  # type: ignore[empty-body]
+
+        job = gated.enqueue(str(started), str(gate))
+        until(started.exists, "it runs", 20)
+        slot = slots.slot("q:default")
+        home = moving.owner(slot)
+        moving.move(slot, next(node for node in moving.nodes[:3] if node is not home))
+        gate.touch()
+        assert job.result(30) == "done"
+        primary = moving.owner(slot)
+        primary.signal(signal.SIGKILL)
+        primary.process.wait()
+        assert gated.enqueue(str(started), str(gate)).result(60) == "done"
+        assert process.process.poll() is None
