@@ -64,7 +64,7 @@ class Top(App[None]):
         yield Footer()
 
     def _section(self, name: str) -> Vertical:
-        table: DataTable[Text] = DataTable(id=name, cursor_type="row", zebra_stripes=False)
+        table: DataTable[Text] = DataTable(id=name, cursor_type="none")
         for column in _COLUMNS[name]:
             table.add_column(column, key=column)
         section = Vertical(table)
@@ -102,6 +102,8 @@ class Top(App[None]):
 
     def _show(self, view: Screen) -> None:
         self._looking = False
+        if self._paused:  # since this look began
+            return
         head = Text.assemble(
             (f"{view.rates[-1]:,.1f} jobs/s", "bold"),
             f"   ready {view.total('ready'):,}   running {view.total('running'):,}"
@@ -109,7 +111,7 @@ class Top(App[None]):
             state("dead", f"dead {view.total('dead'):,}") if view.total("dead") else "dead 0",
         )
         self.query_one("#head", Static).update(head)
-        self.query_one("#rates", Sparkline).data = list(view.rates)
+        self.query_one("#rates", Sparkline).data = list(view.rates) if any(view.rates) else []
         self._fill("queues", _queues(view))
         self._fill("running", _running(view))
         self._fill("workers", _workers(view))
@@ -121,12 +123,18 @@ class Top(App[None]):
 
     def _fill(self, name: str, rows: Iterable[Sequence[str | Text]]) -> None:
         table = self.query_one(f"#{name}", DataTable)
-        row, scroll = table.cursor_row, table.scroll_y
+        scroll = table.scroll_y
         table.clear()
         for cells in rows:
-            table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
-        table.move_cursor(row=min(row, max(0, table.row_count - 1)), animate=False)
+            table.add_row(*map(_cell, cells))
         table.scroll_to(y=scroll, animate=False)
+
+
+def _cell(given: str | Text) -> Text:
+    text = Text(given) if isinstance(given, str) else given
+    if text.plain[:1].isdigit():
+        text.justify = "right"
+    return text
 
 
 def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
