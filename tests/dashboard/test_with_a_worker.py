@@ -87,3 +87,37 @@ async def test_stream_sends_a_page_when_it_has_changed(browser: httpx.AsyncClien
         assert "1 ready" in events[0]
         assert "2 ready" in events[1]
         assert "<html" not in events[0]
+
+
+async def test_dead_jobs_are_grouped_run_again_and_deleted(
+    office: Started, browser: httpx.AsyncClient, own_url: str
+) -> None:
+    with Lockwork(own_url) as lw:
+        charge = lw.task(queue="office", name="charge", retries=0)(lambda card: None)
+        aside(lambda: charge.enqueue_many([("<b>7</b>",), ("8",), ("9",)]))
+        until(lambda: aside(lambda: lw.queue("office").status().dead) == 3, "they fail")
+        page = (await browser.get("/dead")).text
+        assert "ValueError" in page
+        assert "was refused" in page
+        assert "<b>7</b>" not in page
+        assert "raise ValueError" in page
+        assert "No dead job matches" in (await browser.get("/dead?text=nonsense")).text
+        fields = {"queue": "office", "task": "charge", "error": "ValueError"}
+        assert "3 jobs run again: ValueError in charge" in await said(browser, "/dead", "retry", **fields)
+        until(lambda: aside(lambda: lw.queue("office").status().dead) == 3, "they fail again")
+        assert "Deleted 3 dead jobs" in await said(browser, "/dead", "delete", **fields)
+        assert "No dead jobs" in (await browser.get("/dead")).text
+
+
+async def test_tasks_and_stocks_are_shown(office: Started, browser: httpx.AsyncClient, own_url: str) -> None:
+    with Lockwork(own_url) as lw:
+        assert "No task ended in this time" in (await browser.get("/tasks")).text
+        assert "No stock is on this server" in (await browser.get("/stocks")).text
+        aside(lambda: lw.task(queue="office", name="write")(lambda page: None).enqueue(0))
+        until(lambda: aside(lambda: lw.queue("office").status().succeeded) == 1, "it ran")
+        assert ">write</a>" in (await browser.get("/tasks?sort=run&down=1")).text
+        phones = lw.stock("phones", 10, queue="office")
+        aside(lambda: phones.confirm(phones.reserve("ada", 3)))
+        page = (await browser.get("/stocks")).text
+        assert "phones" in page
+        assert "3 done, 7 ready" in page

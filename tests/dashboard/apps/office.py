@@ -16,3 +16,8 @@ async def write(page: int) -> None:
 
 @lw.task(queue="office", cron="0 3 1 1 *")
 async def tidy() -> None: ...
+
+
+@lw.task(queue="office", retries=0)
+def charge(card: str) -> None:
+    raise ValueError(f"card {card} was refused")

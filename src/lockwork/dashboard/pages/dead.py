@@ -14,6 +14,8 @@ from lockwork.queues.dead import Matching
 
 _LINES = 12
 """Lines at the end of a traceback that the page shows."""
+_TRACED = 20
+"""Groups that are shown with the traceback of their example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +54,21 @@ async def read(view: View) -> dict[str, Any]:
     """Read the groups of all queues with dead jobs, or of the one that was asked for."""
     wanted = view.param("queue")
     queues = [queue for queue in await read_queues(view.lw) if queue.total("dead")]
-    deaths = [
-        _death(view, each.name, group)
+    matching = _matching(view.param("task"), "", view.param("text"))
+    found = [
+        (each.name, partition.name, group)
         for each in queues
         if wanted in ("", each.name)
         for partition in each.partitions
         if partition.status.dead
-        for group in await view.lw.queue(partition.name).dead.agroups(
-            **_matching(view.param("task"), "", view.param("text"))
-        )
+        for group in await view.lw.queue(partition.name).dead.agroups(**matching)
     ]
-    deaths.sort(key=lambda each: each.group.newest)
+    found.sort(key=lambda each: each[2].newest)
+    deaths = [
+        # a page of dead jobs comes without tracebacks
+        _death(view, name, group, await view.lw.queue(home).dead.aget(group.example.id) if at < _TRACED else None)
+        for at, (name, home, group) in enumerate(found)
+    ]
     return {
         "deaths": deaths,
         "tabs": [("", "All", None), *((each.name, each.name, each.total("dead")) for each in queues)],
@@ -70,13 +76,11 @@ async def read(view: View) -> dict[str, Any]:
     }
 
 
-def _death(view: View, queue: str, group: DeadGroup) -> Death:
-    error = group.example.error
+def _death(view: View, queue: str, group: DeadGroup, whole: DeadJob | None) -> Death:
+    error = (whole or group.example).error
     end = "\n".join((error.traceback or "").rstrip().splitlines()[-_LINES:])
     message, trace = (view.shown(group.task, "error", text) for text in (error.text, end))
-    return Death(
-        queue, group, MASK if view.hidden(message) else str(message), "" if view.hidden(trace) else str(trace)
-    )
+    return Death(queue, group, MASK if view.hidden(message) else str(message), "" if view.hidden(trace) else str(trace))
 
 
 async def retry(view: View, form: Form) -> str:
