@@ -121,3 +121,40 @@ async def test_tasks_and_stocks_are_shown(office: Started, browser: httpx.AsyncC
         page = (await browser.get("/stocks")).text
         assert "phones" in page
         assert "3 done, 7 ready" in page
+
+
+async def test_jobs_are_found_and_one_is_shown(office: Started, browser: httpx.AsyncClient, own_url: str) -> None:
+    with Lockwork(own_url) as lw:
+        assert "No jobs" in (await browser.get("/jobs")).text
+        write = lw.task(queue="office", name="write")(lambda page: None)
+        charge = lw.task(queue="office", name="charge", retries=0)(lambda card: None)
+        done = aside(lambda: write.enqueue(0))
+        later = aside(lambda: write.options(delay="1h", key="book:7", tags=["draft"]).enqueue(7))
+        failed = aside(lambda: charge.enqueue("<i>9</i>"))
+        until(lambda: aside(lambda: lw.queue("office").status().dead) == 1, "it fails")
+        until(lambda: aside(done.state) == "succeeded", "it ends")
+        whole = (await browser.get("/jobs")).text
+        assert all(job.id in whole for job in (done, later, failed))
+        for query, job in (
+            ("state=succeeded", done), ("tag=draft", later), ("arg=7", later), ("error=refused", failed),
+            ("state=retrying", later), (f"q={failed.id}", failed), ("task=charge&queue=office", failed),
+        ):  # fmt: skip
+            page = (await browser.get(f"/jobs?{query}")).text
+            assert [each.id for each in (done, later, failed) if f"job-{each.id}" in page] == [job.id], query
+        assert "No job matches" in (await browser.get("/jobs?text=nothing&arg=none")).text
+        assert "since must be" in (await browser.get("/jobs?since=soon")).text
+        page = (await browser.get(f"/job/{failed.id}")).text
+        assert "card &lt;i&gt;9&lt;/i&gt; was refused" in page
+        assert "raise ValueError" in page
+        assert "Nothing is known of job nobody" in (await browser.get("/job/nobody")).text
+        assert "/jobs?queue=office&amp;key=book%3A7" in (await browser.get(f"/job/{later.id}")).text
+        assert "The job is ready" in await said(browser, f"/job/{later.id}", "now")
+        until(lambda: aside(later.state) == "running", "it runs")
+        assert "The job is cancelled" in await said(browser, f"/job/{later.id}", "cancel")
+        until(lambda: aside(later.state) == "cancelled", "it stops")
+        assert "The job runs again" in await said(browser, f"/job/{failed.id}", "retry")
+        until(lambda: aside(lambda: lw.queue("office").status().dead) == 1, "it fails again")
+        assert "1 job runs again" in await said(browser, "/jobs", "retry", state="dead")
+        until(lambda: aside(lambda: lw.queue("office").status().dead) == 1, "it fails a third time")
+        assert "Deleted 1 job" in await said(browser, "/jobs", "delete", state="dead", task="charge")
+        assert "The job is deleted" in await said(browser, f"/job/{later.id}", "delete")

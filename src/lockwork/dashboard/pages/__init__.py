@@ -13,12 +13,14 @@ how many are, and `data-bulk` is shown while some are.
 from __future__ import annotations
 
 from lockwork.dashboard.page import Page
-from lockwork.dashboard.pages import dead, locks, overview, queue, queues, schedules, stocks, tasks, workers
+from lockwork.dashboard.pages import dead, job, jobs, locks, overview, queue, queues, schedules, stocks, tasks, workers
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
     queues.PAGE,
     queue.PAGE,
+    jobs.PAGE,
+    job.PAGE,
     dead.PAGE,
     tasks.PAGE,
     workers.PAGE,

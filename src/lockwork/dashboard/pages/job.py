@@ -1,0 +1,105 @@
+"""One job: its attempts, arguments, result and error; cancel it, run it again, or delete it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockwork.dashboard.formats import MASK, value
+from lockwork.dashboard.page import Form, NotFound, Page, View
+from lockwork.jobs.job import Job
+from lockwork.jobs.snapshot import JobSnapshot
+
+_WAITS = ("ready", "scheduled", "blocked")
+
+
+async def read(view: View) -> dict[str, Any]:
+    """Read all that is known of the job."""
+    job = await _found(view).ainspect()
+    if job.state == "unknown":
+        raise NotFound(f"Nothing is known of job {job.id}: history has forgotten it, or it never was there.")
+    return {
+        "job": job,
+        "args": _values(view, job),
+        "result": _text(view, job, "result", job.result),
+        "progress": None if job.progress is None else _text(view, job, "progress", job.progress),
+        "checkpoints": {name: value(each) for name, each in job.checkpoints.items()},
+        "message": _text(view, job, "error", job.error.text) if job.error else "",
+        "frames": _frames(view, job),
+        "may": {
+            "cancel": job.state in (*_WAITS, "running"),
+            "retry": job.state in ("dead", "cancelled", "expired"),
+            "delete": job.state not in ("running", "unknown"),
+            "now": job.state == "scheduled",
+        },
+    }
+
+
+async def cancel(view: View, _: Form) -> str:
+    """Cancel the job."""
+    return _said(await _found(view).acancel(), "The job is cancelled.", "The job has ended already.")
+
+
+async def retry(view: View, _: Form) -> str:
+    """Run the job again."""
+    done = await _found(view).aretry()
+    return _said(done, "The job runs again.", "The job is neither dead, cancelled nor expired, or its record is gone.")
+
+
+async def now(view: View, _: Form) -> str:
+    """Let the job run now."""
+    return _said(await _found(view).areschedule(delay=0), "The job is ready.", "The job waits for nothing.")
+
+
+async def delete(view: View, _: Form) -> str:
+    """Delete the job."""
+    return _said(await _found(view).adelete(), "The job is deleted.", "The job runs, or is gone already.")
+
+
+def _found(view: View) -> Job[Any]:
+    return view.lw.job(view.in_path("id"), view.param("queue") or None)
+
+
+def _said(done: bool, yes: str, no: str) -> str:
+    return yes if done else no
+
+
+def _values(view: View, job: JobSnapshot) -> list[tuple[str, str]]:
+    """Return the arguments as JSON, by name or position, as far as they may be shown."""
+    given = [*((str(at), each) for at, each in enumerate(job.args or ())), *(job.kwargs or {}).items()]
+    return [(name, value(view.shown(job.task, name, each))) for name, each in given]
+
+
+def _text(view: View, job: JobSnapshot, name: str, thing: object) -> str:
+    shown = view.shown(job.task, name, thing)
+    if view.hidden(shown):
+        return MASK
+    return shown if isinstance(shown, str) and name == "error" else value(shown)
+
+
+def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, str]]:
+    """Split the traceback into frames; True for those of the user's code, which are shown unfolded."""
+    if job.error is None or not job.error.traceback:
+        return []
+    shown = view.shown(job.task, "error", job.error.traceback)
+    if view.hidden(shown):
+        return []
+    frames: list[list[str]] = []
+    for line in str(shown).rstrip().splitlines():
+        if not frames or line.startswith('  File "') or not line.startswith(" "):
+            frames.append([])
+        frames[-1].append(line)
+    return [
+        (not any(part in frame[0] for part in ("/site-packages/", "/lib/python", "<frozen ")), "\n".join(frame))
+        for frame in frames
+    ]
+
+
+PAGE = Page(
+    "job",
+    "/job/{id:path}",
+    "Job",
+    read,
+    {"cancel": cancel, "retry": retry, "now": now, "delete": delete},
+    rail=False,
+    within="jobs",
+)
