@@ -123,7 +123,10 @@ def shop(lw: Lockwork) -> Iterator[Lockwork]:
 
 def paths(lw: Lockwork) -> dict[str, str]:
     """Return an address of each page, by its name."""
-    return {page.name: re.sub(r"\{queue:path\}", "mail", page.path) for page in PAGES}
+    (first,) = aside(lambda: lw.queue("mail").peek(1))
+    places = {"{queue:path}": "mail", "{id:path}": first.id, "{name:path}": "none"}
+    found = {page.name: re.sub(r"\{.*\}", lambda match: places[match[0]], page.path) for page in PAGES}
+    return {name: path for name, path in found.items() if not path.endswith("/none")} | {"workers": "/workers"}
 
 
 @pytest.mark.parametrize("look", SIZES)

@@ -203,7 +203,7 @@ class Job(Generic[R]):
         """Async version of `reschedule`."""
         return await self._from.runtime.arun(self._reschedule(delay, at)) == "scheduled"
 
-    def _at(self, made: Callable[[QueueKeys], Protocol[T]]) -> Protocol[T]:
+    def _at(self, made: Callable[[QueueKeys], Protocol[T]], patience: float | None = None) -> Protocol[T]:  # noqa: ARG002 - of who looks for its queue
         """Run a protocol on the job's queue."""
         return made(self._from.keys)
 
@@ -254,7 +254,7 @@ class Job(Generic[R]):
 
     def _outcome(self, timeout: Duration | None) -> Protocol[tuple[JobState, control.Whereabouts | None]]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
-        return self._at(lambda keys: self._outcome_in(keys, limit))
+        return self._at(lambda keys: self._outcome_in(keys, limit), limit)
 
     def _outcome_in(
         self, keys: QueueKeys, limit: float | None
@@ -326,9 +326,10 @@ class FoundJob(Job[R]):
         self._everywhere = everywhere
         self._searched_all = False
 
-    def _at(self, made: Callable[[QueueKeys], Protocol[T]]) -> Protocol[T]:
+    def _at(self, made: Callable[[QueueKeys], Protocol[T]], patience: float | None = None) -> Protocol[T]:
         if len(self._left) > 1 or (self._left and self._everywhere):
-            yield from self._find()
+            finding = self._find()
+            yield from finding if patience is None else sessions.within(max(patience, _ASK), finding)
         return (yield from made(self._from.keys))
 
     def _find(self) -> Protocol[None]:
