@@ -145,8 +145,7 @@ def read_filter(given: JobFilter, newest: object, parameters: Parameters, *, fro
 def _texts(given: JobFilter) -> list[str]:
     """What the record or the error of a job that matches surely contains."""
     found = [f",{given['key']},"] if "key" in given else []
-    found += [f'"{given["task"]}"'] if _SAFE.fullmatch(given.get("task", "")) else []
-    found += [f'"{given["tag"]}"'] if _SAFE.fullmatch(given.get("tag", "")) else []
+    found += [f'"{text}"' for text in (given.get("task", ""), given.get("tag", "")) if _SAFE.fullmatch(text)]
     found += [given["group"]] if "group" in given else []
     value = _value(given.get("arg", ""))[1]
     for text in (given.get("error", ""), value):

@@ -186,11 +186,11 @@ def from_url(url: object) -> Opener | None:
         raise ConfigError(f"a URL of a Cluster names some of its nodes: {scheme}://user:password@host:7000,host:7001")
     if database and not database.isdecimal():
         raise ConfigError("the database in the URL of a Cluster, after the last slash, must be a number")
-    seeds = []
-    for host in hosts.split(","):
-        options = Endpoint.from_url(f"{kind}://{user}{at}{host}/{database or 0}?{query}").options
-        seeds.append((str(options["host"]), int(options.get("port", 6379))))
-    return _opener(kind, options, seeds)
+    each = [
+        Endpoint.from_url(f"{kind}://{user}{at}{host}/{database or 0}?{query}").options for host in hosts.split(",")
+    ]
+    seeds = [(str(options["host"]), int(options.get("port", 6379))) for options in each]
+    return _opener(kind, each[0], seeds)
 
 
 def from_client(client: object) -> Opener | None:
