@@ -30,8 +30,6 @@ trap 'rm -rf "$out"' EXIT
 "$out/venv/bin/python" -m pip install --quiet "$out"/lockwork-*.whl
 # from another folder, so that the wheel is used and not the tree
 cd "$out"
-# it looks for packages where the first python of the path does
-PATH="$out/venv/bin:$PATH" "$bin/pyright" --verifytypes lockwork --ignoreexternal
 venv/bin/lockwork --version
 # it finds the flash sale in the wheel, and says which packages it needs to play it
 venv/bin/lockwork demo 2>&1 | grep -q 'pip install "lockwork\[demo\]"'
@@ -41,3 +39,6 @@ import lockwork
 with lockwork.Lockwork() as lw, lw.lock("wheel", wait=5) as grant:
     print("the wheel locks:", grant)
 '
+# classes of the extras have base classes of these packages; it looks for them where the first python of the path does
+"$out/venv/bin/python" -m pip install --quiet "$(echo "$out"/lockwork-*.whl)[metrics,top]"
+PATH="$out/venv/bin:$PATH" "$bin/pyright" --verifytypes lockwork --ignoreexternal

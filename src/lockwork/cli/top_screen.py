@@ -31,7 +31,7 @@ _LONGEST = 60
 class Top(App[None]):
     """Queues above, running jobs below them, workers and locks at the bottom."""
 
-    CSS = """
+    CSS: ClassVar[str] = """
     #head { height: 1; padding: 0 1; }
     #rates { height: 2; margin: 0 1; }
     Vertical { border-top: solid $primary; border-title-style: bold; padding: 0 1; height: 1fr; }
@@ -43,7 +43,7 @@ class Top(App[None]):
         Binding("p", "pause", "Pause"),
         Binding("tab", "app.focus_next", "Next table"),
     ]
-    ENABLE_COMMAND_PALETTE = False
+    ENABLE_COMMAND_PALETTE: ClassVar[bool] = False
 
     def __init__(self, watcher: Watcher, every: float) -> None:
         super().__init__()

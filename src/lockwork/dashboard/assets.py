@@ -18,10 +18,10 @@ class Asset:
     """One file."""
 
     def __init__(self, name: str) -> None:
-        self.content = resources.files("lockwork.dashboard").joinpath("static", *name.split("/")).read_bytes()
-        self.compressed = gzip.compress(self.content, 9, mtime=0)
-        self.version = hashlib.sha256(self.content).hexdigest()[:12]
-        self.type = _TYPES[name.rpartition(".")[2]]
+        self.content: bytes = resources.files("lockwork.dashboard").joinpath("static", *name.split("/")).read_bytes()
+        self.compressed: bytes = gzip.compress(self.content, 9, mtime=0)
+        self.version: str = hashlib.sha256(self.content).hexdigest()[:12]
+        self.type: str = _TYPES[name.rpartition(".")[2]]
 
 
 @cache

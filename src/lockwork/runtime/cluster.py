@@ -125,7 +125,7 @@ class ClusterEndpoint(Endpoint):
         with self._lock:
             self._turn += 1
             node = self._primaries[self._turn % len(self._primaries)]
-            self.options = {**self.options, "host": node.options["host"], "port": node.options["port"]}
+            self.options: dict[str, Any] = {**self.options, "host": node.options["host"], "port": node.options["port"]}
 
     async def alocate(self) -> None:
         """Async version of `locate`."""

@@ -76,7 +76,8 @@ class Moved(Retry):
         code, number, place = message.split(" ")[:3]
         self.once: bool = code == "ASK"
         self.slot: int = int(number)
-        self.host, _, port = place.rpartition(":")
+        host, _, port = place.rpartition(":")
+        self.host: str = host
         self.port: int = int(port)
 
 
