@@ -178,7 +178,9 @@ async def test_a_slot_moves_while_its_lock_is_held_and_used(moving: Cluster) -> 
             await asyncio.to_thread(moving.move, slot, to)
             assert (await app.lock("x").ainspect()).owner is not None
             assert (await asyncio.to_thread(app.lock("x").inspect)).fence == grant.fence
-        await asyncio.sleep(4)
+        home = moving.owner(slot).client
+        ends = home.hget("lw:{lock:x}", "d")
+        await asyncio.to_thread(until, lambda: home.hget("lw:{lock:x}", "d") != ends, "the lease is renewed there")
         assert not grant.lost
         await grant.arelease()
 

@@ -203,8 +203,8 @@ class Job(Generic[R]):
         """Async version of `reschedule`."""
         return await self._from.runtime.arun(self._reschedule(delay, at)) == "scheduled"
 
-    def _at(self, made: Callable[[QueueKeys], Protocol[T]], patience: float | None = None) -> Protocol[T]:  # noqa: ARG002 - of who looks for its queue
-        """Run a protocol on the job's queue."""
+    def _at(self, made: Callable[[QueueKeys], Protocol[T]], patience: float | None = None) -> Protocol[T]:  # noqa: ARG002 - FoundJob's
+        """Run a protocol on the job's queue; `patience`: seconds to look for that queue while the server is away."""
         return made(self._from.keys)
 
     def _look(self, channel: str = "") -> Protocol[control.JobSight]:

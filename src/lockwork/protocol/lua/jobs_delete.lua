@@ -4,8 +4,8 @@
 --   window: ms; session: those that the caller knows, with their run hashes
 -- Out of memory: goes on
 -- Reply: {state, ...}: deleted; running or unknown (nothing was done), or look, then all sessions: the caller is to name them
--- Invariants: callers that wait for the result of a job that waits learn that there will be none; how a job ended is told as long as
---   results are kept
+-- Invariants: callers that wait for the result of a deleted job receive its end; the outcome of an ended job is kept as long as
+--   results are
 -- include: now
 -- include: control
 -- include: place

@@ -1,4 +1,4 @@
--- Where a member stands in a sorted set.
+-- The rank of a member of a sorted set.
 
 -- by bytes: how Lua compares strings depends on the server's locale
 local function before(one, other)
