@@ -13,7 +13,22 @@ how many are, and `data-bulk` is shown while some are.
 from __future__ import annotations
 
 from lockwork.dashboard.page import Page
-from lockwork.dashboard.pages import dead, job, jobs, locks, overview, queue, queues, schedules, stocks, tasks, workers
+from lockwork.dashboard.pages import (
+    dead,
+    flow,
+    flows,
+    job,
+    jobs,
+    limiters,
+    locks,
+    overview,
+    queue,
+    queues,
+    schedules,
+    stocks,
+    tasks,
+    workers,
+)
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
@@ -26,6 +41,9 @@ PAGES: tuple[Page, ...] = (
     workers.PAGE,
     workers.ONE,
     schedules.PAGE,
+    flows.PAGE,
+    flow.PAGE,
     locks.PAGE,
+    limiters.PAGE,
     stocks.PAGE,
 )
