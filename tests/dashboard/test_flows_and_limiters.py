@@ -115,7 +115,7 @@ async def test_job_shows_what_it_waits_behind(office: Started, browser: httpx.As
         rows = re.findall(r'<tr id="neighbor-([^"]+)"( class="here")?', page)
         assert [id for id, _ in rows] == [job.id for job in jobs[1:]]
         assert [id for id, here in rows if here] == [jobs[4].id]
-        assert "2 jobs before" in page
+        assert "2 earlier jobs" in page
         first = (await browser.get(f"/job/{jobs[0].id}")).text
         assert "Waits behind" not in first
         assert f'id="neighbor-{done.id}"' in first

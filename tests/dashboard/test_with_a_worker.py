@@ -63,6 +63,10 @@ async def test_schedule_is_shown_run_paused_and_resumed(
             "Schedule tidy enqueued job .* in queue office", await said(browser, "/schedules", "run", **fields)
         )
         assert aside(lambda: lw.queue("office").status().enqueued) == 1
+        until(lambda: aside(lambda: lw.queue("office").status().succeeded) == 1, "it ran")
+        page = (await browser.get("/schedules")).text
+        assert re.search(r'<a href="/job/tidy@[^"]+"[^>]*><span class="state s-done">', page), "its last job succeeded"
+        assert re.search(r'<td class="right some">\d+ ms</td>', page), "and took so long"
         assert "is paused" in await said(browser, "/schedules", "pause", **fields)
         status = aside(schedule.inspect)
         assert status is not None

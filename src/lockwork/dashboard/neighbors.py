@@ -25,14 +25,12 @@ class Neighbors:
     """"key" or "group"."""
     name: str
     rows: list[JobRow]
-    before: int
-    """Jobs before the first row."""
-    after: int
-    """Jobs behind the last row."""
+    before: int | None
+    """Jobs before the first row; None: some, nobody has counted how many."""
+    after: int | None
+    """Jobs behind the last row; None as above."""
     ahead: list[JobRow]
     """Those that run or are ready, and go before the job itself; none if it does not wait."""
-    more: bool
-    """Whether there may be others."""
 
 
 async def read_neighbors(lw: Lockwork, job: JobSnapshot) -> Neighbors | None:
@@ -53,5 +51,11 @@ async def read_neighbors(lw: Lockwork, job: JobSnapshot) -> Neighbors | None:
         return None
     first, last = max(0, at - _AROUND), at + _AROUND + 1
     ahead = [row for row in jobs[:at] if row.state in ("running", "ready")] if jobs[at].state == "ready" else []
-    more = any(page.next for page in (ended, running, ready, scheduled))
-    return Neighbors(kind, name, jobs[first:last], first, max(0, len(jobs) - last), ahead, more)
+    return Neighbors(
+        kind,
+        name,
+        jobs[first:last],
+        None if ended.next else first,
+        None if ready.next or scheduled.next else max(0, len(jobs) - last),
+        ahead,
+    )
