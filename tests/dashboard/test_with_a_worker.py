@@ -124,7 +124,7 @@ async def test_tasks_and_stocks_are_shown(office: Started, browser: httpx.AsyncC
         aside(lambda: phones.confirm(phones.reserve("ada", 3)))
         page = (await browser.get("/stocks")).text
         assert "phones" in page
-        assert "3 done, 7 ready" in page
+        assert "3 sold, 7 left" in page
 
 
 async def test_jobs_are_found_and_one_is_shown(office: Started, browser: httpx.AsyncClient, own_url: str) -> None:
