@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lockwork.dashboard.formats import MASK, ago, several
-from lockwork.dashboard.page import Form, Page, View
+from lockwork.dashboard.formats import ago, several
+from lockwork.dashboard.page import Form, Page, ShownText, View
 from lockwork.dashboard.reading import read_queues
 from lockwork.protocol.queues.dead import DeadGroup, DeadJob
 from lockwork.queues.dead import Matching
@@ -24,7 +24,7 @@ class Death:
 
     queue: str
     group: DeadGroup
-    message: str
+    message: ShownText
     """The text of the example's error."""
     traceback: str
     """The end of the example's traceback."""
@@ -79,8 +79,8 @@ async def read(view: View) -> dict[str, Any]:
 def _death(view: View, queue: str, group: DeadGroup, whole: DeadJob | None) -> Death:
     error = (whole or group.example).error
     end = "\n".join((error.traceback or "").rstrip().splitlines()[-_LINES:])
-    message, trace = (view.shown(group.task, "error", text) for text in (error.text, end))
-    return Death(queue, group, MASK if view.hidden(message) else str(message), "" if view.hidden(trace) else str(trace))
+    message, trace = (view.text(group.task, "error", text) for text in (error.text, end))
+    return Death(queue, group, message, "" if trace.rule else trace)
 
 
 async def retry(view: View, form: Form) -> str:
