@@ -62,6 +62,9 @@ def _check_queue(name: str, parts: list[QueueFacts], facts: Facts, apps: dict[st
         for trouble in _troubles(part, facts):
             found[trouble].append(part)
     for trouble, some in found.items():
+        if trouble == "died":
+            yield _said(trouble, some, f"Queue {name}", name, apps)
+            continue
         named = name if len(some) == len(parts) else some[0].name
         about = f"Queue {named}" if len(some) in (1, len(parts)) else f"Queue {name}, {len(some)} of its partitions"
         yield _said(trouble, some, about, named if len(some) == 1 else name, apps)

@@ -102,7 +102,7 @@
       if (!news.length) continue;
       waiting = html;
       const shown = new Map([...table.tBodies[0].rows].map((row) => [row.id, row]));
-      const rows = [...body.rows].map((row) => shown.get(row.id) ?? row.cloneNode(true));
+      const rows = [...body.rows].map((row) => shown.get(row.id) ?? gone(row));
       table.tBodies[0].replaceChildren(...rows);
       const more = document.createElement("button");
       more.type = "button";
@@ -113,6 +113,11 @@
       table.before(more);
     }
     swap(fresh.innerHTML);
+  }
+  function gone(row) { // it stays, grayed, until one asks for the new rows
+    const left = row.cloneNode(true);
+    left.classList.add("off");
+    return left;
   }
   function swap(html) {
     const checked = [...content.querySelectorAll("input[data-select]:checked")].map((box) => box.value);
@@ -162,7 +167,7 @@
       when.textContent = at == null ? (range ? span(range, words.seconds) : when.dataset.when) : new Date(words.x[at] * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
     };
     place.chart = new uPlot({
-      width, height: place.clientHeight, legend: { show: false }, padding: [8, 0, 0, 0],
+      width, height: place.clientHeight, legend: { show: false }, padding: [8, 16, 0, 0],
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
       scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] }, x: { range: (_, least, most) => [least - data.seconds / 2, most + data.seconds / 2] } },
       axes: [
