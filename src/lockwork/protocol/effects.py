@@ -114,6 +114,8 @@ class Park:
 
     ticket: str
     until: float
+    key: str | None = None
+    """A key of the lock or queue whose scripts send the message: on a Cluster, a process listens to its slot."""
 
 
 @dataclass(slots=True, eq=False)

@@ -101,7 +101,7 @@ class AsyncDriver:
         if type(effect) is Shards:
             return self._shards()
         assert type(effect) is Park
-        return self._listener.async_wait(effect.ticket, effect.until)
+        return self._listener.async_wait(effect.ticket, effect.until, effect.key)
 
     async def _call(self, call: Call) -> Any:
         began, tries, whole, moved = now(), None, False, None

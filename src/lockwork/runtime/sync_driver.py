@@ -168,7 +168,7 @@ class SyncDriver:
         if type(effect) is Call:
             return self._call(effect)
         if type(effect) is Park:
-            return self._listener.wait(effect.ticket, effect.until)
+            return self._listener.wait(effect.ticket, effect.until, effect.key)
         if type(effect) is Shards:
             return self._shards()
         assert type(effect) is Clock

@@ -128,7 +128,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
             hints = hints or messages.Hints()
             ends = until if give_up is None else min(until, give_up)
             heard = yield from messages.listen(
-                hints, asked.request, ends, lambda text: messages.numbers(secret, asked.request, text, 2)
+                hints, asked.request, ends, lambda text: messages.numbers(secret, asked.request, text, 2), asked.key
             )
             now = yield Clock()
             granted = handed(heard, sent, reply[2], now) if isinstance(heard, list) else None
