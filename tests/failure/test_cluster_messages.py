@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import redis
 
-from clusters import Cluster, begin_move, clustered, end_move
+from clusters import Cluster, begin_move, clustered, count_calls, end_move, names_everywhere
 from lockwork import Lockwork
 from lockwork.errors import JobCancelled
 from lockwork.jobs.job import Job
@@ -48,16 +48,6 @@ def moving(tmp_path: Path) -> Iterator[Cluster]:
         yield found
 
 
-def names_everywhere(cluster: Cluster, kind: str) -> list[str]:
-    """The name of a lock or semaphore for each primary, by its order."""
-    found: dict[int, str] = {}
-    number = 0
-    while len(found) < 3:
-        number += 1
-        found.setdefault(cluster.owner(slots.slot(f"{kind}:{number}")).port, str(number))
-    return [found[node.port] for node in cluster.nodes[:3]]
-
-
 def channels(cluster: Cluster) -> list[str]:
     """The sharded channels that somebody hears, at the primaries."""
     return [name for node in cluster.primaries() for name in node.client.execute_command("PUBSUB", "SHARDCHANNELS")]
@@ -67,13 +57,6 @@ def hears(cluster: Cluster, app: Lockwork, tag: str) -> bool:
     """Whether the slot's primary knows that the app waits there."""
     return f"{app.runtime.channel}{{{tag}}}" in cluster.owner(slots.slot(tag)).client.execute_command(
         "PUBSUB", "SHARDCHANNELS"
-    )
-
-
-def calls(cluster: Cluster, command: str) -> int:
-    """How often the nodes were asked for a command."""
-    return sum(
-        node.client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"] for node in cluster.nodes
     )
 
 
@@ -239,7 +222,7 @@ def test_what_a_wait_costs(still: Cluster) -> None:
     with Lockwork(still.url) as holder, Lockwork(still.url) as other:
         spent: list[tuple[int, int]] = []
         for _ in range(2):
-            before = calls(still, "ssubscribe"), calls(still, "evalsha") + calls(still, "eval")
+            before = count_calls(still, "ssubscribe"), count_calls(still, "evalsha") + count_calls(still, "eval")
             grant = holder.lock("cost").acquire()
             waiting = Waiting(other.lock("cost").acquire)
             until(lambda: hears(still, other, "lock:cost"), "it hears")
@@ -247,7 +230,7 @@ def test_what_a_wait_costs(still: Cluster) -> None:
             grant.release()
             waiting.late(0)
             other.release_all()
-            after = calls(still, "ssubscribe"), calls(still, "evalsha") + calls(still, "eval")
+            after = count_calls(still, "ssubscribe"), count_calls(still, "evalsha") + count_calls(still, "eval")
             spent.append((after[0] - before[0], after[1] - before[1]))
         (first, looks), (second, fewer) = spent
         assert (first, second) == (1, 0)
