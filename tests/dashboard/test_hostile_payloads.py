@@ -164,7 +164,9 @@ def test_no_text_of_anybody_becomes_markup(browser: Browser, attacked: tuple[str
         path = following.get_attribute("href") or ""
     else:
         raise AssertionError("the list of jobs never ends")
-    for id in attacker.shown[: 2 * len(GROUPS)] + attacker.shown[4 * len(GROUPS) : 5 * len(GROUPS)]:  # dead, done, running
+    for id in (
+        attacker.shown[: 2 * len(GROUPS)] + attacker.shown[4 * len(GROUPS) : 5 * len(GROUPS)]
+    ):  # dead, done, running
         look(page, f"/job/{id}")
     for at in (0, 17, 58):
         hostile = PAYLOADS[at]
