@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lockwork.app.state import AppState
-from lockwork.jobs.job import FoundJob, Job, Origin
+from lockwork.jobs.found import FoundJob
+from lockwork.jobs.job import Job, Origin
 from lockwork.protocol.keys import QueueKeys, checked
 from lockwork.protocol.queues import browse
 from lockwork.queues.delay_queue import DelayQueue
