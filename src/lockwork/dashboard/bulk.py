@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.dashboard.formats import several
+from lockwork.dashboard.formats import refusal, several
 from lockwork.durations import seconds
 from lockwork.errors import LockworkError
 from lockwork.jobs.job import Job
@@ -201,7 +201,7 @@ class Change:
         try:
             await work
         except (LockworkError, TimeoutError) as error:
-            self.trouble = f"Then the server refused: {error}" if self.stage != "counting" else str(error)
+            self.trouble = refusal(error)
             self.stage = "failed" if self.stage == "counting" else "ended"
         if self.stage in ("ended", "undone"):
             log.info("action jobs.%s of many by %r has ended: %r", self.action, self._by, self.said)

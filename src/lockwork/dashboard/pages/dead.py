@@ -101,7 +101,7 @@ async def read(view: View) -> dict[str, Any]:
                 group.ages.append(job.dead_for)
                 if job.dead_for < group.example.dead_for:
                     group.example, group.partition, group.message = job, home, made.message
-    some = sorted(deaths.values(), key=lambda group: min(group.ages))[:_GROUPS]
+    some = sorted(deaths.values(), key=lambda group: (-group.count, group.error, group.task))[:_GROUPS]
     for group in some[:_TRACED]:  # a page of dead jobs comes without tracebacks
         group.traceback = _traceback(view, await view.lw.queue(group.partition).dead.aget(group.example.id))
     return {

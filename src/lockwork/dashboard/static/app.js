@@ -117,6 +117,7 @@
   function gone(row) { // it stays, grayed, until one asks for the new rows
     const left = row.cloneNode(true);
     left.classList.add("off");
+    for (const time of left.querySelectorAll("time.since")) time.replaceWith(time.textContent);
     return left;
   }
   function swap(html) {

@@ -118,7 +118,7 @@ def reserve_waiting(
             if not here:
                 raise SoldOut(f"stock {books.name!r} had fewer than {n} on sale for all of {wait:g} s")
             until = (yield Clock()) + reply[4] / 1_000_000
-            yield from listen(hints, id, until if give_up is None else min(until, give_up))
+            yield from listen(hints, id, until if give_up is None else min(until, give_up), key=books.queue.jobs)
     except (GeneratorExit, SoldOut, LimitReached, ConfigError):
         raise
     except BaseException as error:
