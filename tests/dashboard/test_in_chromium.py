@@ -12,9 +12,9 @@ from urllib.parse import quote
 import pytest
 import redis
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from dashboard.browsing import CHROMIUM, SANDBOX, aside, serving
+from dashboard.browsing import CHROMIUM, aside, troubles_of, watched
 from dashboard.payloads import PAYLOADS
 from lockwork import Lockwork
 from lockwork.dashboard.pages import PAGES
@@ -26,63 +26,9 @@ SHOTS = Path(__file__).parents[2] / ".screenshots"
 SIZES = {"light": (1440, 900), "dark": (1440, 900), "phone": (390, 844)}
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=SANDBOX)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def address(url: str) -> Iterator[str]:
-    """Where the dashboard is, which allows actions."""
-    with serving(url, allow_actions=True) as found:
-        yield found
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    """A page on which nothing may go wrong: no dialog, no error, no word of the console."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, base_url=address)
-    made = watched(context)
-    yield made
-    context.close()
-    assert troubles_of(made) == []
-
-
-def watched(context: BrowserContext) -> Page:
-    """Open a page that notes what goes wrong on it."""
-    page = context.new_page()
-    troubles: list[str] = []
-
-    def dismiss(dialog: Dialog) -> None:
-        troubles.append(f"dialog {dialog.message}")
-        dialog.dismiss()
-
-    page.on("dialog", dismiss)
-    page.on("pageerror", lambda error: troubles.append(f"error {error}"))
-
-    def hear(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
-            troubles.append(message.text)
-
-    page.on("console", hear)
-    _troubles[id(page)] = troubles
-    return page
-
-
-_troubles: dict[int, list[str]] = {}
-
-
-def troubles_of(page: Page) -> list[str]:
-    """Return what went wrong on a page."""
-    return _troubles[id(page)]
-
-
 @pytest.fixture
 def shop(lw: Lockwork) -> Iterator[Lockwork]:
-    """Queues with jobs, a partitioned queue, and locks: one waited for, and two in a deadlock."""
+    """Queues with jobs, a flow, a limiter, a stock, and locks: one waited for, and two in a deadlock."""
 
     @lw.task(queue="mail")
     async def send(n: int, to: str = "") -> None: ...
@@ -92,6 +38,9 @@ def shop(lw: Lockwork) -> Iterator[Lockwork]:
 
     aside(lambda: [send.enqueue(n, to=f"user{n}@example.com") for n in range(30)])
     aside(lambda: [resize.enqueue(f"/srv/photos/{n}.jpg") for n in range(5)])
+    aside(lambda: lw.chord([send.call(n) for n in range(12)], send).enqueue())
+    aside(lambda: lw.limiter("api", "100/h", burst=20).acquire(8))
+    aside(lambda: lw.stock("phones", 100).reserve("ada", 7))
     done = threading.Event()
     first, second = threading.Event(), threading.Event()
 
@@ -124,8 +73,10 @@ def shop(lw: Lockwork) -> Iterator[Lockwork]:
 def paths(lw: Lockwork) -> dict[str, str]:
     """Return an address of each page, by its name."""
     (first,) = aside(lambda: lw.queue("mail").peek(1))
+    (flow,) = aside(lw.flows).flows
     places = {"{queue:path}": "mail", "{id:path}": first.id, "{name:path}": "none"}
     found = {page.name: re.sub(r"\{.*\}", lambda match: places[match[0]], page.path) for page in PAGES}
+    found |= {"flow": f"/flow/{flow.id}", "job-of-flow": f"/job/{flow.id}.00003"}
     return {name: path for name, path in found.items() if not path.endswith("/none")} | {"workers": "/workers"}
 
 

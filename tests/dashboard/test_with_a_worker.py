@@ -158,7 +158,9 @@ async def test_jobs_are_found_and_one_is_shown(office: Started, browser: httpx.A
         until(lambda: aside(later.state) == "cancelled", "it stops")
         assert "The job runs again" in await said(browser, f"/job/{failed.id}", "retry")
         until(lambda: aside(lambda: lw.queue("office").status().dead) == 1, "it fails again")
-        assert "1 job runs again" in await said(browser, "/jobs", "retry", state="dead")
+        assert "1 job runs again" in await said(browser, "/jobs/change?do=retry&state=dead", "run", count="1")
         until(lambda: aside(lambda: lw.queue("office").status().dead) == 1, "it fails a third time")
-        assert "Deleted 1 job" in await said(browser, "/jobs", "delete", state="dead", task="charge")
+        assert "1 job is deleted." in await said(
+            browser, "/jobs/change?do=delete&state=dead&task=charge", "run", count="1"
+        )
         assert "The job is deleted" in await said(browser, f"/job/{later.id}", "delete")

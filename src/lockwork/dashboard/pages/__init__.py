@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from lockwork.dashboard.page import Page
 from lockwork.dashboard.pages import (
+    change,
     dead,
     flow,
     flows,
@@ -35,6 +36,7 @@ PAGES: tuple[Page, ...] = (
     queues.PAGE,
     queue.PAGE,
     jobs.PAGE,
+    change.PAGE,
     job.PAGE,
     dead.PAGE,
     tasks.PAGE,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lockwork.dashboard.flow_picture import FlowPicture, picture
-from lockwork.dashboard.formats import MASK, value
 from lockwork.dashboard.neighbors import read_neighbors
-from lockwork.dashboard.page import Form, NotFound, Page, View
+from lockwork.dashboard.page import Form, NotFound, Page, ShownText, View
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import JobSnapshot
 
@@ -24,10 +23,10 @@ async def read(view: View) -> dict[str, Any]:
     return {
         "job": job,
         "args": _values(view, job),
-        "result": _text(view, job, "result", job.result),
-        "progress": None if job.progress is None else _text(view, job, "progress", job.progress),
-        "checkpoints": {name: value(each) for name, each in job.checkpoints.items()},
-        "message": _text(view, job, "error", job.error.text) if job.error else "",
+        "result": view.text(job.task, "result", job.result),
+        "progress": None if job.progress is None else view.text(job.task, "progress", job.progress),
+        "checkpoints": {name: view.text(job.task, "checkpoint", each) for name, each in job.checkpoints.items()},
+        "message": view.text(job.task, "error", job.error.text if job.error else ""),
         "frames": _frames(view, job),
         "neighbors": await read_neighbors(view.lw, job),
         "drawn": await _flow(view, job),
@@ -78,28 +77,21 @@ def _said(done: bool, yes: str, no: str) -> str:
     return yes if done else no
 
 
-def _values(view: View, job: JobSnapshot) -> list[tuple[str, str]]:
+def _values(view: View, job: JobSnapshot) -> list[tuple[str, ShownText]]:
     """Return the arguments as JSON, by name or position, as far as they may be shown."""
     given = [*((str(at), each) for at, each in enumerate(job.args or ())), *(job.kwargs or {}).items()]
-    return [(name, value(view.shown(job.task, name, each))) for name, each in given]
-
-
-def _text(view: View, job: JobSnapshot, name: str, thing: object) -> str:
-    shown = view.shown(job.task, name, thing)
-    if view.hidden(shown):
-        return MASK
-    return shown if isinstance(shown, str) and name == "error" else value(shown)
+    return [(name, view.text(job.task, name, each)) for name, each in given]
 
 
 def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, str]]:
     """Split the traceback into frames; True for those of the user's code, which are shown unfolded."""
     if job.error is None or not job.error.traceback:
         return []
-    shown = view.shown(job.task, "error", job.error.traceback)
-    if view.hidden(shown):
+    shown = view.text(job.task, "error", job.error.traceback)
+    if shown.rule:
         return []
     frames: list[list[str]] = []
-    for line in str(shown).rstrip().splitlines():
+    for line in shown.rstrip().splitlines():
         if not frames or line.startswith('  File "') or not line.startswith(" "):
             frames.append([])
         frames[-1].append(line)

@@ -114,7 +114,7 @@ def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, chan
             raise _mixed(limits)
         hints = messages.Hints()
         while (now := (yield Clock())) < until:
-            hint = yield from messages.listen(hints, ticket, min(until, now + _RECHECK))
+            hint = yield from messages.listen(hints, ticket, min(until, now + _RECHECK), key=limits.keys.limiter)
             if hint or now + _RECHECK < until:
                 until = yield from _move_up(limits, request, n, channel, until)
     except (GeneratorExit, RateLimited, ConfigError):
