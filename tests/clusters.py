@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lockwork.protocol import slots
 from processes import until
 from sentinels import Node, start_server
 
@@ -56,6 +57,22 @@ def end_move(cluster: Cluster, to: Node, slot: int) -> None:
     target = to.client.execute_command("CLUSTER", "MYID")
     for node in (to, *(each for each in cluster.primaries() if each is not to)):
         node.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target)
+
+
+def names_everywhere(cluster: Cluster, kind: str = "lock") -> list[str]:
+    """The name of a lock or semaphore for each primary, by its order."""
+    found: dict[int, str] = {}
+    number = 0
+    while len(found) < 3:
+        number += 1
+        found.setdefault(cluster.owner(slots.slot(f"{kind}:{number}")).port, str(number))
+    return [found[node.port] for node in cluster.nodes[:3]]
+
+
+def count_calls(cluster: Cluster, command: str) -> int:
+    """How often the nodes were asked for a command."""
+    name = f"cmdstat_{command}"
+    return sum(node.client.info("commandstats").get(name, {"calls": 0})["calls"] for node in cluster.nodes)
 
 
 @contextlib.contextmanager

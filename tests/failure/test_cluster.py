@@ -14,7 +14,7 @@ import pytest
 import redis.asyncio.cluster
 import redis.cluster
 
-from clusters import Cluster, begin_move, clustered, end_move
+from clusters import Cluster, begin_move, clustered, end_move, names_everywhere
 from lockwork import ConfigError, Lockwork, ServerUnavailable, ServerUnsuitable
 from lockwork.protocol import slots
 from ports import free_port
@@ -33,16 +33,6 @@ def moving(tmp_path: Path) -> Iterator[Cluster]:
     """Three primaries with a replica each, of this test alone."""
     with clustered(tmp_path / "nodes", replicas=1) as found:
         yield found
-
-
-def names_everywhere(cluster: Cluster) -> list[str]:
-    """The name of a lock for each primary, by its order."""
-    found: dict[int, str] = {}
-    number = 0
-    while len(found) < 3:
-        number += 1
-        found.setdefault(cluster.owner(slots.slot(f"lock:{number}")).port, str(number))
-    return [found[node.port] for node in cluster.nodes[:3]]
 
 
 def test_locks_of_all_shards(still: Cluster) -> None:

@@ -172,7 +172,7 @@ def test_wake_ups_come_from_where_the_address_leads(failover: Failover) -> None:
 async def test_a_loops_own_subscription_moves(failover: Failover) -> None:
     async with Lockwork(failover.url) as app:
         await app.lock("x").aacquire()
-        hearing = asyncio.create_task(app.runtime.engine.hearing("lw:wake:loop").run())
+        hearing = asyncio.create_task(app.runtime.engine.hearing("lw:wake:loop", {}).run())
         try:
             await _until(lambda: _hear(failover.pair.primary, "lw:wake:loop") == 1)
             failover.demote()

@@ -45,6 +45,7 @@ _ACQUIRE = (
     "protocol/locks/grants.py",
     "protocol/locks/multilock.py",
     "runtime/sync_driver.py",
+    "runtime/sync_pool.py",
     "runtime/sync_connection.py",
     "runtime/wakeups.py",
     "runtime/engine.py",

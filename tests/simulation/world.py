@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Shards
+from lockwork.protocol.effects import Argument, Call, Calls, Clock, Park, Shards
 from simulation.faults import MS, SECOND, ListeningFaults, Mix, draw, listening
 from simulation.network import Network
 from simulation.process import NEVER, Actor, Cancelled, Process, Sleep, Task
@@ -218,6 +218,7 @@ class World:
             if isinstance(effect, Shards):
                 value = 1
                 continue
+            assert not isinstance(effect, Calls), "protocols of one server make one call after the other"
             self._begin(task, effect)
             return
 

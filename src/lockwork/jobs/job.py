@@ -141,7 +141,7 @@ class Job(Generic[R]):
                 yield codecs.decode(last.encode())
             if found.state not in protocol.UNENDED:
                 return
-            self._from.runtime.run(control.changed(self.id, hints))
+            self._from.runtime.run(self._changed(hints))
 
     async def awatch(self) -> AsyncIterator[Any]:
         """Async version of `watch`: `async for progress in job.awatch()`."""
@@ -153,7 +153,7 @@ class Job(Generic[R]):
                 yield codecs.decode(last.encode())
             if found.state not in protocol.UNENDED:
                 return
-            await self._from.runtime.arun(control.changed(self.id, hints))
+            await self._from.runtime.arun(self._changed(hints))
 
     def cancel(self) -> bool:
         """Cancel the job; False when it had ended already, or is unknown.
@@ -208,6 +208,9 @@ class Job(Generic[R]):
 
     def _look(self, channel: str = "") -> Protocol[control.JobSight]:
         return self._at(lambda keys: control.look(keys, self.id, channel, self._from.runtime.window_ms))
+
+    def _changed(self, hints: Hints) -> Protocol[None]:
+        return self._at(lambda keys: control.changed(keys, self.id, hints))
 
     def _placed(self) -> Protocol[control.JobSight]:
         """Inspect the job; a second call distinguishes ready from running."""

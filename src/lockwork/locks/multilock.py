@@ -20,6 +20,7 @@ from lockwork.protocol.locks import multilock as protocol
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.slots import of_key as slot_of
+from lockwork.protocol.slots import tag_of
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 
@@ -301,10 +302,11 @@ class MultiLock(Handle[MultiGrant]):
         """The keys, as many together as one script may touch, in the same order for everybody."""
         if not (self._by_slot or self._runtime.clustered):
             return [list(wanted)] if wanted else []
-        slots: dict[int, list[str]] = {}
+        tags: dict[tuple[int, str], list[str]] = {}
         for key in wanted:
-            slots.setdefault(slot_of(key), []).append(key)
-        return [slots[slot] for slot in sorted(slots)]
+            # not by slot alone: a script sends its messages under the hash tag of its first key
+            tags.setdefault((slot_of(key), tag_of(key)), []).append(key)
+        return [tags[place] for place in sorted(tags)]
 
 
 def _kept(options: LockOptions, owner: Owner, asked: Request, granted: Granted) -> Hold[Grant]:

@@ -114,6 +114,8 @@ class Park:
 
     ticket: str
     until: float
+    key: str | None = None
+    """A key of the lock or queue whose scripts send the message: on a Cluster, a process listens to its slot."""
 
 
 @dataclass(slots=True, eq=False)
@@ -126,6 +128,16 @@ class Shards:
     """The result is the number of servers that share the keys: 1, but on a Cluster."""
 
 
-Effect = Call | Park | Clock | Shards
+@dataclass(slots=True, eq=False)
+class Calls:
+    """Run calls that do not depend on each other; the result has each one's reply, or the LockworkError that it raised.
+
+    Those for one server leave together, in one round trip. None of them waits for replicas.
+    """
+
+    calls: Sequence[Call]
+
+
+Effect = Call | Calls | Park | Clock | Shards
 Result = TypeVar("Result")
 Protocol = Generator[Effect, Any, Result]

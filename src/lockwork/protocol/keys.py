@@ -29,6 +29,11 @@ def channel(prefix: str, process: str) -> str:
     return f"{prefix}:wake:{process}"
 
 
+def sharded(channel: str, key: str) -> str:
+    """The sharded channel on which a process hears its wake-ups of a key's slot, on a Cluster."""
+    return f"{channel}{{{slots.tag_of(key)}}}"
+
+
 def process(channel: str) -> str:
     """The process that hears a channel."""
     return channel.rpartition(":wake:")[2]

@@ -116,16 +116,16 @@ def _says_nothing(text: str) -> None:  # noqa: ARG001 - stands for a parser
 
 
 def listen(
-    hints: Hints, ticket: str, until: float, read: Callable[[str], T | None] = _says_nothing
+    hints: Hints, ticket: str, until: float, read: Callable[[str], T | None] = _says_nothing, key: str | None = None
 ) -> Protocol[T | bool | None]:
-    """Wait for a message to `ticket` until the clock shows `until`.
+    """Wait for a message to `ticket`, from the scripts of `key`, until the clock shows `until`.
 
     Returns what `read` makes of the message if that is not None, `HINT` for any other message, or None when the time
     is up. Hints beyond the limit wait for their turn; what `read` understands never does.
     """
     hinted, wake = False, until
     while True:
-        text = yield Park(ticket, wake)
+        text = yield Park(ticket, wake, key)
         if text is not None and (found := read(text)) is not None:
             return found
         if text is None and not hinted:

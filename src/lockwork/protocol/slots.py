@@ -45,9 +45,14 @@ def slot(tag: str) -> int:
 
 def of_key(key: str) -> int:
     """Return the slot of a key: of what is in its first braces, or of all of it if nothing is."""
+    return slot(tag_of(key))
+
+
+def tag_of(key: str) -> str:
+    """Return the hash tag of a key: what is in its first braces, or all of it if nothing is."""
     start = key.find("{") + 1
     end = key.find("}", start) if start else -1
-    return slot(key[start:end] if end > start else key)
+    return key[start:end] if end > start else key
 
 
 def partition_slot(name: str, partition: int) -> int:

@@ -184,7 +184,7 @@ class Queue:
         return found
 
     def _status(self) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
-        found = yield from self._each(queue_status.status)
+        found = yield from queue_status.statuses(self._partitions)
         return _sum([status for status, _ in found]), _workers([one for _, some in found for one in some])
 
     def _clear(self) -> Protocol[int]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import Any, TypeVar
 
 import hiredis
 
-from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol, Shards
+from lockwork.errors import LockworkError
+from lockwork.protocol.effects import Call, Calls, Clock, Effect, Park, Protocol, Shards
 from lockwork.runtime.async_connection import Mux
 from lockwork.runtime.clock import HEALTHY, REPLICAS, limit, now
 from lockwork.runtime.cluster import ClusterEndpoint
@@ -100,8 +101,20 @@ class AsyncDriver:
             return self._call(effect)
         if type(effect) is Shards:
             return self._shards()
+        if type(effect) is Calls:
+            return self._calls(effect.calls)
         assert type(effect) is Park
-        return self._listener.async_wait(effect.ticket, effect.until)
+        return self._listener.async_wait(effect.ticket, effect.until, effect.key)
+
+    async def _calls(self, calls: Sequence[Call]) -> list[Any]:
+        """Run calls together: those for one server leave in one turn of the loop."""
+        return await asyncio.gather(*map(self._settled, calls))
+
+    async def _settled(self, call: Call) -> Any:
+        try:
+            return await self._call(call)
+        except LockworkError as error:
+            return error
 
     async def _call(self, call: Call) -> Any:
         began, tries, whole, moved = now(), None, False, None

@@ -6,6 +6,7 @@ The rules for clients: https://redis.io/docs/latest/operate/oss_and_stack/refere
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ import hiredis
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.cluster import RedisCluster
 
-from lockwork.errors import ConfigError, ServerUnsuitable
+from lockwork.errors import ConfigError, LockworkError, ServerUnsuitable
 from lockwork.protocol import scripts, slots
 from lockwork.protocol.effects import Call
 from lockwork.runtime.clock import now
@@ -50,7 +51,14 @@ class ClusterEndpoint(Endpoint):
         self._lock = threading.Lock()
         self._asked = 0.0
         self._turn = 0
+        self._suspect: Endpoint | None = None
+        """A node that knows best where a slot has gone: it is asked first."""
+        self._silent: set[Endpoint] = set()
+        """Nodes that did not answer the last time: they are asked last."""
+        self._refreshing: threading.Thread | None = None
         self.stale: bool = True
+        self.version: int = 0
+        """Goes up when it is known anew which node serves a slot; the observers are then called."""
 
     def shards(self) -> int:
         """Return the number of primaries."""
@@ -59,6 +67,18 @@ class ClusterEndpoint(Endpoint):
     def slot(self, key: str) -> int:
         """Return the slot of a key."""
         return slots.of_key(key)
+
+    def owner(self, slot: int) -> Endpoint | None:
+        """Return the primary of a slot, as far as is known."""
+        return self._slots[slot]
+
+    def primaries(self) -> list[Endpoint]:
+        """Return the nodes that serve slots, as far as is known."""
+        return self._primaries
+
+    def doubt(self, node: Endpoint | None = None) -> None:
+        """Note that a slot may have gone elsewhere; `node` has said so, and is asked first."""
+        self._suspect, self.stale = node, True
 
     def route(self, call: Call) -> Endpoint:
         """Return the node for a call, as far as is known; raises Retry when no node serves its slot."""
@@ -84,9 +104,12 @@ class ClusterEndpoint(Endpoint):
         host = moved.host or self._primaries[0].options["host"]
         with self._lock:
             node = self._node((host, moved.port))
-            if not moved.once:
+            known = moved.once or self._slots[moved.slot] is node
+            if not known:
                 self._slots[moved.slot] = node
                 self.stale = self.stale or node not in self._primaries
+        if not known:
+            self._announce()
         return node
 
     def failed(self, error: Retry) -> Moved | None:
@@ -96,21 +119,31 @@ class ClusterEndpoint(Endpoint):
         self.stale = self.stale or not isinstance(error, Busy)
         return None
 
-    def refresh(self) -> None:
-        """Ask one node after the other for the slots; raises Retry when none answers, or ServerUnsuitable."""
+    def refresh(self, *, anyway: bool = False) -> None:
+        """Ask one node after the other for the slots; raises Retry when none answers, or ServerUnsuitable.
+
+        `anyway`: also when nothing shows that they have moved.
+        """
         with self._lock:
-            if not self.stale or (self._primaries and now() - self._asked < _REST):
+            if not (self.stale or anyway) or (self._primaries and now() - self._asked < _REST):
                 return
             self._asked = now()
-            problem: Exception | None = None
-            for node in [*self._primaries, *map(self._node, self._seeds), *self._nodes.values()]:
+            answered, problem = False, None
+            first, self._suspect = [self._suspect] if self._suspect is not None else [], None
+            others = dict.fromkeys((*self._primaries, *map(self._node, self._seeds), *self._nodes.values()))
+            for node in [*first, *sorted(others, key=self._silent.__contains__)]:
                 try:
                     self._read(node, self._ask(node))
                 except Retry as error:
+                    self._silent.add(node)
                     problem = error
                 else:
-                    self.stale = False
-                    return
+                    self._silent.discard(node)
+                    answered, self.stale = True, False
+                    break
+        if answered:
+            self._announce()
+            return
         away = Retry(f"no node of the Cluster at {self.shown} answers; the last one: {problem}")
         away.sent = False
         raise away
@@ -118,6 +151,17 @@ class ClusterEndpoint(Endpoint):
     async def arefresh(self) -> None:
         """Async version of `refresh`."""
         await asyncio.to_thread(self.refresh)
+
+    def refresh_soon(self) -> None:
+        """Do the same on a thread of its own, unless one does; the observers are called when it is done."""
+        if self._refreshing is None or not self._refreshing.is_alive():
+            self._refreshing = threading.Thread(target=self._refresh_quietly, name="lockwork-slots", daemon=True)
+            with contextlib.suppress(RuntimeError):  # no more threads, for instance at the interpreter's exit
+                self._refreshing.start()
+
+    def _refresh_quietly(self) -> None:
+        with contextlib.suppress(Retry, LockworkError):  # calls ask, too, and raise it
+            self.refresh(anyway=True)
 
     def locate(self) -> None:
         """Choose a primary for the next connection to the Cluster as a whole, another one each time."""
@@ -130,6 +174,12 @@ class ClusterEndpoint(Endpoint):
     async def alocate(self) -> None:
         """Async version of `locate`."""
         await asyncio.to_thread(self.locate)
+
+    def _announce(self) -> None:
+        self.version += 1
+        for notify in list(self.observers):
+            with contextlib.suppress(RuntimeError):  # its event loop has ended
+                notify()
 
     def _node(self, place: Place) -> Endpoint:
         node = self._nodes.get(place)
@@ -167,6 +217,7 @@ class ClusterEndpoint(Endpoint):
         for place, node in list(self._nodes.items()):
             if node not in known:
                 del self._nodes[place]
+                self._silent.discard(node)
                 node.moved()  # its connections are closed when they are met
 
 

@@ -10,15 +10,20 @@ import contextlib
 import selectors
 import socket
 import threading
+from collections.abc import Iterator, Mapping, Sequence
 
 from lockwork.logs import Log
+from lockwork.protocol.keys import sharded
 from lockwork.protocol.locks.leases import Lease, LeaseBook
 from lockwork.protocol.messages import Hints
 from lockwork.runtime.async_pubsub import Hearing
 from lockwork.runtime.clock import now
+from lockwork.runtime.cluster import ClusterEndpoint
+from lockwork.runtime.cluster_pubsub import ClusterSubscription, ShardHearing
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.pubsub import Subscription
 from lockwork.runtime.renewal import Renewing
+from lockwork.runtime.shard_channels import LINGER, ShardChannels
 from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.sync_driver import SyncDriver
 from lockwork.runtime.wakeups import Mailboxes
@@ -37,7 +42,12 @@ class Engine:
     def __init__(self, endpoint: Endpoint, channel: str, sticky_cache: StickyCache, *, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._channel = channel
+        self._cluster = endpoint if isinstance(endpoint, ClusterEndpoint) else None
         self._mail = Mailboxes()
+        self._channels = ShardChannels(self._mail)
+        """Those of a Cluster, for waiters of this process."""
+        self._own: dict[str, None] = {channel: None}
+        """The channels of a process itself, on a Cluster."""
         self._book = LeaseBook()
         self._hints = Hints()
         self._suspects: set[str] = set()
@@ -101,15 +111,31 @@ class Engine:
         """Wake the waiter for `ticket` in this process."""
         self._mail.deliver(ticket, "look")
 
-    def wait(self, ticket: str, until: float) -> str | None:
-        """Block until a message for `ticket` has come, or the clock shows `until`."""
+    def wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
+        """Block until a message for `ticket`, from the scripts of `key`, has come, or the clock shows `until`."""
         self.listen()
-        return self._mail.wait(ticket, until)
+        if self._cluster is None or key is None:
+            return self._mail.wait(ticket, until)
+        with self._listening(key, ticket) as missed:
+            return self._mail.wait(ticket, until, missed=missed)
 
-    async def async_wait(self, ticket: str, until: float) -> str | None:
+    async def async_wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
         """Async version of `wait`."""
         self.listen()
-        return await self._mail.async_wait(ticket, until)
+        if self._cluster is None or key is None:
+            return await self._mail.async_wait(ticket, until)
+        with self._listening(key, ticket) as missed:
+            return await self._mail.async_wait(ticket, until, missed=missed)
+
+    @contextlib.contextmanager
+    def _listening(self, key: str, ticket: str) -> Iterator[bool]:
+        """Listen to the slot of `key` within the block; see ShardChannels.waiting."""
+        with self._channels.waiting(sharded(self._channel, key), ticket) as missed:
+            if self._channels.fresh:
+                self._wake_up()
+            yield missed
+        if self._planned > now() + LINGER:
+            self._wake_up()
 
     def close(self) -> None:
         """End the thread and its connections."""
@@ -138,9 +164,19 @@ class Engine:
         if self._thread is None:
             self._ensure()
 
-    def hearing(self, channel: str) -> Hearing:
-        """A subscription to another channel for the same waiters, on the running loop."""
-        return Hearing(self._endpoint, channel, self._mail, allow_eviction=self._allow_eviction)
+    def _listen_now(self) -> None:
+        self.listen()
+        self._wake_up()
+
+    def hearing(self, channel: str, tickets: Mapping[str, Sequence[str]]) -> Hearing | ShardHearing:
+        """A subscription to another channel for the same waiters, on the running loop.
+
+        `tickets`: by a key of each queue, what is waited for there. On a Cluster the engine's own connections hear it.
+        """
+        if self._cluster is None:
+            return Hearing(self._endpoint, channel, self._mail, allow_eviction=self._allow_eviction)
+        places = [(sharded(channel, key), ticket) for key, some in tickets.items() for ticket in some]
+        return ShardHearing(channel, places, self._own, self._channels, self._listen_now)
 
     def _ensure(self) -> None:
         with self._start:
@@ -177,15 +213,7 @@ class Engine:
         except ValueError:  # closed before this thread came to its first step
             selector.close()
             return
-        subscription = Subscription(
-            self._endpoint,
-            self._channel,
-            self._deliver,
-            self._mail.wake_all,
-            selector,
-            self._wake_up,
-            allow_eviction=self._allow_eviction,
-        )
+        subscription = self._subscription(selector)
         try:
             while not self._stop:
                 if self._listen:
@@ -196,7 +224,7 @@ class Engine:
                         if not _drained(receiver):
                             return
                     else:
-                        subscription.read()
+                        key.data()
                 self._planned = 0.0
                 self._hasten()
                 if self._renewing.renew():
@@ -209,6 +237,28 @@ class Engine:
             subscription.close()
             selector.close()
             receiver.close()
+
+    def _subscription(self, selector: selectors.BaseSelector) -> Subscription | ClusterSubscription:
+        if self._cluster is None:
+            return Subscription(
+                self._endpoint,
+                self._channel,
+                self._deliver,
+                self._mail.wake_all,
+                selector,
+                self._wake_up,
+                allow_eviction=self._allow_eviction,
+            )
+        return ClusterSubscription(
+            self._cluster,
+            self._channels,
+            self._own,
+            self._deliver,
+            self._mail.wake_all,
+            selector,
+            self._wake_up,
+            allow_eviction=self._allow_eviction,
+        )
 
     def _pause(self, at: float | None) -> float | None:
         """Plan when to look again: `at`, or when a lease is due; returns the seconds until then, None for ever."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 from collections.abc import Callable
+from typing import Any
 
 import hiredis
 
@@ -25,32 +26,25 @@ SILENCE = 12.0
 """Seconds without a word on the subscription, pings answered included, after which it counts as dead."""
 
 
-def _refusal(error: hiredis.ReplyError, channel: str) -> str:
+def refusal(error: object, channel: str) -> str:
     """The server's answer when it refused the subscription, and what to do."""
     if "NOPERM" not in str(error):
         return str(error)
     return f"{error}: let this user use the channels &{channel.rpartition(':wake:')[0]}:wake:* (ACL SETUSER)"
 
 
-class Subscription:
-    """The pub/sub connection of a process, which its engine tends."""
+class PubSubConnection:
+    """A connection that hears messages, which the engine tends; what is heard is its subclass's."""
 
     def __init__(
         self,
         endpoint: Endpoint,
-        channel: str,
-        deliver: Callable[[str, str], None],
-        missed: Callable[[], None],
         selector: selectors.BaseSelector,
         ring: Callable[[], None],
         *,
         allow_eviction: bool,
     ) -> None:
         self._endpoint = endpoint
-        self._channel = channel
-        self._confirmed = False
-        self._deliver = deliver
-        self._missed = missed
         self._selector = selector
         self._ring = ring
         self._allow_eviction = allow_eviction
@@ -84,7 +78,7 @@ class Subscription:
             self.next_event = now() + TIMEOUT
 
     def read(self) -> None:
-        """Take what has come and deliver it."""
+        """Take what has come."""
         try:
             replies = self._wire.arrived()
         except Retry as error:
@@ -92,20 +86,8 @@ class Subscription:
             return
         self._heard = now()
         for reply in replies:
-            if isinstance(reply, hiredis.ReplyError):
-                # to a ping: it is busy or loads its data, and still sends its messages
-                if not self._confirmed:
-                    self._broken(_refusal(reply, self._channel))
-                    self.next_event = now() + PING
-                    return
-                continue
-            words = reply if isinstance(reply, list) else []
-            if words[:1] == [b"message"] and len(words) == 3:
-                self._deliver(*split(words[2]))
-            elif words[:1] == [b"subscribe"]:
-                self._confirmed = True
-                self._tries, self._traced = 0, False
-                self._missed()  # what was sent before we listened is lost
+            if not self._take(reply):
+                return
 
     def close(self) -> None:
         """Close the connection."""
@@ -117,6 +99,13 @@ class Subscription:
             self._dial = None
         self._wire.close()
 
+    def _begin(self) -> None:
+        """Subscribe, on a new connection."""
+
+    def _take(self, reply: Any) -> bool:  # noqa: ARG002 - subclasses
+        """Act on a reply or a message; False when the connection is closed."""
+        return True
+
     def _connected(self) -> None:
         dial, self._dial = self._dial, None
         assert dial is not None
@@ -127,10 +116,9 @@ class Subscription:
             return
         self._wire.limit(0)  # this thread never waits for a peer: it also watches over the leases
         self._descriptor = self._wire.fileno()
-        self._selector.register(self._descriptor, selectors.EVENT_READ)
+        self._selector.register(self._descriptor, selectors.EVENT_READ, self.read)
         self._heard = now()
-        self._confirmed = False
-        self._send("SUBSCRIBE", self._channel)
+        self._begin()
 
     def _send(self, *command: str) -> None:
         try:
@@ -139,6 +127,10 @@ class Subscription:
             self._broken(error)
         else:
             self.next_event = now() + PING
+
+    def _confirm(self) -> None:
+        """Note that the server has accepted a subscription."""
+        self._tries, self._traced = 0, False
 
     def _broken(self, why: object) -> None:
         self.close()
@@ -149,3 +141,45 @@ class Subscription:
             self._warned = now()
             self._traced = self._traced or traced is not None
             log.warning("wake-ups are not heard until the connection is back: %s", why, exc_info=traced)
+
+
+class Subscription(PubSubConnection):
+    """The pub/sub connection of a process to its one server."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        channel: str,
+        deliver: Callable[[str, str], None],
+        missed: Callable[[], None],
+        selector: selectors.BaseSelector,
+        ring: Callable[[], None],
+        *,
+        allow_eviction: bool,
+    ) -> None:
+        super().__init__(endpoint, selector, ring, allow_eviction=allow_eviction)
+        self._channel = channel
+        self._confirmed = False
+        self._deliver = deliver
+        self._missed = missed
+
+    def _begin(self) -> None:
+        self._confirmed = False
+        self._send("SUBSCRIBE", self._channel)
+
+    def _take(self, reply: Any) -> bool:
+        if isinstance(reply, hiredis.ReplyError):
+            # to a ping: it is busy or loads its data, and still sends its messages
+            if not self._confirmed:
+                self._broken(refusal(reply, self._channel))
+                self.next_event = now() + PING
+                return False
+            return True
+        words = reply if isinstance(reply, list) else []
+        if words[:1] == [b"message"] and len(words) == 3:
+            self._deliver(*split(words[2]))
+        elif words[:1] == [b"subscribe"]:
+            self._confirmed = True
+            self._confirm()
+            self._missed()  # what was sent before we listened is lost
+        return True

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from itertools import groupby
 from weakref import WeakSet
 
-from lockwork.errors import ServerRefused
+from lockwork.errors import LockworkError, ServerRefused
 from lockwork.logs import Log
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Refusal
@@ -21,6 +22,8 @@ log: Log = Log("lockwork")
 _BATCH = 100
 """Leases that one call renews, when there are so many; never twice as many."""
 _TIMEOUT = 2.0
+_FAILING = 0.5
+"""Seconds that shards of a Cluster have when one of them did not answer the last time: wake-ups wait meanwhile."""
 _LEAST = 0.25
 """Seconds that a call has although a lease ends before: its holder is notified as much later."""
 _AGAIN = 0.1
@@ -37,21 +40,53 @@ class Renewing:
         """What is to be given back; any thread may add to it."""
         self._refused: WeakSet[Lease] = WeakSet()
         """Leases that the server would not renew when it was last asked, and because of which it renews no others."""
-        self._clock = ServerClock()
+        self._clocks: dict[object, ServerClock] = {}
+        """By server: those of a Cluster need not agree."""
+        self._failing: set[object] = set()
+        """Those of a Cluster that did not answer the last time."""
         self._traced = False
         """Whether the log shows where the trouble comes from that lasts."""
 
     def renew(self) -> bool:
         """Renew what is due; whether the server has said of any that it lasts on, or is over."""
-        heard = False
+        batches: list[list[Lease]] = []
         for _, due in groupby(sorted(self._book.due(now()), key=self._batch), key=self._batch):
             leases = list(due)
             calls = max(1, len(leases) // _BATCH)
-            for at in range(calls):
-                if not self._renew_batch(leases[at::calls]):
-                    return heard  # the others, too, are due again soon, and time is short
+            batches += [leases[at::calls] for at in range(calls)]
+        if self._driver.clustered and len(batches) > 1:
+            return self._renew_together(batches)
+        for number, batch in enumerate(batches):
+            if not self._renew_batch(batch):
+                return number > 0  # the others, too, are due again soon, and time is short
+        return bool(batches)
+
+    def _renew_together(self, batches: list[list[Lease]]) -> bool:
+        """Renew with one round trip per shard: one that does not answer keeps no other's leases from being renewed."""
+        self._limit()
+        wishes = [[lease.wish for lease in batch] for batch in batches]
+        try:
+            found = self._driver.run(grants.renew_together(wishes, _AGAIN, self._heard))
+        except Exception as error:  # noqa: BLE001 - as below
+            found = [LockworkError(str(error))] * len(batches)
+        heard = False
+        for batch, answers in zip(batches, found, strict=True):
+            if isinstance(answers, ServerRefused):
+                heard = self._renew_batch(batch) or heard
+            elif isinstance(answers, LockworkError):
+                self._complain("leases could not be renewed yet", answers)
+                self._book.postponed(batch, now())
+                self._failing.add(self._server(batch))
+            else:
+                self._failing.discard(self._server(batch))
+                self._refused.difference_update(batch)
+                self._note(batch, answers)
                 heard = True
+        self._traced = self._traced and bool(self._failing)
         return heard
+
+    def _server(self, batch: list[Lease]) -> object:
+        return self._driver.server(batch[0].renewal.key)
 
     def _batch(self, lease: Lease) -> tuple[str, bool, int]:
         """What the leases of one call have in common: those that were refused before go apart from the others."""
@@ -64,7 +99,8 @@ class Renewing:
         """
         self._limit()
         try:
-            answers = self._driver.run(grants.renew_each([lease.wish for lease in batch], _AGAIN, self._heard))
+            heard = partial(self._heard, batch[0].renewal.key)
+            answers = self._driver.run(grants.renew_each([lease.wish for lease in batch], _AGAIN, heard))
         except Exception as error:  # noqa: BLE001 - whatever it is, all locks of this process would end without us
             blamed = isinstance(error, ServerRefused)
             if blamed and len(batch) > 1 and batch[0] not in self._refused:
@@ -72,10 +108,13 @@ class Renewing:
                 return self._renew_batch(batch[:half]) and self._renew_batch(batch[half:])
             self._complain("leases could not be renewed yet", error)
             self._book.postponed(batch, now())
+            if self._driver.clustered:
+                self._failing.add(self._server(batch))
             if blamed:
                 self._refused.update(batch)
             return blamed
         self._traced = False
+        self._failing.discard(self._server(batch))
         self._refused.difference_update(batch)
         self._note(batch, answers)
         return True
@@ -92,8 +131,9 @@ class Renewing:
             else:
                 self._book.postponed([lease], at)
 
-    def _heard(self, sent: float, received: float, server: float) -> None:
-        step = self._clock.heard(sent, received, server)
+    def _heard(self, key: str, sent: float, received: float, server: float) -> None:
+        clock = self._clocks.setdefault(self._driver.server(key), ServerClock())
+        step = clock.heard(sent, received, server)
         if step:
             # forward, some leases have run out, whose holders are notified now; the others are renewed before other
             # callers ask for the locks
@@ -105,7 +145,8 @@ class Renewing:
         """Limit the next call to the time until the first lease ends: whatever hangs, its holder is notified then."""
         self._book.end(now())
         first = self._book.first_deadline()
-        self._driver.timeout = min(_TIMEOUT, max(_LEAST, first - now())) if first is not None else _TIMEOUT
+        longest = _FAILING if self._failing else _TIMEOUT
+        self._driver.timeout = min(longest, max(_LEAST, first - now())) if first is not None else longest
 
     def give_back(self) -> None:
         """Release what was noted in `back`; when that fails once, the rest has time until after the next renewals."""

@@ -70,11 +70,17 @@ class Wire:
 
     def run(self, call: Call, *, whole: bool) -> Any:
         """Run a script and return its reply; raises NoScript, or Retry when the outcome is unknown."""
-        if self.identity is None:
-            call = call.unguarded()
-        self.send(pack_call(call, whole=whole))
+        self.send(self.pack(call, whole=whole))
         if call.ahead is not None:
             pack_ahead(call)
+        return self.answer(call)
+
+    def pack(self, call: Call, *, whole: bool) -> bytes:
+        """Encode a call as this connection sends it."""
+        return pack_call(call if self.identity is not None else call.unguarded(), whole=whole)
+
+    def answer(self, call: Call) -> Any:
+        """Wait for the reply to a call that was sent; raises what `run` does."""
         reply = self.receive()
         if isinstance(reply, hiredis.ReplyError):
             raise_error(str(reply), self._endpoint.shown, call.script.name)

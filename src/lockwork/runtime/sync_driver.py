@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
+import threading
 import time
-from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, TypeVar
 
 from lockwork.errors import BlockingCallError, LockworkError
-from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol, Shards
-from lockwork.runtime.clock import REPLICAS, limit, now
+from lockwork.protocol.effects import Call, Calls, Clock, Effect, Park, Protocol, Shards
+from lockwork.runtime.clock import limit, now
 from lockwork.runtime.cluster import ClusterEndpoint
-from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, YOUNG, Endpoint, Identity
-from lockwork.runtime.reconnect import dial
-from lockwork.runtime.replies import Demoted, Failover, Moved, NoScript, Retry, acknowledged
-from lockwork.runtime.resp import ASKING, pack_wait
+from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
+from lockwork.runtime.replies import Moved, NoScript, Retry, gone
 from lockwork.runtime.sync_connection import Wire
+from lockwork.runtime.sync_pool import Sending, WirePool
 from lockwork.runtime.trying import Tries
 from lockwork.runtime.wakeups import WakeupSource
 
@@ -52,92 +52,6 @@ def no_running_loop() -> None:
         )
 
 
-class _Pool:
-    """Connections to one server, kept for reuse: as many as there are threads calling."""
-
-    def __init__(self, endpoint: Endpoint, *, allow_eviction: bool) -> None:
-        self._endpoint = endpoint
-        self._allow_eviction = allow_eviction
-        self._free: deque[Wire] = deque()
-        self._abandoned: dict[Identity, None] = {}
-        """Where a request may still be under way that was given up: every later call ends these first."""
-        self._busy: set[Wire] = set()
-        endpoint.observers.add(self._moved)
-
-    def once(self, call: Call, seconds: float, *, whole: bool, asking: bool) -> Any:
-        """Send a call once; raises Retry, NoScript, or a LockworkError. `asking`: its slot is on its way here."""
-        wire = self._take(seconds)
-        self._busy.add(wire)
-        try:
-            wire.limit(seconds)
-            if self._abandoned:
-                self._end_abandoned(wire)
-            if asking:
-                wire.request(ASKING)
-            reply = wire.run(call, whole=whole)
-            if not call.replicas:
-                return reply
-            return reply, acknowledged(wire.request(pack_wait(call.replicas, REPLICAS)), self._endpoint.shown)
-        except (LockworkError, NoScript, Moved):
-            raise
-        except Failover as error:
-            self._renounce(wire, error)
-            raise
-        except BaseException as error:
-            if not isinstance(error, Retry):
-                # interrupted between question and answer: the next caller must not read this reply
-                wire.close()
-            if wire.identity is not None and not wire.connected:
-                self._abandoned[wire.identity] = None
-            raise
-        finally:
-            self._busy.discard(wire)
-            if wire.connected:
-                self._free.append(wire)
-
-    def _moved(self) -> None:
-        """Let nobody wait for a server that hangs, once another has taken its place."""
-        for wire in list(self._busy):
-            wire.interrupt()
-
-    def _end_abandoned(self, wire: Wire) -> None:
-        for old in list(self._abandoned):
-            wire.end(old)
-            self._abandoned.pop(old, None)
-
-    def _renounce(self, wire: Wire, why: Failover) -> None:
-        """Close the connection, because another server may have its address by now; not again and again."""
-        if isinstance(why, Demoted):
-            self._endpoint.demoted(wire.era)
-            wire.close()
-        elif now() - wire.since > YOUNG:
-            wire.close()
-
-    def _take(self, seconds: float) -> Wire:
-        while True:
-            try:
-                wire = self._free.pop()
-            except IndexError:
-                # every connection is checked: after a failover it may lead to another server
-                return self._dial(seconds)
-            if wire.era == self._endpoint.era:
-                return wire
-            wire.close()
-
-    def _dial(self, seconds: float) -> Wire:
-        try:
-            return dial(self._endpoint, seconds, allow_eviction=self._allow_eviction)
-        except Retry as error:
-            error.sent = False
-            raise
-
-    def close(self) -> None:
-        """Close the connections that are not in use; those in use are closed after their call."""
-        self._endpoint.observers.discard(self._moved)
-        while self._free:
-            self._free.pop().close()
-
-
 class SyncDriver:
     """Performs effects with blocking calls."""
 
@@ -147,9 +61,9 @@ class SyncDriver:
         self._listener = listener
         self._patience = patience
         self._allow_eviction = allow_eviction
-        self._pool = _Pool(endpoint, allow_eviction=allow_eviction)
+        self._pool = WirePool(endpoint, allow_eviction=allow_eviction)
         """Of a Cluster, nobody uses this one."""
-        self._pools: dict[Endpoint, _Pool] = {}
+        self._pools: dict[Endpoint, WirePool] = {}
         """Of a Cluster, by node."""
         self.timeout: float | None = None
         """Seconds that one call may take at the most, all its tries together, when that is less than usual."""
@@ -163,20 +77,31 @@ class SyncDriver:
         """Return the same number for keys that one call may have."""
         return self._endpoint.slot(key)
 
+    def server(self, key: str) -> object:
+        """Return something for the server that has a key, as far as is known."""
+        return self._cluster.owner(self._cluster.slot(key)) if self._cluster is not None else None
+
+    @property
+    def clustered(self) -> bool:
+        """Whether calls for different keys may be for different servers."""
+        return self._cluster is not None
+
     def perform(self, effect: Effect) -> Any:
         """Perform one effect."""
         if type(effect) is Call:
             return self._call(effect)
         if type(effect) is Park:
-            return self._listener.wait(effect.ticket, effect.until)
+            return self._listener.wait(effect.ticket, effect.until, effect.key)
         if type(effect) is Shards:
             return self._shards()
+        if type(effect) is Calls:
+            return self._calls(effect.calls)
         assert type(effect) is Clock
         return now()
 
     def _call(self, call: Call) -> Any:
         began, tries, whole, moved = now(), None, False, None
-        patience = self._patience if call.patience is None else min(call.patience, self._patience)
+        patience = self._patience_of(call)
         seconds = limit(call, patience) if self.timeout is None else self.timeout
         left = seconds
         while True:
@@ -195,14 +120,104 @@ class SyncDriver:
                 call = call.again()
             left = max(began + seconds - now(), SHORTEST)
 
-    def _routed(self, cluster: ClusterEndpoint, call: Call, moved: Moved | None) -> tuple[_Pool, Call]:
+    def _calls(self, calls: Sequence[Call]) -> list[Any]:
+        """Run calls together; see the effect."""
+        results: list[Any] = [None] * len(calls)
+        left = dict(enumerate(calls))
+        moves: dict[int, Moved] = {}
+        began, tries, patience = now(), None, max((self._patience_of(call) for call in calls), default=0.0)
+        seconds = max((limit(call, patience) for call in calls), default=0.0) if self.timeout is None else self.timeout
+        while left:
+            failed: dict[int, Retry] = {}
+            for at, answer in self._round(left, moves, min(TIMEOUT, max(began + seconds - now(), SHORTEST))):
+                moves.pop(at, None)
+                if isinstance(answer, Retry):
+                    failed[at], moved = answer, self._endpoint.failed(answer)
+                    if moved is not None:
+                        moves[at] = moved
+                else:
+                    results[at] = answer
+            left = {at: left[at].again() for at in failed}
+            if not failed:
+                break
+            last = failed[min(failed)]
+            try:
+                tries = tries or Tries(self._endpoint.shown, began, patience)
+                time.sleep(tries.pause(last))
+                tries.again(last)
+            except LockworkError:
+                for at, why in failed.items():
+                    results[at] = gone(self._endpoint.shown, why, now() - began)
+                break
+        return results
+
+    def _round(self, left: Mapping[int, Call], moves: Mapping[int, Moved], seconds: float) -> list[tuple[int, Any]]:
+        """Send calls once, those for one server together; returns what each ended with.
+
+        A server that does not answer, or to which there is no connection, comes last.
+        """
+        answers: list[tuple[int, Any]] = []
+        groups: dict[WirePool, dict[int, Sending]] = {}
+        for at, call in left.items():
+            moved, pool, sent = moves.get(at), self._pool, call
+            try:
+                if self._cluster is not None:
+                    pool, sent = self._routed(self._cluster, call, moved)
+            except (Retry, LockworkError) as error:
+                answers.append((at, error))
+                continue
+            asking = moved is not None and moved.once
+            groups.setdefault(pool, {})[at] = Sending(sent, asking=asking)
+        connecting = threading.Event()
+        attempts = {pool: pool.dialing(seconds, connecting.set) for pool in groups if not pool.connected}
+        until = now() + seconds
+        answers += self._ask({pool: some for pool, some in groups.items() if pool not in attempts}, seconds)
+        while attempts:
+            connecting.wait(max(0.0, until - now()))
+            connecting.clear()
+            late = now() >= until
+            ended = [pool for pool, attempt in attempts.items() if late or attempt.ended]
+            for pool in ended:
+                try:
+                    pool.connected_by(attempts.pop(pool))
+                except (Retry, LockworkError) as error:
+                    answers += [(at, error) for at in groups.pop(pool)]
+            answers += self._ask({pool: groups[pool] for pool in ended if pool in groups}, max(until - now(), SHORTEST))
+        return answers
+
+    def _ask(self, groups: Mapping[WirePool, Mapping[int, Sending]], seconds: float) -> list[tuple[int, Any]]:
+        """Send each server its calls, then take the answers as they come."""
+        answers: list[tuple[int, Any]] = []
+        asked: dict[Wire, WirePool] = {}
+        until = now() + seconds
+        try:
+            for pool, some in groups.items():
+                try:
+                    asked[pool.send(list(some.values()), seconds)] = pool
+                except (Retry, LockworkError) as error:
+                    answers += [(at, error) for at in some]
+            while asked:
+                for wire in _answering(list(asked), until):
+                    wire.limit(max(until - now(), SHORTEST))
+                    pool = asked.pop(wire)
+                    some = groups[pool]
+                    answers += zip(some, pool.receive(wire, list(some.values())), strict=True)
+        finally:
+            for wire, pool in asked.items():
+                pool.give_up(wire)
+        return answers
+
+    def _patience_of(self, call: Call) -> float:
+        return self._patience if call.patience is None else min(call.patience, self._patience)
+
+    def _routed(self, cluster: ClusterEndpoint, call: Call, moved: Moved | None) -> tuple[WirePool, Call]:
         """Return the connections to the node for a call, and the call as it is sent there."""
         if cluster.stale:
             cluster.refresh()
         node = cluster.route(call) if moved is None else cluster.moved_slot(moved)
         pool = self._pools.get(node)
         if pool is None:
-            pool = self._pools.setdefault(node, _Pool(node, allow_eviction=self._allow_eviction))
+            pool = self._pools.setdefault(node, WirePool(node, allow_eviction=self._allow_eviction))
         return pool, cluster.prepare(call)
 
     def _shards(self) -> int:
@@ -214,3 +229,14 @@ class SyncDriver:
         """Close the connections that are not in use; those in use are closed after their call."""
         for pool in (self._pool, *list(self._pools.values())):
             pool.close()
+
+
+def _answering(wires: list[Wire], until: float) -> list[Wire]:
+    """Wait for the first that answers; when the time is up, all of them."""
+    if len(wires) == 1:
+        return wires
+    with selectors.DefaultSelector() as selector:
+        for wire in wires:
+            selector.register(wire.fileno(), selectors.EVENT_READ, wire)
+        ready = [key.data for key, _ in selector.select(max(0.0, until - now()))]
+    return ready or wires

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from lockwork.runtime.clock import now
@@ -21,11 +21,11 @@ _JUST = 1.0
 class WakeupSource(Protocol):
     """What a driver needs of the object that receives this process's wake-ups."""
 
-    def wait(self, ticket: str, until: float) -> str | None:
-        """Block until a message for `ticket` has come, or the clock shows `until`."""
+    def wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
+        """Block until a message for `ticket`, from the scripts of `key`, has come, or the clock shows `until`."""
 
-    async def async_wait(self, ticket: str, until: float) -> str | None:
-        """Async version of `sync_wait`."""
+    async def async_wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
+        """Async version of `wait`."""
 
 
 class Mailboxes:
@@ -40,8 +40,11 @@ class Mailboxes:
         self._missed = float("-inf")
         self._told: set[str] = set()
 
-    def open(self, ticket: str, deliver: Callable[[str], None]) -> str | None:
-        """Register a waiter; returns a message that came early instead, and then nothing is registered."""
+    def open(self, ticket: str, deliver: Callable[[str], None], *, missed: bool = False) -> str | None:
+        """Register a waiter; returns a message that came early instead, and then nothing is registered.
+
+        `missed`: its message may have been lost, so it must look again at once.
+        """
         with self._lock:
             early = self._early.pop(ticket, None)
             if early is not None:
@@ -49,6 +52,8 @@ class Mailboxes:
             if early is None and ticket not in self._told and now() - self._missed < _JUST:
                 # its message may have been among the lost ones: its caller asked the server before that
                 self._told.add(ticket)
+                return ""
+            if early is None and missed:
                 return ""
             if early is None:
                 self._boxes.setdefault(ticket, []).append(deliver)
@@ -77,10 +82,10 @@ class Mailboxes:
         for deliver in waiting or ():
             deliver(text)
 
-    def wait(self, ticket: str, until: float) -> str | None:
+    def wait(self, ticket: str, until: float, *, missed: bool = False) -> str | None:
         """Block until a message for `ticket` has come, or the clock shows `until`."""
         box = ThreadBox()
-        early = self.open(ticket, box.deliver)
+        early = self.open(ticket, box.deliver, missed=missed)
         if early is not None:
             return early
         try:
@@ -88,16 +93,29 @@ class Mailboxes:
         finally:
             self.close(ticket, box.deliver)
 
-    async def async_wait(self, ticket: str, until: float) -> str | None:
-        """Async version of `sync_wait`."""
+    async def async_wait(self, ticket: str, until: float, *, missed: bool = False) -> str | None:
+        """Async version of `wait`."""
         box = TaskBox()
-        early = self.open(ticket, box.deliver)
+        early = self.open(ticket, box.deliver, missed=missed)
         if early is not None:
             return early
         try:
             return await box.wait(until - now())
         finally:
             self.close(ticket, box.deliver)
+
+    def wake(self, tickets: Iterable[str]) -> None:
+        """Messages to these tickets may have been lost: let their waiters look again."""
+        woken: list[Callable[[str], None]] = []
+        with self._lock:
+            for ticket in tickets:
+                waiting = self._boxes.pop(ticket, None)
+                woken += waiting or ()
+                if waiting is None and ticket not in self._early:
+                    self._early[ticket] = ""  # its waiter is about to open its mailbox
+                    self._size += len(ticket)
+        for deliver in woken:
+            deliver("")
 
     def wake_all(self) -> None:
         """Messages may have been lost: let everybody look again."""

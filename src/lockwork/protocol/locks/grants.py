@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lockwork.errors import LockTimeout, LockworkError, NotReplicated, ServerRefused
 from lockwork.protocol import messages
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
+from lockwork.protocol.effects import Argument, Call, Calls, Clock, Protocol, script_call
 from lockwork.protocol.retry import insist, patience, undo
 
 _COUNTED = 1000
@@ -128,7 +129,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
             hints = hints or messages.Hints()
             ends = until if give_up is None else min(until, give_up)
             heard = yield from messages.listen(
-                hints, asked.request, ends, lambda text: messages.numbers(secret, asked.request, text, 2)
+                hints, asked.request, ends, lambda text: messages.numbers(secret, asked.request, text, 2), asked.key
             )
             now = yield Clock()
             granted = handed(heard, sent, reply[2], now) if isinstance(heard, list) else None
@@ -216,13 +217,41 @@ def renew_each(
     `heard` gets the client's time before and after the call, and the server's in between, in seconds.
     """
     sent = yield Clock()
+    reply = yield _renewing(grants, patience)
+    if heard is not None:
+        heard(sent, (yield Clock()), reply[-1] / 1_000_000)
+    return _renewed(grants, reply, sent)
+
+
+def renew_together(
+    batches: Sequence[Sequence[Renewal]], patience: float | None, heard: Callable[[str, float, float, float], object]
+) -> Protocol[list[list[float | Refusal | None] | LockworkError]]:
+    """Do the same for batches whose keys lie in different slots of a Cluster: one round trip per shard.
+
+    Returns per batch its answers, or why there are none. `heard` also gets a key of the batch.
+    """
+    sent = yield Clock()
+    replies = yield Calls([_renewing(grants, patience) for grants in batches])
+    received = yield Clock()
+    found: list[list[float | Refusal | None] | LockworkError] = []
+    for grants, reply in zip(batches, replies, strict=True):
+        if isinstance(reply, LockworkError):
+            found.append(reply)
+        else:
+            heard(grants[0].key, sent, received, reply[-1] / 1_000_000)
+            found.append(_renewed(grants, reply, sent))
+    return found
+
+
+def _renewing(grants: Sequence[Renewal], patience: float | None) -> Call:
     args: list[str | int] = []
     for grant in grants:
         args += (grant.owner, grant.fence, grant.lease_ms)
-    reply = yield script_call(grants[0].script, [grant.key for grant in grants], args, patience=patience)
+    return script_call(grants[0].script, [grant.key for grant in grants], args, patience=patience)
+
+
+def _renewed(grants: Sequence[Renewal], reply: Sequence[Any], sent: float) -> list[float | Refusal | None]:
     now = reply[-1]
-    if heard is not None:
-        heard(sent, (yield Clock()), now / 1_000_000)
     answers: list[float | Refusal | None] = []
     for grant, ends in zip(grants, reply[:-1], strict=True):
         if isinstance(ends, bytes):

@@ -55,7 +55,7 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
                 yield _abandon(asked, group)
             reached = found.missing
             until = found.until if give_up is None else min(found.until, give_up)
-            heard = yield from listen(hints, asked.request, until)
+            heard = yield from listen(hints, asked.request, until, key=groups[reached][0])
             if heard is None and give_up is not None and (yield Clock()) >= give_up:
                 yield from abandon(asked, groups)  # here, so that it is repeated below when it is interrupted
                 entered = 0

@@ -80,7 +80,8 @@ def pop(keys: DelayQueueKeys, request: str, channel: str, count: int, wait: floa
                 return taken
             else:
                 until = (yield Clock()) + look / 1_000_000
-                yield from listen(hints, requests[-1], until if give_up is None else min(until, give_up))
+                until = until if give_up is None else min(until, give_up)
+                yield from listen(hints, requests[-1], until, key=keys.entries)
     except GeneratorExit:
         raise
     except BaseException as error:

@@ -159,7 +159,8 @@ def ended(queue: QueueKeys, flow: str, channel: str, timeout: float | None) -> P
         now = yield Clock()
         if found is None or found.state == "ended" or (give_up is not None and now >= give_up):
             return found
-        yield from listen(hints, flow, now + RECHECK if give_up is None else min(now + RECHECK, give_up))
+        until = now + RECHECK if give_up is None else min(now + RECHECK, give_up)
+        yield from listen(hints, flow, until, key=queue.flows)
 
 
 def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | None = None) -> Protocol[list[bytes]]:

@@ -106,9 +106,9 @@ def where(queue: QueueKeys, id: str) -> Protocol[Whereabouts]:
         sessions = [session.decode() for session in listed]
 
 
-def changed(id: str, hints: Hints) -> Protocol[None]:
+def changed(queue: QueueKeys, id: str, hints: Hints) -> Protocol[None]:
     """Wait, after a look with a channel, until the job may have come further."""
-    yield from listen(hints, id, (yield Clock()) + RECHECK)
+    yield from listen(hints, id, (yield Clock()) + RECHECK, key=queue.jobs)
 
 
 def cancel(queue: QueueKeys, id: str, prefix: str, window_ms: int = WINDOW_MS) -> Protocol[str]:

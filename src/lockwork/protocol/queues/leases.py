@@ -284,4 +284,5 @@ def outcome(
         now = yield Clock()
         if found.state not in UNENDED or (give_up is not None and now >= give_up):
             return found
-        yield from messages.listen(hints, id, now + RECHECK if give_up is None else min(now + RECHECK, give_up))
+        until = now + RECHECK if give_up is None else min(now + RECHECK, give_up)
+        yield from messages.listen(hints, id, until, key=queue.jobs)

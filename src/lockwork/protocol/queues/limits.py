@@ -93,7 +93,7 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
                 f"{several(waiting, 'job waits', 'jobs wait')}, {several(running, 'runs', 'run')}{still}"
             )
         until = now + _RECHECK
-        yield from listen(hints, queue.stats, until if give_up is None else min(until, give_up))
+        yield from listen(hints, queue.stats, until if give_up is None else min(until, give_up), key=queue.stats)
 
 
 def read(paused: bytes = b"", rate: bytes = b"", concurrency: bytes = b"", size: bytes = b"") -> QueueRules:

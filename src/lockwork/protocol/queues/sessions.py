@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from lockwork.protocol.effects import Argument, Call, Effect, Protocol, script_call
+from lockwork.protocol.effects import Argument, Call, Calls, Effect, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 
 T = TypeVar("T")
@@ -52,4 +52,8 @@ def within(patience: float, protocol: Generator[Effect, Any, T]) -> Generator[Ef
         except StopIteration as done:
             result: T = done.value
             return result
-        value = yield replace(effect, patience=patience) if type(effect) is Call else effect
+        if type(effect) is Call:
+            effect = replace(effect, patience=patience)
+        elif type(effect) is Calls:
+            effect = Calls([replace(call, patience=patience) for call in effect.calls])
+        value = yield effect

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lockwork.protocol.effects import Protocol, script_call
+from lockwork.errors import LockworkError
+from lockwork.protocol.effects import Call, Calls, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues.limits import QueueRules
@@ -60,12 +62,40 @@ def status_and_rules(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[Worke
     """The same with what holds for the whole queue; sessions that appear between two looks are looked at once more."""
     sessions: list[str] = []
     while True:
-        reply = yield script_call("jobs_status", queue, sessions, runs=[*map(queue.run, sessions)])
-        ready, scheduled, dead, stats, workers, now, blocked, *running = reply
-        listed = [workers[at].decode() for at in range(0, len(workers), 2)]
+        reply = yield _look(queue, sessions)
+        listed = _sessions(reply)
         if set(listed) <= set(sessions):
-            break
+            return _read(sessions, reply)
         sessions = listed
+
+
+def statuses(queues: Sequence[QueueKeys]) -> Protocol[list[tuple[QueueStatus, list[WorkerInfo]]]]:
+    """Do the same as `status` for many queues, or partitions: as many round trips as for one, on each server."""
+    found: dict[QueueKeys, tuple[QueueStatus, list[WorkerInfo], QueueRules]] = {}
+    sessions: dict[QueueKeys, list[str]] = {queue: [] for queue in queues}
+    while left := [queue for queue in queues if queue not in found]:
+        replies = yield Calls([_look(queue, sessions[queue]) for queue in left])
+        for queue, reply in zip(left, replies, strict=True):
+            if isinstance(reply, LockworkError):
+                raise reply
+            listed = _sessions(reply)
+            if set(listed) <= set(sessions[queue]):
+                found[queue] = _read(sessions[queue], reply)
+            sessions[queue] = listed
+    return [found[queue][:2] for queue in queues]
+
+
+def _look(queue: QueueKeys, sessions: Sequence[str]) -> Call:
+    return script_call("jobs_status", queue, sessions, runs=[*map(queue.run, sessions)])
+
+
+def _sessions(reply: Sequence[Any]) -> list[str]:
+    workers = reply[4]
+    return [workers[at].decode() for at in range(0, len(workers), 2)]
+
+
+def _read(sessions: Sequence[str], reply: Sequence[Any]) -> tuple[QueueStatus, list[WorkerInfo], QueueRules]:
+    ready, scheduled, dead, stats, workers, now, blocked, *running = reply
     counters = {stats[at].decode(): stats[at + 1] for at in range(0, len(stats), 2)}
     names = (
         "enqueued", "succeeded", "failed", "retried", "recovered", "cancelled", "expired", "revived", "forgotten",

@@ -66,6 +66,7 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
                 arrival.request,
                 looks.next(now, give_up),
                 lambda text: numbers(sealed_with, arrival.request, text, 1),
+                arrival.keys.barrier,
             )
             if isinstance(heard, list):
                 return heard[0]

@@ -68,6 +68,7 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
             ticket,
             looks.next(now, give_up),
             lambda text: numbers(sealed_with, ticket, text, 1),
+            ticket,
         )
         if isinstance(heard, list) and heard[0] >= since:
             return True

@@ -77,7 +77,8 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
                 within = "" if wait == 0 else f" and did not end within {wait:g} s"
                 raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller does not wait any more")
             hints = hints or Hints()
-            yield from listen(hints, asked.key, min(now + reply[2] / 1_000_000, looks.next(now, give_up)))
+            until = min(now + reply[2] / 1_000_000, looks.next(now, give_up))
+            yield from listen(hints, asked.key, until, key=asked.key)
     except (GeneratorExit, WaitTimeout):
         raise
     except BaseException as error:

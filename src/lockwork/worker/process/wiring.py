@@ -69,10 +69,7 @@ class Wiring:
         self.durations: list[Durations] = []
         self.listeners: list[asyncio.Task[None]] = []
         queues: list[QueueState] = []
-        # heard on this loop, so that no thread stands between a queue's word and its next job
         wakeup_channel = channel(app.config.prefix, settings.session)
-        listeners = app.runtime.engine.hearing(wakeup_channel)
-        self.listeners.append(asyncio.create_task(listeners.run(), name="lockwork-hear"))
         load = report_load(self.slots, reporter)
         self.listeners.append(asyncio.create_task(load, name="lockwork-load"))
         weights = options.weights or [1] * len(options.queues)
@@ -110,6 +107,10 @@ class Wiring:
             # each process begins with another partition
             turn = random()  # noqa: S311 - no secret
             queues.append(QueueState(name, keys, executor, weight, family, turn, settler=settler))
+        # heard on this loop, so that no thread stands between a queue's word and its next job
+        waits = {queue.keys.jobs: (queue.keys.jobs, queue.keys.job_notes) for queue in queues}
+        listeners = app.runtime.engine.hearing(wakeup_channel, waits)
+        self.listeners.append(asyncio.create_task(listeners.run(), name="lockwork-hear"))
         flushing = keep_flushing(driver, self.durations)
         self.listeners.append(asyncio.create_task(flushing, name="lockwork-durations"))
         self.fetcher: Fetcher = Fetcher(

@@ -16,8 +16,7 @@ local function offer(session, channel, id, record)
   if not listens(channel) then return nil end
   local fence = math.max(now, tonumber(rules[9] or 0) + 1)
   local token = string.format('1 %.0f ~', fence)
-  local told = redis.pcall('PUBLISH', channel, sealed(rules[11] .. channel, jobs, token .. ' ' .. id .. ' ' .. record))
-  if type(told) ~= 'number' then return nil end -- as in publish.lua
+  if not send(channel, sealed(rules[11] .. channel, jobs, token .. ' ' .. id .. ' ' .. record)) then return nil end
   redis.call('ZADD', idle_workers, -fence, channel)
   redis.call('HSET', run, id, token)
   redis.call('HSET', stats, 'fence', string.format('%.0f', fence))

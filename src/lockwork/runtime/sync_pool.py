@@ -1,0 +1,209 @@
+"""The blocking connections to one server: a call takes one, and puts it back in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lockwork.errors import LockworkError
+from lockwork.protocol.effects import Call
+from lockwork.runtime.clock import REPLICAS, now
+from lockwork.runtime.endpoint import YOUNG, Endpoint, Identity
+from lockwork.runtime.reconnect import Dial, dial
+from lockwork.runtime.replies import Demoted, Failover, Moved, NoScript, Retry, acknowledged
+from lockwork.runtime.resp import ASKING, pack_wait
+from lockwork.runtime.sync_connection import Wire
+
+
+@dataclass(slots=True)
+class Sending:
+    """A call as it is sent: with its script if `whole`; `asking`: its slot is on its way to the node."""
+
+    call: Call
+    whole: bool = False
+    asking: bool = False
+
+
+class WirePool:
+    """Connections to one server, kept for reuse: as many as there are threads calling."""
+
+    def __init__(self, endpoint: Endpoint, *, allow_eviction: bool) -> None:
+        self._endpoint = endpoint
+        self._allow_eviction = allow_eviction
+        self._free: deque[Wire] = deque()
+        self._abandoned: dict[Identity, None] = {}
+        """Where a request may still be under way that was given up: every later call ends these first."""
+        self._busy: set[Wire] = set()
+        endpoint.observers.add(self._moved)
+
+    @property
+    def connected(self) -> bool:
+        """Whether a call would find a connection."""
+        return bool(self._free)
+
+    def once(self, call: Call, seconds: float, *, whole: bool, asking: bool) -> Any:
+        """Send a call once; raises Retry, NoScript, or a LockworkError."""
+        wire = self._take(seconds)
+        self._busy.add(wire)
+        try:
+            wire.limit(seconds)
+            if self._abandoned:
+                self._end_abandoned(wire)
+            if asking:
+                wire.request(ASKING)
+            reply = wire.run(call, whole=whole)
+            if not call.replicas:
+                return reply
+            return reply, acknowledged(wire.request(pack_wait(call.replicas, REPLICAS)), self._endpoint.shown)
+        except BaseException as error:
+            self._noted(wire, error)
+            raise
+        finally:
+            self._put_back(wire)
+
+    def send(self, sendings: Sequence[Sending], seconds: float) -> Wire:
+        """Send calls in one go, whose answers `receive` takes from that connection; raises Retry or a LockworkError."""
+        wire = self._take(seconds)
+        self._busy.add(wire)
+        try:
+            wire.limit(seconds)
+            if self._abandoned:
+                self._end_abandoned(wire)
+            wire.send(_packed(wire, sendings))
+        except BaseException as error:
+            self._noted(wire, error)
+            self._put_back(wire)
+            raise
+        return wire
+
+    def receive(self, wire: Wire, sendings: Sequence[Sending]) -> list[Any]:
+        """Return the reply to each call, or the error instead that `once` would raise; scripts are sent if need be."""
+        try:
+            replies = _received(wire, sendings)
+            lacking = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
+            if lacking and not wire.connected:
+                for at in lacking:
+                    replies[at] = replies[-1]
+            elif lacking:
+                again = [replace(sendings[at], whole=True) for at in lacking]
+                try:
+                    wire.send(_packed(wire, again))
+                    found = _received(wire, again)
+                except Retry as error:
+                    found = [error] * len(again)
+                for at, reply in zip(lacking, found, strict=True):
+                    replies[at] = reply
+            for reply in replies:
+                if isinstance(reply, Retry):
+                    self._noted(wire, reply)
+        except BaseException as error:
+            self._noted(wire, error)
+            raise
+        finally:
+            self._put_back(wire)
+        return replies
+
+    def dialing(self, seconds: float, then: Callable[[], None]) -> Dial:
+        """Begin to connect; `connected_by` takes the connection."""
+        return Dial(self._endpoint, seconds, allow_eviction=self._allow_eviction, then=then)
+
+    def connected_by(self, attempt: Dial) -> None:
+        """Keep the connection that an attempt has made by now; raises Retry or a LockworkError if it has not."""
+        try:
+            self._free.append(attempt.result(0))
+        except BaseException as error:
+            attempt.leave()
+            if isinstance(error, Retry):
+                error.sent = False
+            raise
+
+    def give_up(self, wire: Wire) -> None:
+        """Take no answers from a connection on which calls were sent."""
+        self._noted(wire, KeyboardInterrupt())
+        self._put_back(wire)
+
+    def _noted(self, wire: Wire, error: BaseException) -> None:
+        """Note why a call on this connection ended."""
+        if isinstance(error, LockworkError | NoScript | Moved):
+            return
+        if isinstance(error, Failover):
+            self._renounce(wire, error)
+            return
+        if not isinstance(error, Retry):
+            # interrupted between question and answer: the next caller must not read this reply
+            wire.close()
+        if wire.identity is not None and not wire.connected:
+            self._abandoned[wire.identity] = None
+
+    def _put_back(self, wire: Wire) -> None:
+        self._busy.discard(wire)
+        if wire.connected:
+            self._free.append(wire)
+
+    def _moved(self) -> None:
+        """Let nobody wait for a server that hangs, once another has taken its place."""
+        for wire in list(self._busy):
+            wire.interrupt()
+
+    def _end_abandoned(self, wire: Wire) -> None:
+        for old in list(self._abandoned):
+            wire.end(old)
+            self._abandoned.pop(old, None)
+
+    def _renounce(self, wire: Wire, why: Failover) -> None:
+        """Close the connection, because another server may have its address by now; not again and again."""
+        if isinstance(why, Demoted):
+            self._endpoint.demoted(wire.era)
+            wire.close()
+        elif now() - wire.since > YOUNG:
+            wire.close()
+
+    def _take(self, seconds: float) -> Wire:
+        while True:
+            try:
+                wire = self._free.pop()
+            except IndexError:
+                # every connection is checked: after a failover it may lead to another server
+                return self._dial(seconds)
+            if wire.era == self._endpoint.era:
+                return wire
+            wire.close()
+
+    def _dial(self, seconds: float) -> Wire:
+        try:
+            return dial(self._endpoint, seconds, allow_eviction=self._allow_eviction)
+        except Retry as error:
+            error.sent = False
+            raise
+
+    def close(self) -> None:
+        """Close the connections that are not in use; those in use are closed after their call."""
+        self._endpoint.observers.discard(self._moved)
+        while self._free:
+            self._free.pop().close()
+
+
+def _packed(wire: Wire, sendings: Sequence[Sending]) -> bytes:
+    words: list[bytes] = []
+    for each in sendings:
+        if each.asking:
+            words.append(ASKING)
+        words.append(wire.pack(each.call, whole=each.whole))
+    return b"".join(words)
+
+
+def _received(wire: Wire, sendings: Sequence[Sending]) -> list[Any]:
+    """The replies, errors in their places; when the connection breaks, that error is in all the places left."""
+    replies: list[Any] = []
+    for each in sendings:
+        try:
+            if each.asking:
+                wire.receive()
+            replies.append(wire.answer(each.call))
+        except (LockworkError, NoScript, Retry) as error:
+            replies.append(error)
+            if not wire.connected:
+                return replies + [error] * (len(sendings) - len(replies))
+    return replies

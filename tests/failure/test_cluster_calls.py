@@ -1,0 +1,144 @@
+"""What is done for all shards of a Cluster together: one round trip for each of them, and none waits for another."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters import Cluster, clustered, count_calls, names_everywhere
+from hanging import frozen
+from lockwork import Lockwork, ServerUnavailable
+from lockwork.protocol import slots
+from lockwork.protocol.effects import Calls, Protocol, script_call
+from lockwork.runtime.sync_connection import Wire
+from processes import until
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three primaries whose slots stay where they are."""
+    with clustered(tmp_path_factory.mktemp("still")) as found:
+        yield found
+
+
+class Writes:
+    """Counts how often blocking connections write."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ports: list[int] = []
+        send = Wire.send
+
+        def counted(wire: Wire, packed: bytes) -> None:
+            self.ports.append(wire._endpoint.options["port"])
+            send(wire, packed)
+
+        monkeypatch.setattr(Wire, "send", counted)
+
+
+@pytest.mark.parametrize("partitions", [6, 48])
+def test_status_of_a_queue_is_one_round_trip_per_shard(
+    still: Cluster, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    with Lockwork(still.url, partitions={"mail": partitions}) as app:
+        send = app.task(queue="mail", name="send")(lambda: None)
+        for number in range(60):
+            send.options(key=f"user:{number}").enqueue()
+        app.queue("mail").status()  # it connects, and the servers have the script
+        before = count_calls(still, "evalsha")
+        writes = Writes(monkeypatch)
+        status = app.queue("mail").status()
+        assert status.ready + status.scheduled == 60
+        assert sorted(writes.ports) == sorted(node.port for node in still.nodes)
+        assert count_calls(still, "evalsha") - before == partitions, "one script for each partition"
+        assert app.queue("mail").clear() == 60
+
+
+async def test_status_in_a_loop(still: Cluster) -> None:
+    async with Lockwork(still.url, partitions={"mail": 48}) as app:
+        send = app.task(queue="mail", name="send")(lambda: None)
+        for number in range(60):
+            await send.options(key=f"user:{number}").aenqueue()
+        status = await app.queue("mail").astatus()
+        assert status.ready + status.scheduled == 60
+        assert await app.queue("mail").aclear() == 60
+
+
+def test_leases_are_renewed_with_one_round_trip_per_shard(still: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lockwork(still.url, lock_lease=3) as app:
+        grants = [app.lock(f"many-{number}").acquire() for number in range(200)]
+        shards = {still.owner(slots.slot(f"lock:many-{number}")).port for number in range(200)}
+        assert len(shards) == 3
+        time.sleep(1.5)  # all were renewed once
+        writes = Writes(monkeypatch)
+        time.sleep(3)
+        assert len(writes.ports) <= 30, "at most once a second at each shard, a few buckets"
+        assert not any(grant.lost for grant in grants)
+        app.release_all()
+
+
+def test_hung_shard_keeps_no_other_lease_from_being_renewed(tmp_path: Path) -> None:
+    with clustered(tmp_path / "nodes") as cluster, Lockwork(cluster.url, lock_lease=3, patience=1) as app:
+        for node in cluster.nodes:
+            node.client.config_set("cluster-node-timeout", 60_000)
+            node.client.config_set("cluster-require-full-coverage", "no")
+        names = names_everywhere(cluster, "lock")
+        grants = [app.lock(name).acquire() for name in names]
+        with frozen(cluster.nodes[0].process.pid):
+            until(lambda: grants[0].lost, "the lease on the hung shard has ended", 10)
+            time.sleep(4)
+            assert not grants[1].lost
+            assert not grants[2].lost
+        grants[1].release()
+        grants[2].release()
+
+
+def states(names: list[str]) -> Protocol[list[Any]]:
+    """Ask for the locks of these names, all at once."""
+    found: list[Any] = yield Calls([script_call("lock_state", f"lw:{{lock:{name}}}", [0]) for name in names])
+    return found
+
+
+def fences(found: list[Any]) -> list[int]:
+    """The fences in the replies."""
+    return [reply[2] for reply in found]
+
+
+def test_calls_together_follow_a_slot(still: Cluster) -> None:
+    """Each call is told on its own that its slot has moved, and that a script is not known."""
+    with Lockwork(still.url) as app:
+        names = names_everywhere(still, "lock")
+        grants = [app.lock(name).acquire() for name in names]
+        for node in still.nodes:
+            node.client.script_flush()
+        slot = slots.slot(f"lock:{names[0]}")
+        still.move(slot, still.nodes[1])
+
+        assert fences(app.runtime.run(states(names))) == [grant.fence for grant in grants]
+        assert asyncio.run(_elsewhere(still, names)) == [grant.fence for grant in grants]
+        still.move(slot, still.nodes[0])
+        app.release_all()
+
+
+async def _elsewhere(cluster: Cluster, names: list[str]) -> list[int]:
+    async with Lockwork(cluster.url) as app:
+        return fences(await app.runtime.arun(states(names)))
+
+
+def test_call_that_fails_is_an_error_in_its_place(tmp_path: Path) -> None:
+    with clustered(tmp_path / "nodes") as cluster, Lockwork(cluster.url, patience=0.5) as app:
+        for node in cluster.nodes:
+            node.client.config_set("cluster-require-full-coverage", "no")
+        names = names_everywhere(cluster, "lock")
+        grants = [app.lock(name).acquire() for name in names]
+        cluster.nodes[0].signal(signal.SIGKILL)
+        cluster.nodes[0].process.wait()
+
+        first, *others = app.runtime.run(states(names))
+        assert isinstance(first, ServerUnavailable)
+        assert fences(others) == [grant.fence for grant in grants[1:]]
