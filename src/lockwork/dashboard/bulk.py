@@ -291,12 +291,12 @@ class Change:
         after = None
         while True:
             away = time.monotonic() - self._since
-            wanted = cast("JobFilter", {**self._target.matching, "state": state})
-            for name in ("since", "until"):
-                if name in wanted:
-                    wanted[name] = seconds(wanted[name], name, zero=True) + away
+            wanted: dict[str, Any] = {**self._target.matching, "state": state}
+            for name in {"since", "until"} & wanted.keys():
+                wanted[name] = seconds(wanted[name], name, zero=True) + away
+            matching = cast("JobFilter", wanted)
             page = await self._lw.ajobs(
-                self._target.queue, limit=_STEP, budget=_STEP, after=after, newest=newest, **wanted
+                self._target.queue, limit=_STEP, budget=_STEP, after=after, newest=newest, **matching
             )
             yield page
             after = page.next
