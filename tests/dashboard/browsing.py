@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import uvicorn
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page
 
 from lockwork import Lockwork
 from lockwork.dashboard import app
@@ -60,3 +61,32 @@ def aside(call: Callable[[], T]) -> T:
 
 SANDBOX = ["--no-sandbox"] if os.getuid() == 0 else []
 """Chromium refuses to run as root in its sandbox, and it only looks at our own pages."""
+
+
+def watched(context: BrowserContext) -> Page:
+    """Open a page that notes what goes wrong on it."""
+    page = context.new_page()
+    troubles: list[str] = []
+
+    def dismiss(dialog: Dialog) -> None:
+        troubles.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
+    page.on("pageerror", lambda error: troubles.append(f"error {error}"))
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
+            troubles.append(message.text)
+
+    page.on("console", hear)
+    _troubles[id(page)] = troubles
+    return page
+
+
+_troubles: dict[int, list[str]] = {}
+
+
+def troubles_of(page: Page) -> list[str]:
+    """Return what went wrong on a page."""
+    return _troubles[id(page)]

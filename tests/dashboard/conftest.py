@@ -4,18 +4,45 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
 
+from dashboard.browsing import CHROMIUM, SANDBOX, serving, troubles_of, watched
 from lockwork import Lockwork
 from lockwork.dashboard import app
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
 """What a browser sends with the forms of a page of ours."""
 Client = Callable[..., httpx.AsyncClient]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=SANDBOX)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def address(url: str) -> Iterator[str]:
+    """Where the dashboard is, which allows actions."""
+    with serving(url, allow_actions=True) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page on which nothing may go wrong: no dialog, no error, no word of the console."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, base_url=address)
+    made = watched(context)
+    yield made
+    context.close()
+    assert troubles_of(made) == []
 
 
 @pytest.fixture

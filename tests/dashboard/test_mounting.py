@@ -95,11 +95,16 @@ async def test_values_are_hidden_by_the_hook_and_by_its_errors(client: Client, m
     async with client() as browser:
         assert "<code>2</code>" in (await browser.get("/queues/mail")).text
     async with client(redact=redact) as browser:
-        page = (await browser.get("/queues/mail")).text
-        assert "<code>•••</code>" in page
+        for path in ("/queues/mail", "/jobs", "/jobs/change?do=cancel"):
+            page = (await browser.get(path)).text
+            assert '<code title="Hidden by no numbers">•••</code>' in page, path
+            assert "<code>2</code>" not in page
+        page = (await browser.get(f"/job/{mail[2]}")).text
+        assert '<code>•••</code> <span class="note">hidden by no numbers</span>' in page
         assert "<code>2</code>" not in page
     async with client(redact=lambda task, name, value: 1 / 0) as browser:
-        assert "<code>•••</code>" in (await browser.get("/queues/mail")).text
+        page = (await browser.get("/queues/mail")).text
+        assert '<code title="Hidden by the redact hook raised ZeroDivisionError">•••</code>' in page
 
 
 async def test_unknown_queue_is_not_found(client: Client, mail: list[str]) -> None:

@@ -64,6 +64,25 @@ def test_queue_with_jobs_and_no_worker_is_serious_at_once(mail: Lockwork) -> Non
     assert findings(mail) == []
 
 
+def test_partitions_of_a_queue_are_one_sentence(own_url: str) -> None:
+    with Lockwork(own_url, partitions={"mail": 3}) as lw:
+
+        @lw.task(queue="mail")
+        def send(number: int) -> None: ...
+
+        for number in range(30):
+            send.enqueue(number)
+        (found,) = findings(lw)
+        assert (found.subject, found.text, found.link) == ("Queue mail", "30 ready, and no worker.", "queues/mail")
+        assert found.fix.endswith("--queues mail`.")
+        lw.runtime.run(leases.beat(QueueKeys("lw", "mail/1"), {"host/1/abc": True}, 600_000, 1.0))
+        (found,) = findings(lw)
+        assert found.subject == "Queue mail, 2 of its partitions"
+        lw.runtime.run(leases.beat(QueueKeys("lw", "mail/0"), {"host/1/abc": True}, 600_000, 1.0))
+        (found,) = findings(lw)
+        assert (found.subject, found.link) == ("Queue mail/2", "queues/mail/2")
+
+
 def test_quiet_workers_and_a_paused_queue_are_named(mail: Lockwork) -> None:
     enqueue(mail)
     begin_session(mail)

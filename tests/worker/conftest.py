@@ -34,7 +34,7 @@ def deaf() -> Iterator[None]:
         def emit(self, record: logging.LogRecord) -> None:
             raise ConnectionError("where logs are sent is away")
 
-    handler, logger = Fails(), logging.getLogger("lockwork.worker")
+    handler, logger = Fails(), logging.getLogger("lockwork")
     logger.addHandler(handler)
     yield
     logger.removeHandler(handler)

@@ -89,10 +89,10 @@ def lines(text: str, *parts: str) -> list[str]:
 def test_an_app_without_a_configuration(run: Run) -> None:
     text = run("")
     for level, name, said in (
-        ("INFO", "lockwork.worker", "task 'greet' succeeded, attempt 1, in 0."),
-        ("INFO", "lockwork.worker", "task 'render' succeeded, attempt 1, in "),
+        ("INFO", "lockwork.jobs", "task 'greet' succeeded, attempt 1, in 0."),
+        ("INFO", "lockwork.jobs", "task 'render' succeeded, attempt 1, in "),
         ("INFO", "shop", "hello ada"),
-        ("ERROR", "lockwork.worker", "task 'refuse' failed for good, attempt 1 of 1: ValueError: not today"),
+        ("ERROR", "lockwork.jobs", "task 'refuse' failed for good, attempt 1 of 1: ValueError: not today"),
     ):
         assert len(lines(text, f" {level} [", f"] {name}: ", said)) == 1, said
     assert len(lines(text, "raise ValueError(")) == 1, "the failure comes with its traceback"
@@ -110,12 +110,12 @@ def test_an_app_that_disables_the_loggers_there_are(run: Run) -> None:
         "task 'refuse' failed for good",
     ):
         assert len(lines(text, "APP ", said)) == 1, said
-    assert not lines(text, "lockwork.worker: "), "nothing is printed in a format that the app did not ask for"
+    assert not lines(text, "] lockwork."), "nothing is printed in a format that the app did not ask for"
 
 
 def test_an_app_that_disables_loggers_in_a_lifespan(run: Run) -> None:
     text = run("@lw.lifespan\ndef configured():\n" + _indented(APP_CONFIGURES) + "    yield\n")
-    assert lines(text, "APP INFO lockwork.worker | job ", "task 'greet' succeeded")
+    assert lines(text, "APP INFO lockwork.jobs | job ", "task 'greet' succeeded")
     assert len(lines(text, "task 'refuse' failed for good")) == 1
 
 
@@ -136,13 +136,13 @@ def test_the_app_decides_on_format_and_level(run: Run, code: str, shown: bool) -
     text = run(code)
     assert len(lines(text, "APP job ", "task 'greet' succeeded")) == shown
     assert len(lines(text, "APP job ", "task 'refuse' failed for good")) == 1
-    assert not lines(text, "lockwork.worker: ")
+    assert not lines(text, "] lockwork.")
 
 
 def test_logging_during_an_import_does_not_configure_logging(run: Run) -> None:
     """`logging.warning` gives the root logger a handler, in a format that nobody chose."""
     text = run("logging.warning('careful')\n")
-    assert len(lines(text, "] lockwork.worker: ", "task 'greet' succeeded")) == 1
+    assert len(lines(text, "] lockwork.jobs: ", "task 'greet' succeeded")) == 1
     assert not lines(text, "INFO:lockwork")
 
 
@@ -170,10 +170,10 @@ def test_a_requested_level(run: Run) -> None:
 def test_json(run: Run) -> None:
     records = [json.loads(line) for line in run("", "--log-format", "json").splitlines()]
     of_job = [record for record in records if record.get("task") == "greet"]
-    (own,) = [record for record in of_job if record["logger"] != "lockwork.worker"]
-    (done,) = [record for record in of_job if record["logger"] == "lockwork.worker"]
+    (own,) = [record for record in of_job if record["logger"] != "lockwork.jobs"]
+    (done,) = [record for record in of_job if record["logger"] == "lockwork.jobs"]
     assert (own["message"], own["job"], own["attempt"]) == ("hello ada", done["job"], 1)
-    assert (done["level"], done["logger"], done["queue"], done["attempt"]) == ("INFO", "lockwork.worker", "default", 1)
+    assert (done["level"], done["logger"], done["queue"], done["attempt"]) == ("INFO", "lockwork.jobs", "default", 1)
     assert done["message"].startswith(f"job {done['job']} of task 'greet' succeeded")
     assert 0 < done["seconds"] < 30
     (failed,) = [record for record in records if record.get("task") == "refuse"]
@@ -185,7 +185,7 @@ def test_json(run: Run) -> None:
 def test_a_format_that_an_app_with_its_own_would_not_follow(run: Run) -> None:
     text = run(APP_CONFIGURES, "--log-format", "json")
     assert len(lines(text, "APP WARNING ", "--log-format json is not followed: shop:lw configures logging itself")) == 1
-    assert len(lines(text, "APP INFO lockwork.worker | job ", "task 'greet' succeeded")) == 1
+    assert len(lines(text, "APP INFO lockwork.jobs | job ", "task 'greet' succeeded")) == 1
 
 
 def test_the_startup_lines_name_app_server_tasks_and_queues(tmp_path: Path, own_url: str) -> None:

@@ -52,4 +52,5 @@ def _report(lw: Lockwork, name: str | None) -> Report:
         units = each.status
         counts = (units.total, units.available, units.reserved, units.sold, units.expired)
         rows.append([printable(each.name), printable(each.queue), *(f"{count:,}" for count in counts)])
-    return Report({"stocks": shown}, [Listing(_COLUMNS, rows, empty="no stock is on this server")])
+    document = [{"name": each.name, "queue": each.queue, "status": each.status} for each in shown]
+    return Report({"stocks": document}, [Listing(_COLUMNS, rows, empty="no stock is on this server")])

@@ -13,9 +13,7 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
-from lockwork.errors import JobCancelled
-from lockwork.hooks import Again
-from lockwork.jobs.current import JobContext
+from lockwork.jobs.current import JobContext, is_failure
 from lockwork.tasks.middleware import Outgoing
 
 if TYPE_CHECKING:
@@ -105,7 +103,7 @@ def instrument(
                 try:
                     yield
                 except BaseException as error:
-                    if _is_failure(error):
+                    if is_failure(error):
                         _failed(span, error, facts)
                     raise
                 finally:
@@ -137,13 +135,6 @@ def _of_metric(facts: dict[str, Any]) -> dict[str, Any]:
 def _of_outgoing(outgoing: Outgoing) -> Attributes:
     found: Attributes = {"lockwork.task": outgoing.task} if outgoing.task else {}
     return found | {"messaging.batch.message_count": outgoing.count} if outgoing.count != 1 else found
-
-
-def _is_failure(error: BaseException) -> bool:
-    """Return True if an attempt that ended with this error has failed: a snoozed or cancelled job has not."""
-    if isinstance(error, Again):
-        return error.counted
-    return isinstance(error, Exception) and not isinstance(error, JobCancelled)
 
 
 def _failed(span: Span, error: BaseException, facts: dict[str, Any]) -> None:

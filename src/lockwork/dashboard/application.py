@@ -52,6 +52,7 @@ def app(
         Route("/-/assets/{name:path}", assets.serve),
         Route("/-/login", server.log_in, methods=["GET", "POST"]),
         Route("/-/logout", server.log_out, methods=["POST"]),
+        Route("/metrics", server.metrics),
         *(Route(page.path, server.endpoint(page), methods=["GET", "POST"]) for page in PAGES),
         Route("/{rest:path}", server.not_found),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from lockwork.telemetry.metrics import Point
 
@@ -43,6 +44,16 @@ def spark_points(values: Sequence[float | None], width: float = 96.0, height: fl
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at a moment of a chart."""
+
+    at: datetime
+    kind: str
+    """A state, whose icon and color it has."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stacked:
     """A chart of stacked counts: its data for the browser's script, and rectangles for a browser without."""
 
@@ -51,10 +62,15 @@ class Stacked:
     """Kind, x, y, width, height in a box of 1000 by 200."""
     top: int
     """The highest sum."""
+    marks: Sequence[Mark] = ()
 
 
-def stacked(points: Sequence[Point], parts: Sequence[tuple[str, str]]) -> Stacked:
-    """Stack fields of points; `parts` are words and fields, of which the last one is at the bottom."""
+def stacked(points: Sequence[Point], parts: Sequence[tuple[str, str]], marks: Sequence[Mark] = ()) -> Stacked:
+    """Stack fields of points; `parts` are words and fields, of which the last one is at the bottom.
+
+    Of the marks, those within the points are kept.
+    """
+    marks = [mark for mark in marks if points and mark.at >= points[0].at]
     columns = [[int(getattr(point, field)) for point in points] for _, field in parts]
     sums = [sum(column[at] for column in columns) for at in range(len(points))]
     top = max(sums, default=0)
@@ -75,5 +91,6 @@ def stacked(points: Sequence[Point], parts: Sequence[tuple[str, str]]) -> Stacke
         "seconds": points[0].seconds if points else 60,
         "names": [word for word, _ in parts],
         "columns": columns,
+        "marks": [(mark.at.timestamp(), mark.kind) for mark in marks],
     }
-    return Stacked(json.dumps(document, separators=(",", ":")), rectangles, top)
+    return Stacked(json.dumps(document, separators=(",", ":")), rectangles, top, marks)

@@ -94,6 +94,13 @@ def commands(text: str) -> list[tuple[str, bool]]:
     return [(part, bool(at % 2)) for at, part in enumerate(text.split("`")) if part]
 
 
+def refusal(error: Exception) -> str:
+    """Say in one sentence why an action failed."""
+    if "does not let this user" in str(error):
+        return "The server's user of this dashboard may only read: connect it as a user with the role operator."
+    return str(error)
+
+
 def iso(moment: datetime) -> str:
     """Write a moment for the `datetime` attribute of `time`, in UTC."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -12,10 +12,13 @@ from starlette.requests import Request
 from lockwork.app.lockwork import Lockwork
 from lockwork.dashboard import formats
 from lockwork.dashboard.access import User
+from lockwork.dashboard.bulk import RecentChanges
 from lockwork.dashboard.redaction import Hidden, Redact, redacted
 
 RANGES = {"15m": "15 min", "1h": "1 hour", "24h": "24 hours", "7d": "7 days"}
 """The time ranges of the top bar."""
+_KEPT = ("range", "paused")
+"""Parameters that every link of a page keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class Dashboard:
     redact: Redact | None
     refresh: float
     """Seconds between two readings of a page that somebody looks at."""
+    changes: RecentChanges = field(default_factory=RecentChanges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,11 @@ class View:
         whole, root = str(self.request.scope["path"]), self._root
         return whole[len(root) :] if root and whole.startswith(root) else whole
 
+    @property
+    def paused(self) -> bool:
+        """True if the page is not updated while somebody looks; the URL says so."""
+        return self.param("paused") == "1"
+
     def param(self, name: str, default: str = "") -> str:
         """Return a parameter of the query, without spaces around it."""
         return self.request.query_params.get(name, default).strip()
@@ -75,13 +84,14 @@ class View:
         return str(self.request.path_params[name])
 
     def url(self, path: str, **query: object) -> str:
-        """Return the absolute path of a page, below the mount prefix and without a host; the time range stays.
+        """Return the absolute path of a page, below the mount prefix and without a host.
 
-        None and "" are left out of the query. Parts of the path that are names must come through `quoted`.
+        The time range stays, and whether the page is paused. None and "" are left out of the query; a list is repeated.
+        Parts of the path that are names must come through `quoted`.
         """
-        kept = {"range": self.param("range")} | query if not path.startswith("/-/") else query
-        shown = {name: str(each) for name, each in kept.items() if each not in (None, "", False)}
-        return f"{quote(self._root)}{path}" + (f"?{urlencode(shown)}" if shown else "")
+        kept = query if path.startswith("/-/") else {name: self.param(name) for name in _KEPT} | query
+        shown = {name: each for name, each in kept.items() if each not in (None, "", False, [])}
+        return f"{quote(self._root)}{path}" + (f"?{urlencode(shown, doseq=True)}" if shown else "")
 
     @property
     def bare(self) -> str:
@@ -90,7 +100,8 @@ class View:
 
     def here(self, **changes: object) -> str:
         """Return this page with another query; None takes a parameter away."""
-        query = dict(self.request.query_params) | changes
+        given = self.request.query_params
+        query = {name: given.getlist(name) for name in given} | changes
         return self.url(quote(self.path), **query)
 
     def shown(self, task: str | None, name: str, value: object) -> object:
@@ -99,20 +110,42 @@ class View:
 
     def call(
         self, task: str | None, args: tuple[object, ...] | list[object] | None, kwargs: Mapping[str, object] | None
-    ) -> str:
+    ) -> ShownText:
         """Write the arguments of a job in one line, as far as they may be shown."""
-        return formats.call(
-            None if args is None else [self.shown(task, str(at), each) for at, each in enumerate(args)],
-            None if kwargs is None else {name: self.shown(task, name, each) for name, each in kwargs.items()},
-        )
+        given = None if args is None else [self.shown(task, str(at), each) for at, each in enumerate(args)]
+        named = None if kwargs is None else {name: self.shown(task, name, each) for name, each in kwargs.items()}
+        hidden = [each.rule for each in (*(given or ()), *(named or {}).values()) if isinstance(each, Hidden)]
+        return ShownText(formats.call(given, named), ", ".join(dict.fromkeys(hidden)))
 
-    def hidden(self, value: object) -> bool:
-        """Return True for a value that the `redact` hook hides; its `rule` says why."""
-        return isinstance(value, Hidden)
+    def text(self, task: str | None, name: str, value: object) -> ShownText:
+        """Write "error", "result", "progress" or "checkpoint" of a job, as far as it may be shown."""
+        shown = self.shown(task, name, value)
+        rule = shown.rule if isinstance(shown, Hidden) else ""
+        return ShownText(shown if name == "error" and isinstance(shown, str) else formats.value(shown), rule)
+
+    @property
+    def why_not(self) -> str:
+        """Why this user may change nothing."""
+        if not self.user.actions:
+            return "You may read here, and change nothing."
+        return "Nothing can be changed here: the dashboard was started without --allow-actions (allow_actions=True)."
 
     @property
     def _root(self) -> str:
         return str(self.request.scope.get("root_path", "")).rstrip("/")
+
+
+class ShownText(str):
+    """A text as it may be shown; `rule` says why something in it is hidden, "" if nothing is."""
+
+    __slots__ = ("rule",)
+    rule: str
+
+    def __new__(cls, text: str, rule: str = "") -> Self:
+        """Make the text."""
+        made = super().__new__(cls, text)
+        made.rule = rule
+        return made
 
 
 Read = Callable[[View], Awaitable[dict[str, Any]]]

@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys, base_queue, partition_number
@@ -24,6 +25,8 @@ class PartitionSummary:
     status: QueueStatus
     workers: list[WorkerInfo]
     limits: QueueLimits
+    paused: datetime | None
+    """Since when it is paused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ class QueueSummary:
 async def read_partition(lw: Lockwork, name: str) -> PartitionSummary:
     """Read one partition."""
     status, workers, rules = await lw.runtime.arun(status_and_rules(QueueKeys(lw.config.prefix, name)))
-    return PartitionSummary(name, status, workers, QueueLimits.of(rules))
+    since = None if rules.paused is None else datetime.fromtimestamp(rules.paused / 1000, UTC)
+    return PartitionSummary(name, status, workers, QueueLimits.of(rules), since)
 
 
 async def read_queues(lw: Lockwork, names: Sequence[str] | None = None) -> list[QueueSummary]:

@@ -14,7 +14,8 @@ class Hidden:
 
 
 Redact = Callable[[str | None, str, object], object]
-"""Called with the task's name, the argument's name (or its position, or "result", "error", "progress") and the value.
+"""Called with the task's name, the argument's name (or its position, or "result", "error", "progress",
+"checkpoint") and the value.
 
 Returns what to show: the value, another one, or `Hidden(rule)`.
 """

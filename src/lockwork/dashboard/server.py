@@ -14,10 +14,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from lockwork.dashboard.access import SESSION, Access, User, csrf_matches, csrf_token, same_origin, seal, unseal
+from lockwork.dashboard.formats import refusal
 from lockwork.dashboard.page import RANGES, Dashboard, NotFound, Page, View
 from lockwork.dashboard.rendering import render
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
+from lockwork.telemetry.families import ClusterFamilies, exposition
 
 log: Log = Log("lockwork.dashboard")
 
@@ -38,6 +40,7 @@ class PageServer:
         self._dashboard = dashboard
         self._access = access
         self._pages = pages
+        self._families = ClusterFamilies(dashboard.lw.runtime, dashboard.lw.config.prefix)
         self._streams = 0
 
     def endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
@@ -72,6 +75,13 @@ class PageServer:
             return self._refused(request)
         view = View(request, self._dashboard, user, "")
         return self._problem(view, 404, "Nothing is here", "No page has this address.")
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer Prometheus: what `lockwork metrics` serves, for those who may read the dashboard."""
+        if await self._access.user(request) is None:
+            return self._refused(request)
+        found = await asyncio.to_thread(self._families.read)
+        return PlainTextResponse(exposition(found), media_type="text/plain; version=0.0.4")
 
     async def log_in(self, request: Request) -> Response:
         """Show the login page, or check what was entered there."""
@@ -183,7 +193,7 @@ class PageServer:
         try:
             text, good = await act(view, form), True
         except (LockworkError, NotFound) as error:
-            text, good = str(error), False
+            text, good = refusal(error), False
         given = {key: each[:200] for key, each in form.items() if key not in ("csrf", "action", "next")}
         client = request.client.host if request.client else "-"
         log.info(

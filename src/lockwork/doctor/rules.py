@@ -39,7 +39,10 @@ class Finding:
 def check(facts: Facts) -> list[Finding]:
     """Apply all rules."""
     apps = _apps_by_queue(facts)
-    found = [finding for queue in facts.queues for finding in _check_queue(queue, facts, apps)]
+    queues: defaultdict[str, list[QueueFacts]] = defaultdict(list)
+    for queue in facts.queues:
+        queues[base_queue(queue.name)].append(queue)
+    found = [finding for name, parts in queues.items() for finding in _check_queue(name, parts, facts, apps)]
     found += _check_workers(facts)
     found += _check_apps(facts)
     if facts.unchecked:
@@ -52,34 +55,71 @@ def _apps_by_queue(facts: Facts) -> dict[str, str]:
     return {task.queue: app.name for app in facts.apps for task in app.tasks}
 
 
-def _check_queue(queue: QueueFacts, facts: Facts, apps: dict[str, str]) -> Iterator[Finding]:
-    status, link = queue.status, f"queues/{queue.name}"
-    waiting = [(status.ready, "ready"), (status.scheduled, "scheduled"), (status.running, "running")]
-    counted = ", ".join(f"{count:,} {place}" for count, place in waiting if count)
-    about = f"Queue {queue.name}"
-    if counted and not queue.sessions:
-        app = apps.get(base_queue(queue.name), "MODULE:OBJECT")
-        fix = f"Start one: `lockwork worker {app} --queues {queue.name}`."
-        yield Finding("serious", about, f"{counted}, and no worker.", fix, link)
+def _check_queue(name: str, parts: list[QueueFacts], facts: Facts, apps: dict[str, str]) -> Iterator[Finding]:
+    """Check a queue; what is wrong with several of its partitions is one finding."""
+    found: defaultdict[str, list[QueueFacts]] = defaultdict(list)
+    for part in parts:
+        for trouble in _troubles(part, facts):
+            found[trouble].append(part)
+    for trouble, some in found.items():
+        if trouble == "died":
+            yield _said(trouble, some, f"Queue {name}", name, apps)
+            continue
+        named = name if len(some) == len(parts) else some[0].name
+        about = f"Queue {named}" if len(some) in (1, len(parts)) else f"Queue {name}, {len(some)} of its partitions"
+        yield _said(trouble, some, about, named if len(some) == 1 else name, apps)
+
+
+def _troubles(queue: QueueFacts, facts: Facts) -> Iterator[str]:
+    status, size = queue.status, queue.rules.size
+    if status.ready + status.scheduled + status.running and not queue.sessions:
+        yield "no worker"
     elif status.ready and status.paused:
-        fix = f"Resume it: `lockwork queue resume {queue.name}`."
-        yield Finding("warning", about, f"{status.ready:,} ready, and it is paused.", fix, link)
+        yield "paused"
     elif status.ready and _all_quiet(queue.name, facts):
-        fix = "Resume them: `lockwork workers resume NAME`, or start another worker."
-        yield Finding("serious", about, f"{status.ready:,} ready, and all of its workers are quiet.", fix, link)
+        yield "quiet"
     elif queue.oldest is not None and queue.oldest > _OLD:
-        text = f"The oldest of {status.ready:,} ready jobs has waited for {lasting(queue.oldest)}."
-        fix = "Start more workers, or raise --processes or --concurrency; check the queue's limits and slow tasks."
-        yield Finding("warning", about, text, fix, link)
+        yield "old"
     if queue.died:
-        level: Level = "warning" if queue.died >= _MANY_DEAD else "info"
-        text = f"{several(queue.died, 'job', 'jobs')} died in the last {RECENT // 60} minutes."
-        yield Finding(level, about, text, f"See why: `lockwork dead list {queue.name}`.", f"dead?queue={queue.name}")
-    size = queue.rules.size
+        yield "died"
     if size is not None and status.ready + status.scheduled >= size:
-        text = f"It is full: {status.ready + status.scheduled:,} jobs wait, and its size limit is {size:,}."
-        fix = f"Start more workers, or raise the limit: `lockwork queue limit {queue.name} --size N`."
-        yield Finding("warning", about, text, fix, link)
+        yield "full"
+
+
+def _said(trouble: str, some: list[QueueFacts], about: str, name: str, apps: dict[str, str]) -> Finding:
+    link = f"queues/{name}"
+    ready, scheduled, running = (
+        sum(getattr(queue.status, place) for queue in some) for place in ("ready", "scheduled", "running")
+    )
+    match trouble:
+        case "no worker":
+            waiting = [(ready, "ready"), (scheduled, "scheduled"), (running, "running")]
+            counted = ", ".join(f"{count:,} {place}" for count, place in waiting if count)
+            fix = f"Start one: `lockwork worker {apps.get(base_queue(name), 'MODULE:OBJECT')} --queues {name}`."
+            return Finding("serious", about, f"{counted}, and no worker.", fix, link)
+        case "paused":
+            fix = f"Resume it: `lockwork queue resume {name}`."
+            return Finding("warning", about, f"{ready:,} ready, and it is paused.", fix, link)
+        case "quiet":
+            fix = "Resume them: `lockwork workers resume NAME`, or start another worker."
+            return Finding("serious", about, f"{ready:,} ready, and all of its workers are quiet.", fix, link)
+        case "old":
+            oldest = lasting(max(queue.oldest or 0.0 for queue in some))
+            text = f"The oldest of {ready:,} ready jobs has waited for {oldest}."
+            fix = "Start more workers, or raise --processes or --concurrency; check the queue's limits and slow tasks."
+            return Finding("warning", about, text, fix, link)
+        case "died":
+            died = sum(queue.died for queue in some)
+            level: Level = "warning" if died >= _MANY_DEAD else "info"
+            text = f"{several(died, 'job', 'jobs')} died in the last {RECENT // 60} minutes."
+            return Finding(
+                level, about, text, f"See why: `lockwork dead list {name}`.", f"dead?queue={base_queue(name)}"
+            )
+        case _:
+            size = sum(queue.rules.size or 0 for queue in some)
+            text = f"It is full: {ready + scheduled:,} jobs wait, and its size limit is {size:,}."
+            fix = f"Start more workers, or raise the limit: `lockwork queue limit {some[0].name} --size N`."
+            return Finding("warning", about, text, fix, link)
 
 
 def _all_quiet(queue: str, facts: Facts) -> bool:

@@ -55,6 +55,13 @@ def meant(error: BaseException) -> BaseException:
     return first
 
 
+def is_failure(error: BaseException) -> bool:
+    """Return True if an attempt that ended with this error has failed: a snoozed or cancelled job has not."""
+    if isinstance(error, Again):
+        return error.counted
+    return isinstance(error, Exception) and not isinstance(error, JobCancelled)
+
+
 class JobContext:
     """The delivery under way: `attempt` counts from 1; `fence` is higher than that of any earlier delivery."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
@@ -17,7 +17,6 @@ from lockwork.errors import (
     LockworkError,
     ResultTimeout,
     ResultUnavailable,
-    ServerRefused,
 )
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
@@ -25,9 +24,9 @@ from lockwork.jobs.snapshot import JobError, JobSnapshot, State, snapshot, state
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import browse, sessions
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import leases as protocol
+from lockwork.protocol.queues import sessions
 from lockwork.protocol.queues.leases import JobState
 from lockwork.protocol.queues.unique import Arrival
 from lockwork.runtime.runtime import Runtime
@@ -35,7 +34,7 @@ from lockwork.runtime.runtime import Runtime
 R = TypeVar("R")
 T = TypeVar("T")
 
-_ASK = 0.5
+LOOK_AFTER_TIMEOUT = 0.5
 """Seconds to find out where a job is, after its result timed out."""
 
 
@@ -203,7 +202,7 @@ class Job(Generic[R]):
         """Async version of `reschedule`."""
         return await self._from.runtime.arun(self._reschedule(delay, at)) == "scheduled"
 
-    def _at(self, made: Callable[[QueueKeys], Protocol[T]], patience: float | None = None) -> Protocol[T]:  # noqa: ARG002 - FoundJob's
+    def _at(self, made: Callable[[QueueKeys], Protocol[T]], patience: float | None = None) -> Protocol[T]:  # noqa: ARG002 - for FoundJob
         """Run a protocol on the job's queue; `patience`: seconds to look for that queue while the server is away."""
         return made(self._from.keys)
 
@@ -268,7 +267,7 @@ class Job(Generic[R]):
         if found.state not in protocol.UNENDED:
             return found, None
         try:
-            return found, (yield from sessions.within(_ASK, control.where(keys, self.id)))
+            return found, (yield from sessions.within(LOOK_AFTER_TIMEOUT, control.where(keys, self.id)))
         except LockworkError:
             return found, None
 
@@ -311,54 +310,3 @@ class Job(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<Job {self.id} queue={self.queue!r}>"
-
-
-class FoundJob(Job[R]):
-    """A job that is found again by its id: the first call to the server looks for it in each of several queues.
-
-    Until then, and if it is in none of them, `queue` is the first one. `everywhere`: then look in all other queues.
-    """
-
-    __slots__ = ("_everywhere", "_left", "_queues", "_searched_all")
-
-    def __init__(self, origins: Sequence[Origin], id: str, *, everywhere: bool = False) -> None:
-        super().__init__(origins[0], id, "kept")
-        self._left: Sequence[Origin] = origins
-        """The queues to look in; empty once the job is found."""
-        self._queues = [origin.keys.name for origin in origins]
-        self._everywhere = everywhere
-        self._searched_all = False
-
-    def _at(self, made: Callable[[QueueKeys], Protocol[T]], patience: float | None = None) -> Protocol[T]:
-        if len(self._left) > 1 or (self._left and self._everywhere):
-            finding = self._find()
-            yield from finding if patience is None else sessions.within(max(patience, _ASK), finding)
-        return (yield from made(self._from.keys))
-
-    def _find(self) -> Protocol[None]:
-        if (yield from self._find_in(self._left)) or not self._everywhere:
-            return
-        first = self._from
-        try:
-            names = yield from browse.find(first.keys.prefix)
-        except ServerRefused:
-            return  # this user of the server may not list the queues
-        keys = [QueueKeys(first.keys.prefix, name) for name in names if name not in self._queues]
-        self._searched_all = True
-        yield from self._find_in([Origin(first.runtime, each, errors=first.errors) for each in keys])
-
-    def _find_in(self, origins: Sequence[Origin]) -> Protocol[bool]:
-        for origin in origins:
-            found = yield from control.look(origin.keys, self.id)
-            if found.state != "unknown" or found.row is not None:
-                self._from, self._left = origin, ()
-                return True
-        return False
-
-    @property
-    def _searched(self) -> str:
-        if self._searched_all:
-            return "any queue on this server"
-        return (
-            f"queue {self._queues[0]!r}" if len(self._queues) == 1 else f"any of the queues {', '.join(self._queues)}"
-        )

@@ -109,6 +109,10 @@ def raise_error(message: str, where: str, script: str) -> None:
     raise _refused(code, message, where, script)
 
 
+_NO_RIGHTS = ("NOPERM", "ACL failure in script", "The user executing the script can't run this command")
+"""What servers say when a user lacks a right; the last is of Redis 6.2."""
+
+
 def _refused(code: str, message: str, where: str, script: str) -> ServerRefused:
     if code == "OOM" or "OOM command not allowed" in message:
         return ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
@@ -116,7 +120,7 @@ def _refused(code: str, message: str, where: str, script: str) -> ServerRefused:
         return ServerRefused(f"a key of ours at {where} holds somebody else's data ({script}): use another prefix")
     if code in ("NOAUTH", "WRONGPASS"):
         return ServerRefused(f"the server at {where} wants a password ({message}): check the URL")
-    if code == "NOPERM" or "NOPERM" in message:
+    if any(words in f"{code} {message}" for words in _NO_RIGHTS):
         return ServerRefused(f"the server at {where} does not let this user do that: {message}")
     return ServerRefused(f"the server at {where} refused {script}: {message}")
 

@@ -23,7 +23,8 @@ from lockwork.ids import new_id, new_ids
 from lockwork.injection import Injection, Overrides
 from lockwork.injection.calling import call_alone
 from lockwork.jobs import options as job_options
-from lockwork.jobs.job import FoundJob, Job, Origin
+from lockwork.jobs.found import FoundJob
+from lockwork.jobs.job import Job, Origin
 from lockwork.jobs.many import AEnqueuesMany, EnqueuesMany
 from lockwork.partitions import numbered, routing_name
 from lockwork.protocol.effects import Protocol

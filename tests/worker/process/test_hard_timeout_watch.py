@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.worker.ipc import messages
+from lockwork.worker.ipc import runner_messages as messages
 from lockwork.worker.ipc.hard_timeouts import HardTimeouts, TimeLimits
-from lockwork.worker.ipc.messages import HardTimeout, HardTimeoutEnded, RunnerJob, Stop
+from lockwork.worker.ipc.messages import HardTimeout, HardTimeoutEnded
+from lockwork.worker.ipc.runner_messages import RunnerJob, Stop
 from processes import until
 
 

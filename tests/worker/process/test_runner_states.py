@@ -14,13 +14,13 @@ from lockwork.errors import JobCancelled
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.worker.execution import runner_handle
 from lockwork.worker.execution.runner_handle import RunnerHandle, RunnerTask, SpawnSpec
-from lockwork.worker.ipc.messages import RunnerJob, Stop
+from lockwork.worker.ipc.runner_messages import RunnerJob, Stop
 from lockwork.worker.settings import ProcessSettings, WorkerOptions
 
 RUNNER = """
 import socket, sys
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.worker.ipc.messages import Begun, Free, RunnerEnded, Stop, packed, read_message, read_settings
+from lockwork.worker.ipc.runner_messages import Begun, Free, RunnerEnded, Stop, packed, read_message, read_settings
 
 line = socket.socket(fileno=int(sys.argv[1]))
 read_settings(line)

@@ -13,19 +13,39 @@ how many are, and `data-bulk` is shown while some are.
 from __future__ import annotations
 
 from lockwork.dashboard.page import Page
-from lockwork.dashboard.pages import dead, job, jobs, locks, overview, queue, queues, schedules, stocks, tasks, workers
+from lockwork.dashboard.pages import (
+    change,
+    dead,
+    flow,
+    flows,
+    job,
+    jobs,
+    limiters,
+    locks,
+    overview,
+    queue,
+    queues,
+    schedules,
+    stocks,
+    tasks,
+    workers,
+)
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
     queues.PAGE,
     queue.PAGE,
     jobs.PAGE,
+    change.PAGE,
     job.PAGE,
     dead.PAGE,
     tasks.PAGE,
     workers.PAGE,
     workers.ONE,
     schedules.PAGE,
+    flows.PAGE,
+    flow.PAGE,
     locks.PAGE,
+    limiters.PAGE,
     stocks.PAGE,
 )

@@ -1,15 +1,18 @@
-"""One job: its attempts, arguments, result and error; cancel it, run it again, or delete it."""
+"""One job: its attempts, arguments, result, error, neighbors and flow; cancel it, run it again, or delete it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lockwork.dashboard.formats import MASK, value
-from lockwork.dashboard.page import Form, NotFound, Page, View
+from lockwork.dashboard.flow_picture import FlowPicture, picture
+from lockwork.dashboard.neighbors import read_neighbors
+from lockwork.dashboard.page import Form, NotFound, Page, ShownText, View
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import JobSnapshot
 
 _WAITS = ("ready", "scheduled", "blocked")
+_FLOW = 1000
+"""Jobs of its flow that the page reads."""
 
 
 async def read(view: View) -> dict[str, Any]:
@@ -20,11 +23,13 @@ async def read(view: View) -> dict[str, Any]:
     return {
         "job": job,
         "args": _values(view, job),
-        "result": _text(view, job, "result", job.result),
-        "progress": None if job.progress is None else _text(view, job, "progress", job.progress),
-        "checkpoints": {name: value(each) for name, each in job.checkpoints.items()},
-        "message": _text(view, job, "error", job.error.text) if job.error else "",
+        "result": view.text(job.task, "result", job.result),
+        "progress": None if job.progress is None else view.text(job.task, "progress", job.progress),
+        "checkpoints": {name: view.text(job.task, "checkpoint", each) for name, each in job.checkpoints.items()},
+        "message": view.text(job.task, "error", job.error.text if job.error else ""),
         "frames": _frames(view, job),
+        "neighbors": await read_neighbors(view.lw, job),
+        "drawn": await _flow(view, job),
         "may": {
             "cancel": job.state in (*_WAITS, "running"),
             "retry": job.state in ("dead", "cancelled", "expired"),
@@ -59,32 +64,34 @@ def _found(view: View) -> Job[Any]:
     return view.lw.job(view.in_path("id"), view.param("queue") or None)
 
 
+async def _flow(view: View, job: JobSnapshot) -> FlowPicture | None:
+    """Draw the flow of the job, or what is around the job in a large one."""
+    if not job.flow:
+        return None
+    number = int(job.id.rpartition(".")[2].rstrip("u"))
+    run = view.lw.flow(id=job.flow, queue=job.queue)
+    return picture(await run.agraph(_FLOW, first=max(1, number - _FLOW // 2)), run.job(number).id)
+
+
 def _said(done: bool, yes: str, no: str) -> str:
     return yes if done else no
 
 
-def _values(view: View, job: JobSnapshot) -> list[tuple[str, str]]:
+def _values(view: View, job: JobSnapshot) -> list[tuple[str, ShownText]]:
     """Return the arguments as JSON, by name or position, as far as they may be shown."""
     given = [*((str(at), each) for at, each in enumerate(job.args or ())), *(job.kwargs or {}).items()]
-    return [(name, value(view.shown(job.task, name, each))) for name, each in given]
-
-
-def _text(view: View, job: JobSnapshot, name: str, thing: object) -> str:
-    shown = view.shown(job.task, name, thing)
-    if view.hidden(shown):
-        return MASK
-    return shown if isinstance(shown, str) and name == "error" else value(shown)
+    return [(name, view.text(job.task, name, each)) for name, each in given]
 
 
 def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, str]]:
     """Split the traceback into frames; True for those of the user's code, which are shown unfolded."""
     if job.error is None or not job.error.traceback:
         return []
-    shown = view.shown(job.task, "error", job.error.traceback)
-    if view.hidden(shown):
+    shown = view.text(job.task, "error", job.error.traceback)
+    if shown.rule:
         return []
     frames: list[list[str]] = []
-    for line in str(shown).rstrip().splitlines():
+    for line in shown.rstrip().splitlines():
         if not frames or line.startswith('  File "') or not line.startswith(" "):
             frames.append([])
         frames[-1].append(line)

@@ -1,15 +1,22 @@
-"""Jobs: all of them by state, queue, task, tag, key, argument, error and age; change all that match."""
+"""Jobs: all of them by state, queue, task, tag, key, argument, error and age."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
-from lockwork.dashboard.formats import several
+from lockwork.dashboard.bulk import VERBS, states_for
 from lockwork.dashboard.page import Form, Page, View
+from lockwork.dashboard.reading import read_queues
 from lockwork.errors import ConfigError
 from lockwork.jobs.search import JobFilter, JobPage
+from lockwork.jobs.snapshot import JobSnapshot
 
 _ROWS = 50
+_BUDGET = 2000
+"""Records that are read one by one for a page."""
+_ID = re.compile(r"[!-z|~]{12,200}")
+"""What may be the id of a job."""
 _STATES = ("running", "ready", "scheduled", "blocked", "dead", "succeeded", "cancelled", "expired")
 _WORDS = {"retrying": "scheduled", "failed": "dead"}
 """States of other pages, and where such jobs are."""
@@ -17,7 +24,7 @@ FIELDS = (
     ("queue", "Queue", "mail"),
     ("task", "Task", "send"),
     ("arg", "Argument", "42 or n=42"),
-    ("error", "Error", "type or message"),
+    ("error", "Error", "type or text"),
     ("tag", "Tag", ""),
     ("key", "Key", ""),
     ("group", "Group", ""),
@@ -25,64 +32,67 @@ FIELDS = (
     ("until", "Older than", "1h"),
 )
 _TEXTS = ("task", "arg", "error", "tag", "key", "group", "since", "until")
+SEARCHED_BY: dict[str, str] = {"state": "State", "q": "Text", **{name: label for name, label, _ in FIELDS}}
+"""Parameters of the query, and their words."""
 
 
 async def read(view: View) -> dict[str, Any]:
     """Search one page of jobs."""
+    queue, text = view.param("queue"), view.param("q")
+    given = {name: view.param(name) for name in SEARCHED_BY if view.param(name)}
+    unfiltered = given.keys() <= {"state", "queue"}
     wrong = ""
     try:
         found = await view.lw.ajobs(
-            view.param("queue") or None,
+            queue or None,
             limit=_ROWS,
             after=view.param("after") or None,
             newest=view.param("oldest") != "1",
-            **_filter(dict(view.request.query_params)),
+            budget=_ROWS if unfiltered else _BUDGET,
+            **filter_of(given),
         )
     except ConfigError as error:
         found, wrong = JobPage([], 0, 0, None, 0), str(error)
-    chosen = _state(view.param("state"))
+    chosen = state_of(view.param("state"))
+    counts = await _counts(view, queue) if unfiltered else {}
     return {
         "found": found,
         "wrong": wrong,
         "fields": FIELDS,
-        "tabs": [("", "All", None), *((state, state.capitalize(), None) for state in (*_STATES, "done"))],
+        "tabs": [("", "All", None), *((state, state.capitalize(), counts.get(state)) for state in (*_STATES, "done"))],
         "chosen": chosen,
-        "many": "these" if not found.next and not view.param("after") else "all",
-        "filter": {name: view.param(name) for name in ("state", "queue", "q", *_TEXTS) if view.param(name)},
-        "may_cancel": chosen in ("", "ready", "scheduled", "blocked", "running"),
-        "may_retry": chosen in ("", "dead", "cancelled", "expired", "done"),
+        "filter": given,
+        "searched": view.number("searched", 0, 10**12) + found.searched,
+        "by_id": await _by_id(view, text) if _ID.fullmatch(text) and not view.param("after") else None,
+        "actions": [each for each in VERBS if states_for(each, chosen)],
     }
 
 
-async def cancel(view: View, form: Form) -> str:
-    """Cancel the jobs that match."""
-    many = await view.lw.acancel_jobs(form.get("queue") or None, **_filter(form))
-    return f"Cancelled {several(many, 'job')}."
+async def _counts(view: View, queue: str) -> dict[str, int]:
+    """Count the jobs of each place, of all queues or of one."""
+    queues = [each for each in await read_queues(view.lw) if queue in ("", each.name)]
+    places = ("running", "ready", "scheduled", "blocked", "dead")
+    return {place: sum(each.total(place) for each in queues) for place in places}
 
 
-async def retry(view: View, form: Form) -> str:
-    """Run the jobs that match again."""
-    many = await view.lw.aretry_jobs(form.get("queue") or None, **_filter(form))
-    return f"{several(many, 'job runs', 'jobs run')} again."
+async def _by_id(view: View, id: str) -> JobSnapshot | None:
+    job = await view.lw.job(id).ainspect()
+    return job if job.state != "unknown" else None
 
 
-async def delete(view: View, form: Form) -> str:
-    """Delete the jobs that match."""
-    many = await view.lw.adelete_jobs(form.get("queue") or None, **_filter(form))
-    return f"Deleted {several(many, 'job')}."
-
-
-def _filter(given: Form) -> JobFilter:
+def filter_of(given: Form) -> JobFilter:
+    """Return the filter that a query has."""
     wanted: dict[str, str] = {name: given[name].strip() for name in _TEXTS if given.get(name, "").strip()}
-    if state := _state(given.get("state", "")):
+    if state := state_of(given.get("state", "")):
         wanted["state"] = state
     if text := given.get("q", "").strip():
         wanted["text"] = text
     return cast("JobFilter", wanted)
 
 
-def _state(word: str) -> str:
+def state_of(word: str) -> str:
+    """Return the state by which jobs are searched, for one that other pages name."""
     return _WORDS.get(word.strip(), word.strip())
 
 
-PAGE = Page("jobs", "/jobs", "Jobs", read, {"cancel": cancel, "retry": retry, "delete": delete}, key="j")
+PAGE = Page("jobs", "/jobs", "Jobs", read, key="j")

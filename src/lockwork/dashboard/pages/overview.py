@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from lockwork.dashboard.charts import stacked
+from lockwork.dashboard.charts import Mark, stacked
+from lockwork.dashboard.formats import several
 from lockwork.dashboard.page import Page, View
 from lockwork.dashboard.reading import QueueSummary, read_queues
 from lockwork.doctor import afindings
 from lockwork.telemetry.metrics import Point, Series, Span
+from lockwork.workers import Worker
 
+_MARKS = 6
+"""Marks on the chart."""
+_TOGETHER = timedelta(minutes=1)
+"""Workers that start within this time of each other are one mark."""
 _TASKS = 8
 """Tasks that the page shows."""
 _PARTS = (("done", "succeeded"), ("retried", "retried"), ("dead", "dead"))
@@ -50,11 +57,33 @@ async def read(view: View) -> dict[str, Any]:
         "slots": sum(worker.slots for worker in workers if worker.alive),
         "series": series,
         "speeds": _speeds(series),
-        "chart": stacked(series.points, _PARTS),
+        "chart": stacked(series.points, _PARTS, _marks(queues, workers)),
         "tasks": _most_time(tasks),
         "waits": [point.wait.quantile(0.95) for point in series.points],
         "runs": [point.run.quantile(0.95) for point in series.points],
     }
+
+
+def _marks(queues: Sequence[QueueSummary], workers: Sequence[Worker]) -> list[Mark]:
+    """Return when queues were paused that still are, and when workers started, as a deploy does; the newest first."""
+    marks = [
+        Mark(min(since), "blocked", f"Queue {queue.name} paused")
+        for queue in queues
+        if (since := [each.paused for each in queue.partitions if each.paused])
+    ]
+    groups: list[list[Worker]] = []
+    for worker in sorted(workers, key=lambda worker: worker.started):
+        if not groups or worker.started - groups[-1][-1].started > _TOGETHER:
+            groups.append([])
+        groups[-1].append(worker)
+    before: set[str] = set()
+    for group in groups:
+        versions, text = {worker.version for worker in group}, several(len(group), "worker") + " started"
+        if before and versions != before:
+            text += f", version {' and '.join(sorted(versions))}"
+        marks.append(Mark(group[0].started, "running", text))
+        before = versions
+    return sorted(marks, key=lambda mark: mark.at, reverse=True)[:_MARKS]
 
 
 def _speeds(series: Series) -> Speeds:

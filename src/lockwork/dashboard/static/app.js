@@ -33,7 +33,7 @@
 
   // the stream of this page: its own address, as events
   const button = document.querySelector("[data-do=live]");
-  let stream = null, paused = sessionStorage.getItem("lockwork-paused") === "1", lostAt = 0, again = 0;
+  let stream = null, paused = new URLSearchParams(location.search).get("paused") === "1", lostAt = 0, again = 0;
   function show(state, word) {
     if (!button) return;
     button.dataset.state = state;
@@ -73,9 +73,15 @@
     stream?.close();
     stream = null;
   }
+  function withPause(address) { // the URL says whether a page is paused, and so do its links
+    const url = new URL(address, location.href);
+    if (paused) url.searchParams.set("paused", "1"); else url.searchParams.delete("paused");
+    return url.pathname + url.search + url.hash;
+  }
   function toggle() {
     paused = !paused;
-    sessionStorage.setItem("lockwork-paused", paused ? "1" : "");
+    history.replaceState(null, "", withPause(location.href));
+    for (const link of document.querySelectorAll('a[href^="/"]')) link.setAttribute("href", withPause(link.href));
     if (paused) { close(); show("paused", "Paused"); } else { open(); }
   }
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
@@ -96,7 +102,7 @@
       if (!news.length) continue;
       waiting = html;
       const shown = new Map([...table.tBodies[0].rows].map((row) => [row.id, row]));
-      const rows = [...body.rows].map((row) => shown.get(row.id) ?? row.cloneNode(true));
+      const rows = [...body.rows].map((row) => shown.get(row.id) ?? gone(row));
       table.tBodies[0].replaceChildren(...rows);
       const more = document.createElement("button");
       more.type = "button";
@@ -107,6 +113,12 @@
       table.before(more);
     }
     swap(fresh.innerHTML);
+  }
+  function gone(row) { // it stays, grayed, until one asks for the new rows
+    const left = row.cloneNode(true);
+    left.classList.add("off");
+    for (const time of left.querySelectorAll("time.since")) time.replaceWith(time.textContent);
+    return left;
   }
   function swap(html) {
     const checked = [...content.querySelectorAll("input[data-select]:checked")].map((box) => box.value);
@@ -139,23 +151,24 @@
     const data = JSON.parse(place.dataset.plot), colors = { done: "--b-done", retried: "--b-retrying", dead: "--b-dead" };
     const sums = data.columns.map((_, from) => data.x.map((_, at) => data.columns.slice(from).reduce((sum, column) => sum + column[at], 0)));
     const width = place.clientWidth, line = resolved("--line"), muted = resolved("--muted");
-    if (place.chart && place.chart.width === width && place.look === line) { place.chart.setData([data.x, ...sums]); place.data = data; return; }
+    if (place.chart && place.chart.width === width && place.look === line) { place.data = data; place.chart.setData([data.x, ...sums], false); zoom(place); return; }
     place.chart?.destroy();
     place.replaceChildren();
     place.look = line;
     place.data = data;
     const font = "11px system-ui, sans-serif";
     const say = (chart) => {
-      const at = chart.cursor.idx, words = place.data;
+      const at = chart.cursor.idx, words = place.data, range = place.range;
+      const meant = words.x.map((moment) => !range || (moment >= range[0] && moment <= range[1]));
       place.closest("section").querySelectorAll("[data-part]").forEach((part, number) => {
         const column = words.columns[number];
-        part.textContent = (at == null ? column.reduce((sum, each) => sum + each, 0) : column[at]).toLocaleString();
+        part.textContent = (at == null ? column.reduce((sum, each, on) => sum + (meant[on] ? each : 0), 0) : column[at]).toLocaleString();
       });
       const when = place.closest("section").querySelector("[data-when]");
-      when.textContent = at == null ? when.dataset.when : new Date(words.x[at] * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
+      when.textContent = at == null ? (range ? span(range, words.seconds) : when.dataset.when) : new Date(words.x[at] * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
     };
     place.chart = new uPlot({
-      width, height: place.clientHeight, legend: { show: false }, padding: [8, 0, 0, 0],
+      width, height: place.clientHeight, legend: { show: false }, padding: [8, 16, 0, 0],
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
       scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] }, x: { range: (_, least, most) => [least - data.seconds / 2, most + data.seconds / 2] } },
       axes: [
@@ -165,17 +178,61 @@
       series: [{}, ...data.names.map((name) => ({ fill: resolved(colors[name]), stroke: "transparent", width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.8, 48], radius: 0 }) }))],
       hooks: {
         setCursor: [say],
+        setScale: [(chart, key) => { if (key === "x") say(chart); }],
+        draw: [(chart) => mark(chart, place.data.marks)],
         setSelect: [(chart) => {
           if (chart.select.width < 4) return;
-          const from = chart.posToVal(chart.select.left, "x"), to = chart.posToVal(chart.select.left + chart.select.width, "x"), now = Date.now() / 1000;
-          const link = new URL(place.dataset.jobs, location.href);
-          link.searchParams.set("since", `${Math.max(1, Math.round(now - from))}s`);
-          link.searchParams.set("until", `${Math.max(0, Math.round(now - to))}s`);
-          location.href = link.href;
+          const ends = [chart.select.left, chart.select.left + chart.select.width].map((left) => place.data.x[chart.posToIdx(left)]);
+          chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          brush(place, ends);
         }],
       },
     }, [data.x, ...sums], place);
-    say(place.chart);
+    zoom(place);
+  }
+  function mark(chart, marks) { // where something happened, as the list below the chart says
+    const { ctx, bbox } = chart, colors = { blocked: "--retrying", running: "--running" };
+    ctx.save();
+    ctx.lineWidth = devicePixelRatio;
+    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+    for (const [at, kind] of marks) {
+      const x = Math.round(chart.valToPos(at, "x", true));
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.strokeStyle = ctx.fillStyle = resolved(colors[kind] ?? "--muted");
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      const size = 4 * devicePixelRatio;
+      ctx.beginPath();
+      ctx.moveTo(x - size, bbox.top);
+      ctx.lineTo(x + size, bbox.top);
+      ctx.lineTo(x, bbox.top + size * 1.5);
+      ctx.fill();
+    }
+    ctx.restore();
+  }
+  const clock = (moment) => new Date(moment * 1000).toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const span = (range, seconds) => `${clock(range[0])} to ${clock(range[1] + seconds)}`;
+  function brush(place, range) { // the URL says which range was chosen
+    const url = new URL(location.href);
+    for (const [name, at] of [["from", 0], ["to", 1]]) { if (range) url.searchParams.set(name, range[at]); else url.searchParams.delete(name); }
+    history.replaceState(null, "", url);
+    place.range = range;
+    zoom(place);
+  }
+  function zoom(place) {
+    const data = place.data, given = new URLSearchParams(location.search), first = data.x[0], last = data.x[data.x.length - 1];
+    const ends = [Number(given.get("from")), Number(given.get("to"))], range = ends[0] && ends[1] >= ends[0] && ends[1] >= first && ends[0] <= last ? ends : null;
+    place.range = range;
+    place.chart.setScale("x", range ? { min: range[0], max: range[1] } : { min: first, max: last });
+    const bar = place.closest("section").querySelector("[data-brush]"), link = new URL(place.dataset.jobs, location.href), now = Date.now() / 1000;
+    bar.hidden = !range;
+    if (range) {
+      link.searchParams.set("since", `${Math.max(1, Math.round(now - range[0]))}s`);
+      link.searchParams.set("until", `${Math.max(0, Math.round(now - range[1] - data.seconds))}s`);
+      bar.querySelector("a").setAttribute("href", withPause(link.href));
+    }
   }
   function splits(most) {
     const rough = most / 4, power = 10 ** Math.floor(Math.log10(rough)), step = Math.max(1, [1, 2, 5, 10].find((each) => each * power >= rough) * power);
@@ -190,7 +247,7 @@
   function count() {
     const boxes = [...content.querySelectorAll("input[data-select]")], many = boxes.filter((box) => box.checked).length;
     for (const place of content.querySelectorAll("[data-selected]")) place.textContent = many.toLocaleString();
-    for (const bar of content.querySelectorAll("[data-bulk]")) bar.hidden = !many;
+    for (const bar of content.querySelectorAll("[data-bulk]")) bar.classList.toggle("some", many > 0);
     const all = content.querySelector("input[data-select-all]");
     if (all) { all.checked = many > 0 && many === boxes.length; all.indeterminate = many > 0 && many < boxes.length; }
   }
@@ -215,7 +272,7 @@
   });
   async function refilter(form) {
     const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
-    const url = `${form.getAttribute("action")}${query.size ? `?${query}` : ""}`;
+    const url = withPause(`${form.getAttribute("action")}${query.size ? `?${query}` : ""}`);
     const answer = await fetch(url, { headers: { "HX-Request": "true", Accept: "text/html" } });
     if (!answer.ok) { location.href = url; return; }
     history.replaceState(null, "", url);
@@ -259,6 +316,7 @@
       k: () => move(-1),
       x: () => { const box = on?.querySelector("input[data-select]"); if (box) { box.checked = !box.checked; count(); } },
       p: toggle,
+      t: theme,
     };
     if (event.key === "Enter" && on && !event.target.closest("a, button, summary")) { location.href = on.querySelector("a").href; return; }
     if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
@@ -295,6 +353,8 @@
     else if (pressed.dataset.do === "theme") theme();
     else if (pressed.dataset.do === "keys") document.getElementById("keys").showModal();
     else if (pressed.dataset.do === "live") toggle();
+    else if (pressed.dataset.do === "unbrush") brush(content.querySelector("[data-plot]"), null);
+    else if (pressed.dataset.do === "unselect") { for (const box of content.querySelectorAll("input[data-select]")) box.checked = false; count(); }
     else if (pressed.dataset.do === "fresh" && waiting) { const html = waiting; waiting = null; swap(html); }
   });
 

@@ -106,7 +106,7 @@ end
 
 -- Small records are read many at a time.
 local heavy = kind ~= 'history' and ask('HEXISTS', stats, 'heavy') == 1
-local any_timeline, chunk, chunk_from = kind ~= 'history' and ask('HLEN', timelines) ~= 0, {}, 1
+local any_timeline, chunk, pasts, chunk_from = kind ~= 'history' and ask('HLEN', timelines) ~= 0, {}, {}, 1
 local function stored(at)
   local id = found[at + 1]
   if heavy then
@@ -117,6 +117,7 @@ local function stored(at)
     local ids = {}
     for next = at + 1, math.min(at + 199, #found), 2 do ids[#ids + 1] = found[next] end
     chunk, chunk_from = ask('HMGET', kind == 'history' and history or jobs, unpack(ids)) or {}, at
+    pasts = any_timeline and ask('HMGET', timelines, unpack(ids)) or {}
   end
   local record = chunk[(at - chunk_from) / 2 + 1] or ''
   return record, #record
@@ -139,7 +140,7 @@ for at = 1, #found, 2 do
     local fault = kind == 'dead' and field(errors, id, weight(errors, id)) or ''
     local trace = string.find(fault, ',"traceback":"', 1, true)
     fault = trace and string.sub(fault, 1, trace - 1) .. '}' or string.sub(fault, 1, 8192)
-    local timeline = any_timeline and ask('HGET', timelines, id) or ''
+    local timeline = heavy and any_timeline and ask('HGET', timelines, id) or pasts[(at - chunk_from) / 2 + 1] or ''
     if contains(record, fault, timeline) then
       add(found[at], id, ask('HGET', tries, id) or '', size, string.sub(record, 1, bytes), fault, timeline, '')
     end

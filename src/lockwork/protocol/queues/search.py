@@ -17,6 +17,8 @@ from lockwork.protocol.queues.history import EndedJob, PastAttempt
 
 STEP = 1000
 """Records that one call reads at most."""
+_SEARCH = 400
+"""Records in which one call looks for texts; more would take a large server longer than 5 ms."""
 _SEEN = 2048
 """Bytes of a record that are read: the arguments of a longer one are not shown."""
 _STAGES = (("running",), ("ready:0", "ready:1", "ready:2", "groups"), ("due",), ("blocked",), ("dead", "history"))
@@ -300,7 +302,7 @@ def _read(sources: Iterable[_Source], wanted: Wanted, need: int, budget: int) ->
     for source in sources:
         first = True
         while not source.all_read and len(source.found) < need and (first or searched < budget):
-            most = STEP if wanted.texts or wanted.letters else min(STEP, need - len(source.found))
+            most = _SEARCH if wanted.texts else STEP if wanted.letters else min(STEP, need - len(source.found))
             most = max(1, min(most, budget - searched)) if not first else min(most, max(need, budget))
             searched += yield from source.read(wanted, most, need - len(source.found))
             first = False

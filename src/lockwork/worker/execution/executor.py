@@ -39,7 +39,7 @@ from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import JobThreads, ThreadPool, call
 from lockwork.worker.ipc.hard_timeouts import TimeLimits
 
-log: Log = Log("lockwork.worker")
+log: Log = Log("lockwork.jobs")
 
 
 async def cancel(driver: AsyncDriver, queue_context: QueueContext, slots: WorkerSlots, executor: Executor) -> None:

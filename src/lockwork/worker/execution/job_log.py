@@ -9,7 +9,7 @@ from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Leased
 from lockwork.validation import several
 
-log: Log = Log("lockwork.worker")
+log: Log = Log("lockwork.jobs")
 
 BUSY = 50
 """Jobs a second beyond which those of one task are summed up."""

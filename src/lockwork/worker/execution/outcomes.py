@@ -20,7 +20,7 @@ from lockwork.worker.execution.hook_runner import CANCEL, SUCCESS, AttemptEnd
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.threads import killed_after
 
-log: Log = Log("lockwork.worker")
+log: Log = Log("lockwork.jobs")
 
 _NOTHING = b"null"
 

@@ -17,8 +17,9 @@ from lockwork.errors import WorkerDied
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.worker.environment import resident
 from lockwork.worker.execution.threads import killed_after
-from lockwork.worker.ipc import messages
-from lockwork.worker.ipc.messages import DIED, TOO_LONG, Begun, Free, RunnerJob, Stop, fate
+from lockwork.worker.ipc import runner_messages as messages
+from lockwork.worker.ipc.messages import DIED, TOO_LONG, fate
+from lockwork.worker.ipc.runner_messages import Begun, Free, RunnerJob, Stop
 from lockwork.worker.settings import ProcessSettings
 
 _REST = 1.0

@@ -33,8 +33,9 @@ from lockwork.worker.execution.executor import Executor
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import ThreadPool
-from lockwork.worker.ipc import messages
-from lockwork.worker.ipc.messages import Begun, Free, RunnerEnded, RunnerJob, Stop, Urgency
+from lockwork.worker.ipc import runner_messages as messages
+from lockwork.worker.ipc.messages import Urgency
+from lockwork.worker.ipc.runner_messages import Begun, Free, RunnerEnded, RunnerJob, Stop
 from lockwork.worker.loading import NotImported, load
 from lockwork.worker.process.exit import leave_to_supervisor
 from lockwork.worker.process.lifecycle import ready

@@ -1,0 +1,340 @@
+"""RecentChanges of many jobs: counted first, then done in bounded steps while the page shows how far, and undone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.dashboard.formats import refusal, several
+from lockwork.durations import seconds
+from lockwork.errors import LockworkError
+from lockwork.jobs.job import Job
+from lockwork.jobs.search import JobFilter, JobPage, JobState
+from lockwork.logs import Log
+
+log: Log = Log("lockwork.dashboard")
+
+Action = Literal["retry", "cancel", "delete"]
+Stage = Literal["counting", "counted", "running", "ended", "undoing", "undone", "failed"]
+_ACTIVE = ("counting", "running", "undoing")
+_ENDED: tuple[JobState, ...] = ("dead", "succeeded", "cancelled", "expired")
+_COUNTED: tuple[JobState, ...] = ("running", "ready", "scheduled", "blocked", "dead", "done")
+"""States whose jobs the server counts without reading them."""
+_SHOWN = 10
+"""Jobs of the preview."""
+_STEP = 1000
+"""Records that one call of a count or a change reads."""
+_AT_ONCE = 50
+"""Calls that change jobs at the same time."""
+_MOST_UNDONE = 100_000
+"""Changed jobs that are remembered, to undo the change."""
+_IDLE = 60.0
+"""Seconds after which a count ends that nobody looks at."""
+_KEPT = 900.0
+"""Seconds for which a change is remembered that nobody looks at."""
+_MOST = 50
+"""RecentChanges that are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What is done to jobs, and to which."""
+
+    states: tuple[JobState, ...]
+    """The states that it applies to."""
+    why: str
+    """Why it does not apply to others."""
+    told: tuple[str, str]
+    """What one job does then, and several."""
+    left: str
+    """Why it may fail for some."""
+
+
+VERBS: dict[Action, Verb] = {
+    "retry": Verb(
+        ("dead", "cancelled", "expired"),
+        "Only dead, cancelled and expired jobs run again. Enqueue anew what succeeded.",
+        ("runs again", "run again"),
+        "it moved meanwhile, its record is gone, or another job has its unique name",
+    ),
+    "cancel": Verb(
+        ("running", "ready", "scheduled", "blocked"),
+        "Only jobs that wait or run can be cancelled.",
+        ("is cancelled", "are cancelled"),
+        "it ended meanwhile",
+    ),
+    "delete": Verb(
+        ("ready", "scheduled", "blocked", "done"),
+        "A running job cannot be deleted: cancel it first.",
+        ("is deleted", "are deleted"),
+        "it started meanwhile, or is gone already",
+    ),
+}
+
+
+def states_for(action: Action, chosen: str) -> tuple[JobState, ...]:
+    """Return the states in which jobs are changed if a page shows those of the state `chosen`; () if there are none."""
+    states = VERBS[action].states
+    if not chosen:
+        return states
+    if chosen == "done":
+        return tuple(state for state in states if state in (*_ENDED, "done"))
+    if chosen in states or ("done" in states and chosen in _ENDED):
+        return (chosen,)
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The jobs that are meant: those that were selected, or all that match."""
+
+    queue: str | None
+    matching: JobFilter
+    picked: tuple[tuple[str, str], ...] | None
+    """Partition and id of each job that was selected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """One of the jobs that are meant."""
+
+    id: str
+    queue: str
+    state: str
+    task: str | None
+    args: tuple[Any, ...] | None
+    kwargs: dict[str, Any] | None
+
+
+class Change:
+    """One change of many jobs, from its count to its undoing; it goes on while nobody looks, once it has begun."""
+
+    def __init__(self, lw: Lockwork, action: Action, target: Target) -> None:
+        self.action: Action = action
+        self.verb: Verb = VERBS[action]
+        self.states: tuple[JobState, ...] = states_for(action, target.matching.get("state") or "")
+        self.stage: Stage = "counting"
+        self.count: int = 0
+        """Jobs that are meant, as far as they are counted."""
+        self.unfit: int = 0
+        """Selected jobs that the action does not apply to."""
+        self.searched: int = 0
+        self.total: int = 0
+        """Jobs in the places that are searched."""
+        self.preview: list[Preview] = []
+        self.changed: int = 0
+        self.failed: int = 0
+        self.to_undo: int = 0
+        self.undone: int = 0
+        self.trouble: str = ""
+        self.seen: float = time.monotonic()
+        """When somebody looked last."""
+        self._lw = lw
+        self._target = target
+        self._since = time.monotonic()
+        self._stopping = False
+        self._picked: list[tuple[str, str]] = []
+        """Selected jobs that the action applies to."""
+        self._changed: list[tuple[str, str]] = []
+        self._by = ""
+        self._task = self._start(self._count())
+
+    @property
+    def active(self) -> bool:
+        """True while it counts, changes or undoes."""
+        return self.stage in _ACTIVE
+
+    @property
+    def undoable(self) -> bool:
+        """True if what was done can be undone."""
+        return self.action == "cancel" and self.stage == "ended" and 0 < self.changed <= _MOST_UNDONE
+
+    @property
+    def by_hand(self) -> bool:
+        """True if the jobs were selected one by one."""
+        return self._target.picked is not None
+
+    @property
+    def said(self) -> str:
+        """What happened, and to how many."""
+        if self.stage in ("undoing", "undone"):
+            left = self.to_undo - self.undone if self.stage == "undone" else 0
+            again = several(self.undone, "job runs again", "jobs run again")
+            return f"{again}." + (f" {left:,} could not be revived: still ending, or run already." if left else "")
+        one, many = self.verb.told
+        said = f"{several(self.changed, f'job {one}', f'jobs {many}')}."
+        if self.failed:
+            said += f" {several(self.failed, 'job')} could not be changed: {self.verb.left}."
+        return f"{said} {self.trouble}".rstrip()
+
+    def run(self, most: int, by: str) -> None:
+        """Change at most `most` jobs: as many as were confirmed."""
+        if self.stage in ("counting", "counted"):
+            self._task.cancel()
+            self.count, self.stage, self._by = most, "running", by
+            self._task = self._start(self._carry_out(most))
+
+    def undo(self, by: str) -> None:
+        """Run the jobs again that were cancelled."""
+        if self.undoable:
+            self.stage, self._by, self.to_undo, self._stopping = "undoing", by, len(self._changed), False
+            self._task = self._start(self._revive())
+
+    def stop(self) -> None:
+        """End after the current step; what was changed stays so."""
+        self._stopping = True
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until it counts, changes or undoes no more, for so long at most."""
+        self.seen = time.monotonic()
+        if self.active:
+            await asyncio.wait([self._task], timeout=seconds)
+
+    def _start(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        return asyncio.ensure_future(self._watched(work))
+
+    async def _watched(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except (LockworkError, TimeoutError) as error:
+            self.trouble = refusal(error)
+            self.stage = "failed" if self.stage == "counting" else "ended"
+        if self.stage in ("ended", "undone"):
+            log.info("action jobs.%s of many by %r has ended: %r", self.action, self._by, self.said)
+
+    async def _count(self) -> None:
+        if self._target.picked is not None:
+            await self._look_at(self._target.picked)
+        elif any(name != "state" for name in self._target.matching):
+            for state in self.states:
+                async for page in self._pages(state, newest=True):
+                    self.count += len(page.jobs)
+                    self.searched += page.searched
+                    self._show(page)
+                    if time.monotonic() - self.seen > _IDLE:
+                        return
+        else:
+            for state in self.states:
+                await self._count_state(state)
+        self.stage = "counted"
+
+    async def _count_state(self, state: JobState) -> None:
+        if state in _COUNTED:
+            page = await self._lw.ajobs(self._target.queue, limit=_SHOWN, state=state)
+            self.count += page.total
+            self._show(page)
+            return
+        async for page in self._pages(state, newest=True):  # history has no count by how jobs ended
+            self.count += len(page.jobs)
+            self.searched += page.searched
+            self._show(page)
+
+    async def _look_at(self, picked: Sequence[tuple[str, str]]) -> None:
+        fit = {*self.verb.states, *(_ENDED if "done" in self.verb.states else ())}
+        for job in await asyncio.gather(*(self._job(each).ainspect() for each in picked)):
+            if job.state in fit:
+                self.count += 1
+                self._picked.append((job.queue, job.id))
+                self.preview.append(Preview(job.id, job.queue, job.state, job.task, job.args, job.kwargs))
+            else:
+                self.unfit += 1
+
+    def _show(self, page: JobPage) -> None:
+        self.total = max(self.total, page.total)
+        self.preview += [
+            Preview(job.id, job.partition, job.state, job.task, job.args, job.kwargs)
+            for job in page.jobs[: _SHOWN - len(self.preview)]
+        ]
+
+    async def _carry_out(self, most: int) -> None:
+        change: Callable[[Job[Any]], Awaitable[bool]] = {"retry": Job.aretry, "cancel": Job.acancel}.get(
+            self.action, Job.adelete
+        )
+        async for some in self._batches():
+            left = some
+            while left and self.changed < most:
+                tried, left = left[: most - self.changed], left[most - self.changed :]
+                done = await asyncio.gather(*(change(self._job(each)) for each in tried))
+                kept = [each for each, good in zip(tried, done, strict=True) if good]
+                self.changed += len(kept)
+                self.failed += len(tried) - len(kept)
+                self._changed += kept if self.changed <= _MOST_UNDONE else []
+            if self.changed >= most or self._stopping:
+                break
+        self.stage = "ended"
+
+    async def _batches(self) -> AsyncIterator[list[tuple[str, str]]]:
+        """Yield each job that is meant once; what is changed moves, so it is searched until nothing new is found."""
+        if self._target.picked is not None:
+            for batch in _cut(self._picked or self._target.picked):
+                yield batch
+            return
+        known, before = set[tuple[str, str]](), -1
+        while len(known) > before:
+            before = len(known)
+            for state in self.states:
+                # the oldest first: what came after the count is not meant
+                async for page in self._pages(state, newest=False):
+                    fresh = [each for job in page.jobs if (each := (job.partition, job.id)) not in known]
+                    known.update(fresh)
+                    for batch in _cut(fresh):
+                        yield batch
+
+    async def _pages(self, state: JobState, *, newest: bool) -> AsyncIterator[JobPage]:
+        """Read all jobs of a state that are meant; a span of time is that of when the count began."""
+        after = None
+        while True:
+            away = time.monotonic() - self._since
+            wanted = cast("JobFilter", {**self._target.matching, "state": state})
+            for name in ("since", "until"):
+                if name in wanted:
+                    wanted[name] = seconds(wanted[name], name, zero=True) + away
+            page = await self._lw.ajobs(
+                self._target.queue, limit=_STEP, budget=_STEP, after=after, newest=newest, **wanted
+            )
+            yield page
+            after = page.next
+            if after is None:
+                return
+
+    async def _revive(self) -> None:
+        for batch in _cut(self._changed):
+            self.undone += sum(await asyncio.gather(*(self._job(each).aretry() for each in batch)))
+            if self._stopping:
+                break
+        self.stage = "undone"
+
+    def _job(self, each: tuple[str, str]) -> Job[Any]:
+        partition, id = each
+        return self._lw.job(id, partition)
+
+
+class RecentChanges:
+    """The changes of the last minutes, by who asked for what."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, Change] = {}
+
+    def get(self, key: Hashable, make: Callable[[], Change]) -> Change:
+        """Return the change of this key; make it if it is new, or if nobody has looked at it for long."""
+        now = time.monotonic()
+        for each in [
+            *(key for key, change in self._found.items() if not change.active and now - change.seen > _KEPT),
+            *(key for key, change in self._found.items() if change.stage == "counting" and now - change.seen > _IDLE),
+        ]:
+            del self._found[each]
+        if key not in self._found:
+            done = [each for each, change in self._found.items() if not change.active]
+            for each in done[: max(0, len(self._found) + 1 - _MOST)]:
+                del self._found[each]
+            self._found[key] = make()
+        return self._found[key]
+
+
+def _cut(jobs: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    for at in range(0, len(jobs), _AT_ONCE):
+        yield list(jobs[at : at + _AT_ONCE])

@@ -1,0 +1,92 @@
+"""Change: many jobs retried, cancelled or deleted, with their number and the first of them shown before it happens."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from lockwork.dashboard.bulk import VERBS, Action, Change, Target, states_for
+from lockwork.dashboard.formats import several
+from lockwork.dashboard.page import Form, NotFound, Page, View
+from lockwork.dashboard.pages.jobs import SEARCHED_BY, filter_of, state_of
+from lockwork.errors import ConfigError
+from lockwork.jobs.search import read_filter
+
+_SOON = 0.3
+"""Seconds that a page waits for a short count or change, to show its end at once."""
+_MOST = 1000
+"""Jobs that can be selected."""
+
+
+async def read(view: View) -> dict[str, Any]:
+    """Count the jobs, or show how far their change is."""
+    action = cast("Action", view.param("do"))
+    chosen = state_of(view.param("state"))
+    empty = {"change": None, "action": action, "why": "", "wrong": ""}
+    back = {name: view.param(name) for name in SEARCHED_BY}
+    if action not in VERBS:
+        return {**empty, "back": back}
+    if not view.param("picked") and not states_for(action, chosen):
+        return {**empty, "why": VERBS[action].why, "back": back}
+    try:
+        change = _change(view, action)
+    except ConfigError as error:
+        return {**empty, "wrong": str(error), "back": back}
+    await change.settled(_SOON)
+    matching = [(label, view.param(name)) for name, label in SEARCHED_BY.items() if view.param(name)]
+    return {**empty, "change": change, "back": back, "matching": [] if change.by_hand else matching}
+
+
+async def run(view: View, form: Form) -> str:
+    """Begin the change; at most as many jobs as were counted are changed."""
+    change = _asked(view)
+    count = form.get("count", "")
+    if not count.isdecimal() or int(count[:15]) == 0:
+        raise ConfigError("There is no job to change.")
+    change.run(int(count[:15]), view.user.name)
+    await change.settled(_SOON)
+    return change.said if not change.active else f"It has begun, for {several(change.count, 'job')}."
+
+
+async def stop(view: View, _: Form) -> str:
+    """End the change; what was changed stays so."""
+    change = _asked(view)
+    change.stop()
+    await change.settled(_SOON)
+    return f"Stopped. {change.said}"
+
+
+async def undo(view: View, _: Form) -> str:
+    """Run the jobs again that were cancelled."""
+    change = _asked(view)
+    if not change.undoable:
+        raise ConfigError("This cannot be undone any more.")
+    change.undo(view.user.name)
+    await change.settled(_SOON)
+    return change.said if not change.active else f"{several(change.to_undo, 'job')} will run again."
+
+
+def _asked(view: View) -> Change:
+    action = view.param("do")
+    if action not in VERBS:
+        raise NotFound("Nothing was to be done.")
+    return _change(view, action)
+
+
+def _change(view: View, action: Action) -> Change:
+    """Return the change that the URL asks for; raises ConfigError."""
+    matching = filter_of(dict(view.request.query_params))
+    read_filter(matching, True, lambda _: ())
+    picked = None
+    if view.param("picked"):
+        given = [each.split(" ") for each in view.request.query_params.getlist("pick")[:_MOST]]
+        if not given or any(len(each) != 2 for each in given):
+            raise ConfigError("No job was selected.")
+        picked = tuple((partition, id) for partition, id in given)
+    target = Target(view.param("queue") or None, matching, picked)
+    key = (view.user.name, view.param("n"), action, target.queue, tuple(sorted(matching.items())), picked)
+    return view.dashboard.changes.get(key, lambda: Change(view.lw, action, target))
+
+
+PAGE = Page(
+    "change", "/jobs/change", "Change jobs", read, {"run": run, "stop": stop, "undo": undo}, rail=False, within="jobs"
+)

@@ -1,0 +1,181 @@
+"""200 hostile texts wherever a job, a worker or a name can carry one: no script runs, no markup is born."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, Page
+
+from dashboard.browsing import CHROMIUM, aside, serving, troubles_of, watched
+from dashboard.payloads import PAYLOADS
+from lockwork import Lockwork
+from lockwork.ids import new_ids
+from lockwork.protocol import announcements
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import enqueue, leases
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import head
+from lockwork.workers import AnnouncedTask, App, RunningJob, Worker
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+KEYS = QueueKeys("lw", "hostile")
+SESSION = "host/1/<img src=x onerror=alert(1)>"
+WINDOW_MS = 600_000
+ELEMENTS = {
+    "A", "B", "BUTTON", "CIRCLE", "CODE", "DD", "DETAILS", "DIV", "DL", "DT", "FORM", "H1", "H2", "I", "INPUT", "LABEL",
+    "LI", "NAV", "OPTION", "P", "PATH", "POLYLINE", "PRE", "PROGRESS", "RECT", "SECTION", "SELECT", "SMALL", "SPAN",
+    "SUMMARY", "SVG", "TABLE", "TBODY", "TD", "TEXT", "TH", "THEAD", "TIME", "TITLE", "TR", "UL", "USE", "CANVAS",
+    "DEFS", "MARKER", "G",
+}  # fmt: skip
+"""All that our own templates have."""
+GROUPS = [PAYLOADS[start : start + 20] for start in range(0, len(PAYLOADS), 20)]
+
+
+def name(text: str, at: int = 0) -> str:
+    """The text as a name that Lockwork takes."""
+    return re.sub(r"[^!-~]|[{}/,;]", "!", text)[:150] + str(at)
+
+
+def record(task: str, args: list[str], tags: list[str], key: str = "") -> bytes:
+    body = [task, args, {"more": args[0]}, {"tags": tags}]
+    return head(1, 4, key) + msgspec.json.encode(body)
+
+
+def error(text: str) -> bytes:
+    return msgspec.json.encode({"type": text, "message": text, "traceback": f'  File "{text}", line 1\n{text}'})
+
+
+def records(*, keyed: bool) -> list[bytes]:
+    """A record for each payload, and one for each twenty of them."""
+    single = [record(each, [each], [each], name(each, at) if keyed else "") for at, each in enumerate(PAYLOADS)]
+    return single + [record(group[0], group, group) for group in GROUPS]
+
+
+class Attacker:
+    """Somebody who can write to the server what workers and producers write."""
+
+    def __init__(self, lw: Lockwork) -> None:
+        self.run = lw.runtime.run
+        self.lw = lw
+        self.shown: list[str] = []
+        """Ids of the jobs that carry twenty payloads."""
+
+    def attack(self) -> None:
+        """Write them everywhere."""
+        self.run(leases.beat(KEYS, {SESSION: True}, WINDOW_MS, 60))
+        texts = [*PAYLOADS, *("\n".join(group) for group in GROUPS)]
+        for kind in ("d", "s", "r", "c"):
+            held = self.lease()
+            ends = [self.end(job, kind, text) for job, text in zip(held, texts, strict=True)]
+            assert all(self.run(leases.settle(KEYS, SESSION, ends, WINDOW_MS)))
+        for job, text in zip(self.lease(), texts, strict=True):  # those that run, and say how far they are
+            assert self.run(control.note(KEYS, SESSION, job, "", msgspec.json.encode(text), 8192)) == 1
+            assert self.run(control.note(KEYS, SESSION, job, name(text), msgspec.json.encode(text), 8192)) == 1
+        self.push(keyed=True)
+        for at, each in enumerate(PAYLOADS[:60]):
+            self.run(enqueue.push(QueueKeys("lw", name(each, at)), [NewJob(new_ids(1)[0], record(each, [each], []))]))
+        self.announce()
+
+    def push(self, *, keyed: bool = False) -> list[str]:
+        written = records(keyed=keyed)
+        jobs = [NewJob(id, each) for id, each in zip(new_ids(len(written)), written, strict=True)]
+        for start in range(0, len(jobs), 100):
+            self.run(enqueue.push(KEYS, jobs[start : start + 100]))
+        ids = [job.id for job in jobs]
+        self.shown += ids[len(PAYLOADS) :]
+        return ids
+
+    def lease(self) -> list[Leased]:
+        ids = self.push()
+        held: dict[str, Leased] = {}
+        while len(held) < len(ids):
+            held |= {job.id: job for job in self.run(leases.reserve(KEYS, SESSION, 500, new_ids(1)[0], "")).jobs}
+        return [held[id] for id in ids]
+
+    def end(self, job: Leased, kind: str, text: str) -> Outcome:
+        value = msgspec.json.encode(text) if kind == "s" else error(text) if kind in "dr" else b""
+        return Outcome(job.id, job.token, kind, value, 500_000, name(text))  # type: ignore[arg-type]
+
+    def announce(self) -> None:
+        now = datetime.now(UTC)
+        for at, each in enumerate(PAYLOADS):
+            job = RunningJob(each, each, each, now, 1)
+            made = Worker(
+                name(each, at), each, at, each, each, [each, "hostile"], 1, 10, now, 15.0, busy=1, slots=2, jobs=[job]
+            )
+            app = App(name(each, at), [AnnouncedTask(each, name(each, at), "thread", None, 3)], {}, [each], each)
+            self.run(announcements.put("lw", announcements.WORKERS, made.name, msgspec.msgpack.encode(made)))
+            self.run(announcements.put("lw", announcements.APPS, app.name, msgspec.msgpack.encode(app)))
+
+
+@pytest.fixture
+def attacked(own_url: str) -> Iterator[tuple[str, Attacker]]:
+    """A dashboard of a server that somebody has filled with hostile texts."""
+    with Lockwork(own_url) as lw:
+        attacker = Attacker(lw)
+        aside(attacker.attack)
+        with serving(own_url, allow_actions=True, refresh=1) as address:
+            yield address, attacker
+
+
+def look(page: Page, path: str) -> None:
+    """Open a page, let it be updated once where that is cheap, and see that nothing was born and nothing ran."""
+    answer = page.goto(path)
+    assert answer is not None
+    assert answer.status == 200, (path, answer.status)
+    born = page.evaluate("[...document.querySelectorAll('#content *')].map((one) => one.tagName.toUpperCase())")
+    assert set(born) <= ELEMENTS, (path, set(born) - ELEMENTS)
+    handlers = "[...document.querySelectorAll('*')].flatMap((one) => one.getAttributeNames())"
+    assert page.evaluate(f"{handlers}.filter((name) => /^on/i.test(name))") == [], path
+    for tag, name in (("a", "href"), ("use", "href"), ("form", "action")):
+        links = f"[...document.querySelectorAll('{tag}')].map((one) => one.getAttribute('{name}'))"
+        assert page.evaluate(f"{links}.filter((link) => link && (!'/#'.includes(link[0]) || link[1] === '/'))") == [], (
+            path
+        )
+    assert page.evaluate("[window.stolen, window.broken].filter(Boolean)") == [], path
+    assert page.evaluate("document.querySelectorAll('script:not([nonce])').length") == 0, path
+
+
+@pytest.mark.timeout(300)
+def test_no_text_of_anybody_becomes_markup(browser: Browser, attacked: tuple[str, Attacker]) -> None:
+    address, attacker = attacked
+    context = browser.new_context(base_url=address)
+    context.add_init_script(
+        "addEventListener('securitypolicyviolation', (event) => { window.broken = event.violatedDirective; })"
+    )
+    page = watched(context)
+    for path in ("/", "/queues", "/tasks?sort=total", "/dead", "/dead?queue=hostile&task=alert", "/workers"):
+        look(page, path)
+        page.wait_for_timeout(1500)  # it is updated live
+        look(page, path)
+    path = "/jobs"
+    for _ in range(40):
+        look(page, path)
+        following = page.locator("a[rel=next]")
+        if not following.count():
+            break
+        path = following.get_attribute("href") or ""
+    else:
+        raise AssertionError("the list of jobs never ends")
+    for id in (
+        attacker.shown[: 2 * len(GROUPS)] + attacker.shown[4 * len(GROUPS) : 5 * len(GROUPS)]
+    ):  # dead, done, running
+        look(page, f"/job/{id}")
+    for at in (0, 17, 58):
+        hostile = PAYLOADS[at]
+        look(page, f"/queues/{quote(name(hostile, at))}")
+        look(page, f"/workers/{quote(name(hostile, at))}")
+        for field in ("q", "task", "arg", "error", "tag", "queue", "since", "after", "key"):
+            look(page, f"/jobs?{field}={quote(hostile)}")
+        look(page, f"/jobs/change?do=cancel&queue=hostile&arg={quote(hostile)}")
+        look(page, f"/jobs/change?do={quote(hostile)}&n={quote(hostile)}")
+        look(page, f"/dead?queue={quote(hostile)}&task={quote(hostile)}&text={quote(hostile)}")
+    assert troubles_of(page) == []
+    context.close()

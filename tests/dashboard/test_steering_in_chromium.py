@@ -1,0 +1,193 @@
+"""Lists in a real Chromium: rows are selected and changed, new ones wait, the URL says what one sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from dashboard.browsing import CHROMIUM, aside, serving, troubles_of, watched
+from lockwork import Lockwork
+from processes import until, worker
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+
+
+@pytest.fixture
+def mail(lw: Lockwork) -> Lockwork:
+    """A queue of 60 jobs that nobody works on."""
+
+    @lw.task(queue="mail")
+    async def send(n: int, to: str = "") -> None: ...
+
+    aside(lambda: send.enqueue_many([(n, f"user{n}@example.com") for n in range(60)]))
+    return lw
+
+
+def test_rows_are_selected_by_keys_and_cancelled_and_revived(page: Page, mail: Lockwork) -> None:
+    page.goto("/jobs")
+    bar = page.locator("[data-bulk]")
+    expect(bar).to_be_hidden()
+    for key in "jxjjxk":
+        page.keyboard.press(key)
+    expect(bar).to_contain_text("2 selected")
+    expect(page.locator("tr.on")).to_contain_text("58")
+    page.wait_for_timeout(600)  # it is updated live, and what is selected stays so
+    expect(bar).to_contain_text("2 selected")
+    bar.get_by_role("button", name="Select none").click()
+    expect(bar).to_be_hidden()
+    page.get_by_label("Select all jobs of this page").check()
+    expect(bar).to_contain_text("50 selected")
+    bar.get_by_role("button", name="Cancel…").click()
+    expect(page.locator(".ask-many")).to_contain_text("Cancel these 50 jobs?")
+    expect(page.locator("#preview tbody tr")).to_have_count(50)
+    page.get_by_role("button", name="Cancel 50 jobs").click()
+    expect(page.locator(".said")).to_have_text("50 jobs are cancelled.")
+    assert aside(mail.queue("mail").status).ready == 10
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".said")).to_have_text("50 jobs run again.")
+    assert aside(mail.queue("mail").status).ready == 60
+    page.get_by_role("link", name="Back to the jobs").click()
+    page.wait_for_url("**/jobs")
+
+
+def test_all_that_match_are_deleted_without_javascript(browser: Browser, address: str, mail: Lockwork) -> None:
+    context = browser.new_context(base_url=address, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/jobs?queue=mail")
+    page.get_by_role("link", name="Delete all…").click()
+    expect(page.locator(".ask-many")).to_contain_text("Delete all 60 jobs? This cannot be undone.")
+    page.get_by_role("button", name="Delete 60 jobs").click()
+    expect(page.locator(".said")).to_have_text("60 jobs are deleted.")
+    assert aside(mail.queue("mail").status).ready == 0
+    context.close()
+
+
+def test_selected_rows_are_cancelled_without_javascript(browser: Browser, address: str, mail: Lockwork) -> None:
+    context = browser.new_context(base_url=address, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/jobs")
+    page.locator("input[data-select]").nth(0).check()
+    page.locator("input[data-select]").nth(3).check()
+    page.locator("[data-bulk]").get_by_role("button", name="Cancel…").click()
+    page.get_by_role("button", name="Cancel 2 jobs").click()
+    expect(page.locator(".said")).to_have_text("2 jobs are cancelled.")
+    assert aside(mail.queue("mail").status).ready == 58
+    context.close()
+
+
+def test_new_rows_wait_until_one_asks_for_them(page: Page, mail: Lockwork) -> None:
+    page.goto("/jobs")
+    first = page.locator("#jobs tbody tr").first
+    before = first.get_attribute("id")
+    again = mail.task(queue="mail", name="again")(lambda n: None)
+    aside(lambda: again.enqueue_many([(n,) for n in range(12)]))
+    fresh = page.get_by_role("button", name="12 new")
+    expect(fresh).to_be_visible()
+    assert first.get_attribute("id") == before
+    fresh.click()
+    expect(page.locator("#jobs tbody tr").first).to_contain_text("again")
+    expect(fresh).to_have_count(0)
+
+
+def test_the_url_says_that_a_page_is_paused(page: Page, mail: Lockwork) -> None:
+    page.goto("/queues")
+    expect(page.locator(".live")).to_have_attribute("data-state", "on")
+    page.keyboard.press("p")
+    expect(page).to_have_url(re.compile(r"/queues\?paused=1$"))
+    page.keyboard.press("g")
+    page.keyboard.press("j")
+    page.wait_for_url("**/jobs?paused=1")
+    expect(page.locator(".live")).to_have_text("Paused")
+    page.get_by_label("Task").fill("send")
+    expect(page).to_have_url(re.compile(r"paused=1"))
+    page.reload()
+    expect(page.locator(".live")).to_have_text("Paused")
+    page.locator(".live").click()
+    expect(page.locator(".live")).to_have_text("Live")
+    assert "paused" not in page.url
+    assert not page.locator("a[href*=paused]").count()
+
+
+def test_t_changes_between_light_and_dark(page: Page, mail: Lockwork) -> None:
+    page.goto("/jobs")
+    color = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(color)
+    page.keyboard.press("t")
+    assert page.evaluate(color) != light
+
+
+def test_filters_are_folded_on_a_phone_and_nothing_scrolls_sideways(
+    browser: Browser, address: str, mail: Lockwork
+) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, base_url=address)
+    page = watched(context)
+    page.goto("/jobs")
+    field = page.get_by_label("Queue")
+    expect(field).to_be_hidden()
+    page.get_by_text("Filter", exact=True).first.click()
+    field.fill("mail")
+    expect(page).to_have_url(re.compile("queue=mail"))
+    expect(field).to_be_visible()  # also after the page was updated
+    job = aside(lambda: mail.queue("mail").peek(1))[0].id
+    for path in ("/", "/queues", "/queues/mail", "/jobs", f"/job/{job}", "/dead", "/jobs/change?do=cancel"):
+        page.goto(path)
+        wide = page.evaluate(
+            "[document.documentElement, ...document.querySelectorAll('.scroll')]"
+            ".filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.outerHTML.slice(0, 200))"
+        )
+        assert wide == [], path
+    assert troubles_of(page) == []
+    context.close()
+
+
+@pytest.fixture
+def worked(own_url: str, apps: Path) -> Iterator[Lockwork]:
+    """Three jobs done by a worker that has ended since."""
+    with Lockwork(own_url) as lw:
+        with worker("office:lw", "--concurrency", "4", url=own_url, folder=apps):
+            write = lw.task(queue="office", name="write")(lambda page: None)
+            charge = lw.task(queue="office", name="charge", retries=0)(lambda card: None)
+            aside(lambda: write.enqueue_many([(0,)] * 3))
+            aside(lambda: charge.enqueue("9"))
+            until(lambda: aside(lambda: lw.queue("office").status().succeeded) == 3, "they ran")
+            until(
+                lambda: aside(lambda: sum(each.succeeded for each in lw.metrics().points)) == 3, "they are counted", 20
+            )
+            aside(lambda: lw.queue("office").pause())
+        yield lw
+
+
+def test_charts_survive_restarts_have_marks_and_are_brushed(browser: Browser, worked: Lockwork, own_url: str) -> None:
+    for _ in range(2):  # the second is a dashboard that was started again
+        with serving(own_url) as address:
+            context = browser.new_context(base_url=address, viewport={"width": 1440, "height": 900})
+            page = watched(context)
+            for span in ("15m", "1h", "24h", "7d"):
+                page.goto(f"/?range={span}")
+                expect(page.locator("[data-part]").first).to_have_text("3")
+                expect(page.locator("[data-part]").last).to_have_text("1")
+            page.goto("/?range=15m")
+            marks = page.locator(".marks li")
+            expect(marks.filter(has_text="Queue office paused")).to_have_count(1)
+            expect(marks.filter(has_text="1 worker started")).to_have_count(1)
+            place = page.locator(".plot .u-over").bounding_box()
+            assert place is not None
+            page.mouse.move(place["x"] + 40, place["y"] + 50)
+            page.mouse.down()
+            page.mouse.move(place["x"] + place["width"] / 2, place["y"] + 60, steps=5)
+            page.mouse.up()
+            expect(page).to_have_url(re.compile(r"from=\d+&to=\d+"))
+            page.mouse.move(5, 5)
+            expect(page.locator("[data-part]").first).to_have_text("0")  # nothing was done then
+            page.reload()
+            jobs = page.get_by_role("link", name="Jobs of this time")
+            expect(jobs).to_have_attribute("href", re.compile(r"since=\d+s&until=\d+s"))
+            page.get_by_role("button", name="Whole time").click()
+            expect(page.locator("[data-part]").first).to_have_text("3")
+            assert "from=" not in page.url
+            assert troubles_of(page) == []
+            context.close()
