@@ -77,7 +77,10 @@ def paths(lw: Lockwork) -> dict[str, str]:
     places = {"{queue:path}": "mail", "{id:path}": first.id, "{name:path}": "none"}
     found = {page.name: re.sub(r"\{.*\}", lambda match: places[match[0]], page.path) for page in PAGES}
     found |= {"flow": f"/flow/{flow.id}", "job-of-flow": f"/job/{flow.id}.00003"}
-    return {name: path for name, path in found.items() if not path.endswith("/none")} | {"workers": "/workers"}
+    return {name: path for name, path in found.items() if not path.endswith("/none")} | {
+        "workers": "/workers",
+        "change": "/jobs/change?do=cancel&queue=mail",
+    }
 
 
 @pytest.mark.parametrize("look", SIZES)
