@@ -84,7 +84,13 @@ async def test_flow_is_drawn_folded_and_cancelled(office: Started, browser: http
         assert "with its 31 jobs that had not ended" in await said(browser, path, "cancel")
         until(lambda: aside(run.inspect).state == "cancelled", "it is cancelled")
         assert "Cancel this flow?" not in (await browser.get(path)).text
-        assert "Nothing is known of flow nothing" in (await browser.get("/flow/nothing")).text
+        for path, told in (
+            ("/flow/nothing", "Nothing is known of flow nothing"),
+            ("/flow/a b", "a flow&#39;s id must be"),
+        ):
+            answer = await browser.get(path)
+            assert answer.status_code == 404
+            assert told in answer.text
 
 
 async def test_job_shows_its_flow_with_itself_marked(alw: Lockwork, client: Client) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from lockwork.dashboard.flow_picture import MARGIN, STATES, picture
 from lockwork.dashboard.formats import short_id
 from lockwork.dashboard.page import Form, NotFound, Page, View
+from lockwork.errors import ConfigError
 from lockwork.flows.runs import FlowRun, FlowStatus
 from lockwork.ids import made_at
 from lockwork.protocol.queues.flow_graph import FlowNode
@@ -59,7 +60,10 @@ async def _found(view: View) -> tuple[FlowRun, FlowStatus]:
     """Return the flow, in the queue that the address names, or in any."""
     id, queue = view.in_path("id"), view.param("queue")
     for name in [queue] if queue else await view.lw.aqueues():
-        run = view.lw.flow(id=id, queue=name)
+        try:
+            run = view.lw.flow(id=id, queue=name)
+        except ConfigError as error:  # no flow and no queue has such a name
+            raise NotFound(str(error)) from None
         status = await run.ainspect()
         if status.state != "unknown":
             return run, status
