@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib import resources
 
 import httpx
+import msgspec
 import pytest
 from django.conf import settings  # type: ignore[import-untyped]
 from django.core.asgi import get_asgi_application  # type: ignore[import-untyped]
@@ -20,6 +21,8 @@ from starlette.types import ASGIApp
 from dashboard.conftest import SAME, Client
 from lockwork import Lockwork
 from lockwork.dashboard import Hidden, app
+from lockwork.protocol import announcements
+from lockwork.workers import AnnouncedTask, App
 
 VENDORED = {
     # htmx.org 4.0.1 and uplot 1.6.32, as the npm registry has them
@@ -105,6 +108,19 @@ async def test_values_are_hidden_by_the_hook_and_by_its_errors(client: Client, m
     async with client(redact=lambda task, name, value: 1 / 0) as browser:
         page = (await browser.get("/queues/mail")).text
         assert '<code title="Hidden by the redact hook raised ZeroDivisionError">•••</code>' in page
+
+
+async def test_arguments_are_hidden_by_the_task(client: Client, mail: list[str], alw: Lockwork) -> None:
+    shop = App("shop:lw", [AnnouncedTask("send", "mail", "async", None, 3, hidden=True)], {}, [], "1")
+    await alw.runtime.arun(announcements.put("lw", announcements.APPS, shop.name, msgspec.msgpack.encode(shop)))
+    async with client() as browser:
+        for path in ("/queues/mail", "/jobs", "/jobs/change?do=cancel"):
+            page = (await browser.get(path)).text
+            assert '<code title="Hidden by hide_arguments of the task">•••</code>' in page, path
+            assert "<code>2</code>" not in page
+        page = (await browser.get(f"/job/{mail[2]}")).text
+        assert "hidden by hide_arguments of the task" in page
+        assert "<code>2</code>" not in page
 
 
 async def test_unknown_queue_is_not_found(client: Client, mail: list[str]) -> None:
