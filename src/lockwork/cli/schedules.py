@@ -29,6 +29,7 @@ _COLUMNS = (
     Column("last", least=120),
     Column("enqueued", right=True),
     Column("overlapped", right=True, least=100),
+    Column("missed", right=True, least=100),
 )
 _ACTIONS = ("pause", "resume", "run")
 
@@ -139,6 +140,7 @@ def _row(each: ScheduleStatus) -> list[str | Text]:
         moment(each.last),
         f"{each.enqueued:,}",
         f"{each.overlapped:,}" if each.overlapped else "",
+        f"{each.missed:,}" if each.missed else "",
     ]
 
 
