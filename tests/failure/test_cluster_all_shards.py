@@ -11,6 +11,8 @@ import pytest
 from clusters import Cluster, clustered, names_everywhere
 from lockwork import Lockwork
 from lockwork.protocol import slots
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues.schedules import Ticker
 from lockwork.protocol.scripts import on_cluster
 from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.endpoint import Endpoint
@@ -36,13 +38,16 @@ def test_overviews_walk_all_shards(still: Cluster) -> None:
     with Lockwork(still.url) as app:
         queues = [f"shop-{number}" for number in range(12)]
         for queue in queues:
-            app.task(queue=queue, name=f"send-{queue}")(lambda: None).enqueue()
+            task = app.task(queue=queue, name=f"send-{queue}", every="1h")(lambda: None)
+            task.enqueue()
+            app.runtime.run(Ticker(QueueKeys("lw", queue), list(app.plans[queue].values())).turn())
             app.stock(f"stock-{queue}", 5, queue=queue).restock(1)
             app.lock(queue).acquire()
         assert len({still.owner(slots.slot(f"q:{queue}")).port for queue in queues}) == 3
         assert app.queues() == sorted(queues)
         assert {each.name for each in app.locks().locks} == set(queues)
         assert {each.queue for each in app.stocks()} == set(queues)
+        assert {each.queue for each in app.schedules()} == set(queues)
         app.release_all()
 
 

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.completion import queue_names
+from lockwork.cli.completion import queue_names, schedule_names, words_of
 from lockwork.cli.help import Command
 from lockwork.cli.names import unknown
 from lockwork.cli.options import names_the_app, opened, partitions_option
@@ -46,7 +46,12 @@ _ACTIONS = ("pause", "resume", "run")
 @partitions_option
 @reports
 @names_the_app
-@click.argument("words", nargs=-1, metavar="[NAME | pause NAME | resume NAME | run NAME]")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[NAME | pause NAME | resume NAME | run NAME]",
+    shell_complete=words_of(_ACTIONS, schedule_names),
+)
 def schedules(
     *,
     queue: str | None,

@@ -32,6 +32,8 @@ _AT_ONCE = 50
 """Calls that change jobs at the same time."""
 _MOST_UNDONE = 100_000
 """Changed jobs that are remembered, to undo the change."""
+_LOST = "it runs already, still ends, or history has forgotten it"
+"""Why a cancelled job may not run again."""
 _IDLE = 60.0
 """Seconds after which a count ends that nobody looks at."""
 _KEPT = 900.0
@@ -166,7 +168,7 @@ class Change:
         if self.stage in ("undoing", "undone"):
             left = self.to_undo - self.undone if self.stage == "undone" else 0
             again = several(self.undone, "job runs again", "jobs run again")
-            return f"{again}." + (f" {left:,} could not be revived: still ending, or run already." if left else "")
+            return f"{again}." + (f" {several(left, 'job')} could not be revived: {_LOST}." if left else "")
         one, many = self.verb.told
         said = f"{several(self.changed, f'job {one}', f'jobs {many}')}."
         if self.failed:

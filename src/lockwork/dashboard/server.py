@@ -141,6 +141,7 @@ class PageServer:
 
     async def _read(self, page: Page, view: View) -> dict[str, Any]:
         async with asyncio.timeout(_PATIENCE):
+            await self._dashboard.hidden.refresh()
             return await page.read(view)
 
     def _stream(self, page: Page, view: View) -> Response:

@@ -175,6 +175,11 @@ class ClusterEndpoint(Endpoint):
         """Async version of `locate`."""
         await asyncio.to_thread(self.locate)
 
+    def after_fork(self) -> None:
+        """In a child: a lock may be held by a thread that only the parent has."""
+        self._lock = threading.Lock()
+        self._refreshing = None
+
     def _announce(self) -> None:
         self.version += 1
         for notify in list(self.observers):

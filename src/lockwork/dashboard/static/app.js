@@ -44,7 +44,7 @@
     lostAt ||= Date.now();
     main.classList.add("stale");
     lost.hidden = false;
-    lost.textContent = `${text} What you see is of ${new Date(lostAt).toLocaleTimeString()}.`;
+    lost.textContent = `${text} What you see is of ${new Date(lostAt).toLocaleTimeString([], { hourCycle: "h23" })}.`;
     show("lost", "Lost");
   }
   function recover() {
