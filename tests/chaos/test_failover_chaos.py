@@ -28,7 +28,7 @@ from lockwork.protocol import slots
 from processes import until
 from sentinels import watched
 
-TOPOLOGIES = [name for name in ("cluster", "sentinel") if os.environ.get("LOCKWORK_CHAOS_TOPOLOGY") in (None, name)]
+TOPOLOGIES = [name for name in ("cluster", "sentinel") if os.environ.get("LOCKWORK_CHAOS_TOPOLOGY", "") in ("", name)]
 JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "2000"))
 SECONDS = float(os.environ.get("LOCKWORK_CHAOS_SECONDS", "20"))
 TURNS = JOBS // 10
