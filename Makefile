@@ -5,21 +5,25 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 DIR ?=
-JOBS ?= 200000
-SECONDS ?= 120
+# what make chaos plays: killed workers on one server, or failovers (TOPOLOGY=cluster, TOPOLOGY=sentinel)
+TOPOLOGY ?=
+JOBS ?= $(if $(TOPOLOGY),50000,200000)
+SECONDS ?= $(if $(TOPOLOGY),240,120)
 SEEDS ?= 1000
 # Most tests wait for leases to end, so more of them than there are cores can run side by side, each worker with a server.
 WORKERS ?= 4
 
-.PHONY: help demo test quick mutants seeds chaos check bench clean
+.PHONY: help demo test quick matrix mutants seeds chaos check bench clean
 
 help:
 	@echo "make demo    the flash sale, for real (make demo ARGS=--dashboard shows it in a browser)"
 	@echo "make test    all tests, against a real server that they start themselves (make test ARGS='-k lock')"
 	@echo "make quick   types, unit tests, and the tests of one folder (make quick DIR=tests/locks)"
+	@echo "make matrix  the conformance suite on every server, redis-py and Python (make matrix ARGS='-m core')"
 	@echo "make mutants search for the seeds that catch mutants soonest, and pin them (make mutants DIR=tests/model)"
 	@echo "make seeds   ten times the simulated and model runs that make test plays (make seeds SEEDS=2000)"
 	@echo "make chaos   200,000 jobs, locks, permits and elections whose processes are killed (make chaos JOBS=1000000)"
+	@echo "             and with TOPOLOGY=cluster or sentinel 50,000 jobs, 5,000 locks, a failover every 20 s"
 	@echo "make check   lint, types, import rules, and a wheel that installs"
 	@echo "make bench   the benchmarks, each beside its floor (make bench ARGS='--quick')"
 	@echo "make clean   remove the virtual environment and what the tools left"
@@ -34,6 +38,9 @@ quick: $(VENV)/.dev
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/unit $(DIR) $(ARGS)
 
+matrix: $(VENV)/.dev
+	@$(BIN)/python scripts/matrix.py $(ARGS)
+
 mutants: $(VENV)/.dev
 	LOCKWORK_PIN_MUTANTS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 1800 \
 		$(or $(DIR),tests/model tests/simulation) $(ARGS)
@@ -43,7 +50,9 @@ seeds: $(VENV)/.dev
 		--timeout 3600 tests/model tests/simulation -k "not caught and not noticed" $(ARGS)
 
 chaos: $(VENV)/.dev
-	LOCKWORK_CHAOS_JOBS=$(JOBS) LOCKWORK_CHAOS_SECONDS=$(SECONDS) $(BIN)/python -m pytest -s tests/chaos $(ARGS)
+	LOCKWORK_CHAOS_JOBS=$(JOBS) LOCKWORK_CHAOS_SECONDS=$(SECONDS) LOCKWORK_CHAOS_TOPOLOGY=$(TOPOLOGY) \
+		$(BIN)/python -m pytest -s tests/chaos$(if $(TOPOLOGY),/test_failover_chaos.py, \
+		--ignore tests/chaos/test_failover_chaos.py) $(ARGS)
 
 check: $(VENV)/.dev
 	@VENV=$(VENV) sh scripts/check.sh
@@ -52,7 +61,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .matrix
 
 # A stamp is newer than pyproject.toml when what that asks for is installed.
 $(VENV)/.demo: pyproject.toml | $(VENV)/.venv

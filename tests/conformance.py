@@ -13,15 +13,71 @@ import pytest
 _TESTS = Path(__file__).parent
 FOLDERS = ("flows", "hooks", "jobs", "locks", "queues", "schedules", "synchronizers", "tasks", "together", "worker")
 
-CORE = ()
+CORE = (
+    "flows/test_flow_results.py",
+    "jobs/test_job_lookup.py",
+    "locks/election/test_election.py",
+    "locks/fencing/test_register.py",
+    "locks/multilock/test_multilock.py",
+    "locks/rwlock/test_rwlock_reading_and_writing.py",
+    "locks/semaphore/test_semaphore_permits.py",
+    "queues/dead/test_dead_set.py",
+    "queues/delay_queue/test_delay_queue.py",
+    "queues/partitions/test_partitioned_queue.py",
+    "queues/stock/test_stock.py",
+    "queues/test_wake_ups.py",
+    "schedules/test_schedule_handles.py",
+    "synchronizers/test_latch.py",
+    "synchronizers/test_limiter.py",
+    "synchronizers/test_once.py",
+    "worker/test_several_queues.py",
+)
 """What `-m core` selects: some of each, for runs that must be short."""
 
 ONE_SERVER_FIXTURES = {
     "proxy": "loses requests and replies of one connection",
     "simulated": "plays one server in virtual time",
+    "bench": "plays one server in virtual time",
+    "full": "plays one server in virtual time",
+    "shop": "plays one server in virtual time",
 }
-ONE_SERVER: dict[str, tuple[str, ...]] = {}
-"""By reason: files, and tests of a file."""
+ONE_SERVER: dict[str, tuple[str, ...]] = {
+    "loses requests and replies of one connection": (
+        "locks/test_force_release.py::test_called_twice_it_ends_one_grant_only",
+        "locks/test_named_bugs_javascript.py::test_redlock_369_a_try_with_a_lost_reply_does_not_block_the_next",
+        "locks/test_named_bugs_javascript.py::test_sim_6864_a_try_that_timed_out_does_not_take_the_lock",
+        "locks/test_named_bugs_redisson_leases.py::test_2515_renewal_goes_on_after_a_time_out",
+        "locks/test_named_bugs_redisson_waiting.py::test_4871_an_unlock_that_is_sent_again",
+        "worker/test_server_away.py",
+    ),
+    "plays one server in virtual time": ("locks/test_inspect.py::test_a_lock_in_the_last_microsecond_of_its_lease",),
+    "counts the calls, or the time, of one server": (
+        "locks/semaphore/test_semaphore_faults.py::test_two_thousand_holders_cost_no_more_than_a_few",
+        "locks/test_dead_waiters.py::test_looking_at_a_lock_does_not_block_the_server",
+        "locks/test_named_bugs_elsewhere.py::test_rueidislock_602_waiter_does_not_poll",
+        "queues/test_enqueue_batcher.py::test_many_share_few_calls",
+        "queues/test_forged_offers.py::test_flood_of_hints_costs_bounded_calls",
+        "synchronizers/test_latch.py::test_one_message_wakes_all_waiters_of_a_process",
+        "synchronizers/test_limiter.py::test_it_costs_one_call",
+    ),
+    "looks at one server's keys, or writes them by pipelines": (
+        "locks/rwlock/test_rwlock_reading_and_writing.py::test_the_single_key_expires",
+        "locks/test_dead_waiters.py::test_a_free_lock_is_granted_at_once_after_many_gave_up",
+        "locks/test_dead_waiters.py::test_free_lock_is_granted_at_once_without_waiting",
+        "queues/partitions/test_placement.py::test_partitions_lie_in_different_slots",
+    ),
+    "makes one call with the keys of several locks": (
+        "locks/multilock/test_multilock.py::test_a_refused_call_sent_again_holds_no_lock",
+    ),
+    "connects a user of one server": (
+        "queues/test_forged_offers.py::test_forged_offer_runs_no_job",
+        "queues/test_forged_offers.py::test_malformed_message_does_not_stop_a_queue",
+    ),
+    "listens on one server for what a Cluster sends on its shards": (
+        "queues/test_offers.py::test_a_cancelled_job_that_was_handed_over_and_is_passed_on_has_ended",
+    ),
+}
+"""By reason: files, and tests of a file, that are about one server's own machinery."""
 
 
 def select(config: pytest.Config, items: list[pytest.Item], topology: str) -> None:

