@@ -16,7 +16,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 _PICTURE = Path(__file__).parents[1] / "docs" / "dashboard.png"
-_SETTLED = 15_000
+_LATER = 240_000
 """Milliseconds after the audit, in which buyers go on coming."""
 
 
@@ -43,8 +43,8 @@ def _take(address: str) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=sandbox)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(address)
-        page.wait_for_timeout(_SETTLED)
+        page.goto(f"{address}?range=15m")
+        page.wait_for_timeout(_LATER)
         page.screenshot(path=_PICTURE)
         browser.close()
 

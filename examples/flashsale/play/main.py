@@ -28,7 +28,7 @@ compares what buyers were told with the ledger: no phone sold twice, no order lo
 
 
 def run(
-    buyers: int, stock: int, seed: int, home: Path | None, signals: Signals, *, dashboard: bool, as_object: bool
+    buyers: int, stock: int, seed: int, home: Path | None, signals: Signals, *, dashboard: bool = False, as_object: bool
 ) -> int:
     """Play a sale and return the exit status; raises a LockworkError when it cannot be played to its end."""
     if sys.platform == "win32":
