@@ -23,7 +23,7 @@ _LATER = 240_000
 def main() -> None:
     """Play the demo, take the picture after its audit, and end the demo."""
     command = [sys.executable, "-m", "lockwork", "demo", "--dashboard"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as demo:  # noqa: S603
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as demo:
         assert demo.stdout is not None
         try:
             address = ""
