@@ -38,6 +38,7 @@ class SentryApp(Protocol):
 
     def job(self, id: str, queue: str) -> Job[Any]:
         """Find a job."""
+        ...
 
 
 class _FailedAttempt(NamedTuple):
