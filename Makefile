@@ -16,7 +16,7 @@ WORKERS ?= 4
 .PHONY: help demo test quick matrix mutants seeds chaos check bench clean
 
 help:
-	@echo "make demo    the flash sale, for real (make demo ARGS='--buyers 2000 --stock 50')"
+	@echo "make demo    the flash sale, for real (make demo ARGS=--dashboard shows it in a browser)"
 	@echo "make test    all tests, against a real server that they start themselves (make test ARGS='-k lock')"
 	@echo "make quick   types, unit tests, and the tests of one folder (make quick DIR=tests/locks)"
 	@echo "make matrix  the conformance suite on every server, redis-py and Python (make matrix ARGS='-m core')"
@@ -66,12 +66,12 @@ clean:
 # A stamp is newer than pyproject.toml when what that asks for is installed.
 $(VENV)/.demo: pyproject.toml | $(VENV)/.venv
 	@echo "Installing Lockwork and what its demo needs into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[demo,fast]'
+	@$(BIN)/python -m pip install --quiet --editable '.[dashboard,demo,fast]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.venv
 	@echo "Installing Lockwork and what its tests need into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[demo,fast]' --group dev
+	@$(BIN)/python -m pip install --quiet --editable '.[dashboard,demo,fast]' --group dev
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.venv:

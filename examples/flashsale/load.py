@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ ARRIVALS = 1000
 CONNECTIONS = 100
 CROWDED = 100
 """Buyers without a first answer at which nobody else comes: a slow machine makes the sale longer, not the waiting."""
+TRICKLE = 5
+"""Buyers who come in a second with --trickle."""
 PATIENCE = 30.0
 """Seconds that even a patient buyer waits for an answer, and all of them together for a phone to come back."""
 
@@ -43,6 +46,14 @@ class Crowd:
                 await self.door.acquire()
                 visits.create_task(self.visit(f"buyer-{number}"))
         await self.sell_the_rest()
+
+    async def trickle(self) -> None:
+        """Let a few buyers in every second, without end."""
+        async with asyncio.TaskGroup() as visits:
+            for number in itertools.count():
+                await self.door.acquire()
+                visits.create_task(self.visit(f"late-buyer-{number}"))
+                await asyncio.sleep(1 / TRICKLE)
 
     async def visit(self, buyer: str) -> None:
         """One buyer: may press twice, may give up waiting and press again, may never pay, may come back later."""
@@ -133,13 +144,15 @@ async def report(crowd: Crowd) -> None:
         await asyncio.sleep(0.1)
 
 
-async def play(url: str, buyers: int, seed: int, told: TextIO) -> None:
+async def play(url: str, buyers: int, seed: int, told: TextIO, *, trickle: bool) -> None:
     """Play the whole sale; the last line printed has the response times, too."""
     connector = aiohttp.TCPConnector(limit=CONNECTIONS)
     async with aiohttp.ClientSession(url, connector=connector) as shop:
         async with shop.get("/stock"):
             pass  # the doors are open
         crowd = Crowd(shop, told, seed)
+        if trickle:
+            await crowd.trickle()
         reporter = asyncio.create_task(report(crowd))
         await crowd.come(buyers)
         reporter.cancel()
@@ -157,9 +170,10 @@ def main() -> None:
     options.add_argument("--buyers", type=int, default=20_000)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--told", type=Path, default=Path("told.jsonl"), help="where to write what buyers were told")
+    options.add_argument("--trickle", action="store_true", help="let a few buyers come every second, until a signal")
     chosen = options.parse_args()
     with chosen.told.open("a") as told:
-        asyncio.run(play(chosen.url, chosen.buyers, chosen.seed, told))
+        asyncio.run(play(chosen.url, chosen.buyers, chosen.seed, told, trickle=chosen.trickle))
 
 
 if __name__ == "__main__":

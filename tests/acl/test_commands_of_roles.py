@@ -26,10 +26,10 @@ WORKER = {"announcement_put", "dead_trim", "jobs_asked", "jobs_beat", "jobs_expi
           "jobs_pass", "jobs_recover", "jobs_reserve", "jobs_settle", "jobs_strays", "metrics_flush",
           "schedule_declare", "schedule_fire"}  # fmt: skip
 VIEWER = {"announcements_read", "barrier_state", "dead_get", "dead_page", "dead_since", "dq_count", "dq_peek",
-          "flow_look", "flow_results", "jobs_heads", "jobs_look", "jobs_outcome", "jobs_peek", "jobs_places",
-          "jobs_search", "jobs_status", "jobs_where", "latch_state", "limiter_state", "lock_state", "locks_overview",
-          "metrics_read", "once_state", "permits_state", "plain_state", "queues_find", "register_get",
-          "schedule_list", "server_facts", "stock_counts", "stock_list"}  # fmt: skip
+          "flow_graph", "flow_look", "flow_results", "flows_find", "jobs_heads", "jobs_look", "jobs_outcome",
+          "jobs_peek", "jobs_places", "jobs_search", "jobs_status", "jobs_where", "latch_state", "limiter_state",
+          "lock_state", "locks_overview", "metrics_read", "once_state", "permits_state", "plain_state", "queues_find",
+          "register_get", "schedule_list", "server_facts", "stock_counts", "stock_list"}  # fmt: skip
 """Scripts that read; some include parts whose writes are for others."""
 WRITES = {"hdel", "hincrby", "hset", "hsetnx", "pexpire", "publish", "pubsub|numsub", "unlink", "zadd", "zrem"}
 _COMMAND = re.compile(r"(?:redis\.p?call|ask)\('([A-Z]+)'(?:, '(NUMSUB|GET)')?")

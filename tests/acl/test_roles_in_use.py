@@ -114,8 +114,11 @@ def test_viewer_can_see_everything_and_change_nothing(user: Callable[[str], str]
         assert {lock.name for lock in app.locks().locks} == {"a", "b", "c"}
         assert app.lock("a").inspect().owner
         assert app.limiter("e", "5/s").inspect()
+        assert [limiter.name for limiter in app.limiters().limiters] == ["e"]
         assert len(app.stock("phone", 2).reservations()) == 1
         assert app.flow(id=flow.id).inspect()
+        assert [found.id for found in app.flows().flows] == [flow.id]
+        assert len(app.flow(id=flow.id).graph()) == 2
         assert app.queues() == ["default"]
         queue = app.queue()
         assert queue.status().ready >= 1

@@ -17,9 +17,10 @@ from lockwork import Lockwork
 from lockwork.ids import new_ids
 from lockwork.protocol import announcements
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases
+from lockwork.protocol.queues import enqueue, flows, leases
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.flows import FlowJob
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.protocol.queues.record_header import head
 from lockwork.workers import AnnouncedTask, App, RunningJob, Worker
@@ -64,6 +65,7 @@ class Attacker:
     def __init__(self, lw: Lockwork) -> None:
         self.run = lw.runtime.run
         self.lw = lw
+        self.flow = ""
         self.shown: list[str] = []
         """Ids of the jobs that carry twenty payloads."""
 
@@ -81,6 +83,14 @@ class Attacker:
         self.push(keyed=True)
         for at, each in enumerate(PAYLOADS[:60]):
             self.run(enqueue.push(QueueKeys("lw", name(each, at)), [NewJob(new_ids(1)[0], record(each, [each], []))]))
+        self.flow = new_ids(1)[0]
+        jobs = [FlowJob(record(each, [each], [each]), [at] if at else []) for at, each in enumerate(PAYLOADS)]
+        assert self.run(flows.push(KEYS, self.flow, jobs, 1))
+        for at, each in enumerate(PAYLOADS[:60]):
+            self.lw.limiter(name(each, at), "5/h").acquire()
+            self.lw.semaphore(name(each, at), 4, lease=600).acquire()
+            self.lw.lock(name(each, at), lease=600, tags=[f"t{at}"]).acquire()
+            self.lw.stock(name(each, at), 5, queue="hostile").reserve(name(each))
         self.announce()
 
     def push(self, *, keyed: bool = False) -> list[str]:
@@ -155,6 +165,11 @@ def test_no_text_of_anybody_becomes_markup(browser: Browser, attacked: tuple[str
         look(page, path)
         page.wait_for_timeout(1500)  # it is updated live
         look(page, path)
+    for path in ("/flows", f"/flow/{attacker.flow}?queue=hostile", f"/job/{attacker.flow}.00003?queue=hostile",
+                 "/limiters", "/stocks", "/locks", "/schedules"):  # fmt: skip
+        look(page, path)
+        page.wait_for_timeout(1500)
+        look(page, path)
     path = "/jobs"
     for _ in range(40):
         look(page, path)
@@ -176,6 +191,9 @@ def test_no_text_of_anybody_becomes_markup(browser: Browser, attacked: tuple[str
             look(page, f"/jobs?{field}={quote(hostile)}")
         look(page, f"/jobs/change?do=cancel&queue=hostile&arg={quote(hostile)}")
         look(page, f"/jobs/change?do={quote(hostile)}&n={quote(hostile)}")
+        look(page, f"/flows?queue={quote(hostile)}&state={quote(hostile)}&after={quote(hostile)}")
+        look(page, f"/flow/{attacker.flow}?queue=hostile&box={quote(hostile)}")
+        look(page, f"/limiters?name={quote(name(hostile))}")
         look(page, f"/dead?queue={quote(hostile)}&task={quote(hostile)}&text={quote(hostile)}")
     assert troubles_of(page) == []
     context.close()

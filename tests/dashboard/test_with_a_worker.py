@@ -63,6 +63,10 @@ async def test_schedule_is_shown_run_paused_and_resumed(
             "Schedule tidy enqueued job .* in queue office", await said(browser, "/schedules", "run", **fields)
         )
         assert aside(lambda: lw.queue("office").status().enqueued) == 1
+        until(lambda: aside(lambda: lw.queue("office").status().succeeded) == 1, "it ran")
+        page = (await browser.get("/schedules")).text
+        assert re.search(r'<a href="/job/tidy@[^"]+"[^>]*><span class="state s-done">', page), "its last job succeeded"
+        assert re.search(r'<td class="right some">\d+ ms</td>', page), "and took so long"
         assert "is paused" in await said(browser, "/schedules", "pause", **fields)
         status = aside(schedule.inspect)
         assert status is not None
@@ -120,7 +124,7 @@ async def test_tasks_and_stocks_are_shown(office: Started, browser: httpx.AsyncC
         aside(lambda: phones.confirm(phones.reserve("ada", 3)))
         page = (await browser.get("/stocks")).text
         assert "phones" in page
-        assert "3 done, 7 ready" in page
+        assert "3 sold, 7 left" in page
 
 
 async def test_jobs_are_found_and_one_is_shown(office: Started, browser: httpx.AsyncClient, own_url: str) -> None:

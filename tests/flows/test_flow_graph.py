@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import redis
 
-from lockwork import ConfigError, Lockwork
+from history import History
+from lockwork import ConfigError, JobFailed, Lockwork
+from lockwork.errors import JobCancelled
 from lockwork.flows.runs import FlowRun
 
 
@@ -80,3 +82,25 @@ def test_a_record_that_others_wrote_is_passed_over(lw: Lockwork, diamond: FlowRu
     admin.hset("lw:{q:orders}:flows", "0123456789abcdef", "\xc1")
     admin.hset("lw:{q:orders}:flows", "fedcba9876543210", b"\x01")
     assert [each.id for each in lw.flows().flows] == [diamond.id]
+
+
+def test_task_of_an_ended_job_is_known_from_history(flowing: Any) -> None:
+    run = flowing.lw.chain(flowing.number.call(1), flowing.double).enqueue()
+    run.result(30)
+    assert [(node.task, node.state) for node in run.graph()] == [("number", "succeeded"), ("double", "succeeded")]
+
+
+def test_failed_flow_and_cancelled_one_are_told_apart_in_the_list(flowing: Any, history: History) -> None:
+    flow = flowing.lw.flow()
+    bad = flow.add(flowing.fails.call(history.path, "bad"))
+    flow.add(flowing.number.call(1), after=[bad])
+    failed = flow.enqueue()
+    with pytest.raises(JobFailed):
+        failed.result(30)
+    cancelled = flowing.lw.group([flowing.number.options(delay="1h").call(1)]).enqueue()
+    cancelled.cancel()
+    with pytest.raises(JobCancelled):
+        cancelled.result(30)
+    states = {each.id: each.status for each in flowing.lw.flows(limit=1000).flows}
+    assert (states[failed.id].state, states[cancelled.id].state) == ("failed", "cancelled")
+    assert states[failed.id] == failed.inspect()

@@ -88,7 +88,8 @@ def test_a_waiting_job_is_moved(own: Any, own_url: str, apps: Path) -> None:
     assert back.reschedule(delay=0)
     assert (ready.state(), back.state(), early.state()) == ("scheduled", "ready", "ready")
     status = own.lw.queue().status()
-    assert (status.ready, status.scheduled) == (2, 2)
+    assert status.ready in (2, 3), "one becomes due meanwhile"
+    assert status.ready + status.scheduled == 4
     with worker("handled:lw", url=own_url, folder=apps):
         assert [job.result(30) for job in (early, soon, back)] == [2, 3, 5]
         assert ready.state() == "scheduled"
@@ -153,7 +154,8 @@ def test_a_cancelled_and_an_expired_job_run_after_all(own: Any, own_url: str, ap
     assert later.retry(delay="50ms")
     assert expired.retry()
     status = own.lw.queue().status()
-    assert (status.ready, status.scheduled, status.revived) == (2, 1, 3)
+    assert status.ready in (2, 3), "one becomes due meanwhile"
+    assert (status.ready + status.scheduled, status.revived) == (3, 3)
     with worker("handled:lw", url=own_url, folder=apps):
         assert [job.result(30) for job in (cancelled, later, expired)] == [2, 3, 5]
     status = own.lw.queue().status()

@@ -54,7 +54,7 @@ def test_a_paused_queue_starts_no_jobs_and_resume_wakes_the_workers(
     assert running.result(20) == 1, "what runs goes on"
     with pytest.raises(ResultTimeout):
         ready.result(0.5)
-    until(lambda: queue.status().scheduled == 0, "what is due lines up all the same")
+    until(lambda: not queue.peek(place="scheduled"), "what is due lines up all the same")
     assert queue.status().ready == 2
     queue.resume()
     assert (ready.result(20), delayed.result(20)) == (2, 3)

@@ -63,6 +63,7 @@ def test_app_announces_its_tasks(shift: Any, own_url: str, apps: Path) -> None:
         tasks = {task.name: task for task in app.tasks}
         assert tasks.keys() == {task.name for task in shift.lw.registry.of(shift.lw.registry.queues())}
         assert (tasks["mark_a"].queue, tasks["mark_a"].kind, tasks["mark_a"].retries) == ("a", "async", 3)
+        assert (tasks["mark_a"].parameters[:1], tasks["mark_a"].hidden) == (["path"], False)
         assert announced_partitions(lw) == {}
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from lockwork.errors import ConfigError, LockworkError
 from play.failure import DemoFailed, Interrupted
 from play.live import LiveScreen
 from play.report import as_json, findings, print_table
-from play.sale import SalePlan, play
+from play.sale import SaleOutcome, SalePlan, play
 from play.screen import PlainScreen, Screen
 from play.signals import Signals
 
@@ -26,20 +27,32 @@ compares what buyers were told with the ledger: no phone sold twice, no order lo
 """
 
 
-def run(buyers: int, stock: int, seed: int, home: Path | None, signals: Signals, *, as_object: bool) -> int:
+def run(
+    buyers: int, stock: int, seed: int, home: Path | None, signals: Signals, *, dashboard: bool = False, as_object: bool
+) -> int:
     """Play a sale and return the exit status; raises a LockworkError when it cannot be played to its end."""
     if sys.platform == "win32":
         raise ConfigError("the demo starts a server of its own, which there is not on Windows: use Linux or macOS")
-    missing = [name for name in ("aiohttp", "starlette", "uvicorn") if importlib.util.find_spec(name) is None]
+    needed = ["aiohttp", "starlette", "uvicorn", *(["jinja2"] if dashboard else [])]
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        raise DemoFailed(f'the demo needs {" and ".join(missing)}: pip install "lockwork[demo]"')
-    plan = SalePlan(buyers, stock, seed, _home(home))
+        extras = "demo,dashboard" if dashboard else "demo"
+        raise DemoFailed(f'the demo needs {" and ".join(missing)}: pip install "lockwork[{extras}]"')
+    plan = SalePlan(buyers, stock, seed, _home(home), dashboard)
     console = Console(stderr=as_object, highlight=False)
     try:
         if not as_object:
             console.print(_STORY.format(buyers=f"{buyers:,}", stock=f"{stock:,}"))
-        with _screen(console, plan, quiet=as_object) as screen:
-            outcome = play(plan, screen, signals)
+        with ExitStack() as showing:
+            screen = showing.enter_context(_screen(console, plan, quiet=as_object))
+
+            def audited(outcome: SaleOutcome) -> None:
+                showing.close()
+                _report(console, outcome, as_object=as_object)
+                if dashboard:
+                    console.print("\nA few buyers a second go on coming. Ctrl-C ends the demo.")
+
+            outcome = play(plan, screen, signals, audited)
     except (Interrupted, LockworkError):
         # a program that was only just being started may have had the signal, too, and then that is what failed
         if not signals.number:
@@ -47,15 +60,18 @@ def run(buyers: int, stock: int, seed: int, home: Path | None, signals: Signals,
         name = signal.Signals(signals.number).name
         print(f"lockwork: stopped by {name}; everything that was started has ended", file=sys.stderr)
         return 128 + signals.number
-    if as_object:
-        print(json.dumps(as_json(outcome)))
-        for line in findings(outcome):
-            print(f"lockwork: {line}", file=sys.stderr)
-    else:
-        print_table(console, outcome)
     if outcome.victim is None:
         raise DemoFailed("no worker was killed, because none had an order in its hands: try more buyers or phones")
     return 0 if outcome.good else 1
+
+
+def _report(console: Console, outcome: SaleOutcome, *, as_object: bool) -> None:
+    if not as_object:
+        print_table(console, outcome)
+        return
+    print(json.dumps(as_json(outcome)))
+    for line in findings(outcome):
+        print(f"lockwork: {line}", file=sys.stderr)
 
 
 def _home(given: Path | None) -> Path:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -10,6 +13,7 @@ from time import monotonic
 from lockwork import Lockwork
 from play.audit import AuditResult, audit
 from play.evidence import Evidence, KilledWorker, count_events, read_ledger, read_told
+from play.failure import DemoFailed, Interrupted
 from play.kill import kill_one_at_work
 from play.load import Load, Seen
 from play.screen import Moment, Screen, counted
@@ -28,16 +32,24 @@ _CHOOSY = 4.0
 """Seconds after which any worker with a job in its hands will do as the victim; at first it has to have many."""
 _STUCK = 20.0
 """Seconds without any progress, once all buyers have gone, after which the sale will never end."""
+_READY = 30.0
+"""Seconds that the dashboard may take to start."""
+_RESTOCK = 10
+"""Phones that are put on sale after the audit, whenever there are fewer than that."""
 
 
 @dataclass(frozen=True, slots=True)
 class SalePlan:
-    """What is to be played; `home` is the folder of the shop's programs."""
+    """What is to be played; `home` is the folder of the shop's programs.
+
+    With `dashboard`, it is served, and buyers come after the audit too, until a signal ends the demo.
+    """
 
     buyers: int
     stock: int
     seed: int
     home: Path
+    dashboard: bool = False
 
     @property
     def buyable(self) -> int:
@@ -62,18 +74,30 @@ class SaleOutcome:
         return self.victim is not None and not self.verdict.findings
 
 
-def play(plan: SalePlan, screen: Screen, signals: Signals) -> SaleOutcome:
-    """Play a sale; raises DemoFailed, Interrupted, or a LockworkError of the server."""
+def play(
+    plan: SalePlan, screen: Screen, signals: Signals, audited: Callable[[SaleOutcome], object] = lambda _: None
+) -> SaleOutcome:
+    """Play a sale, and call `audited` with its end; raises DemoFailed, Interrupted, or a LockworkError."""
     began = monotonic()
     signals.wait(0)
     with Stage(plan.home) as stage, Lockwork(stage.url, patience=3) as lw:
         sale = _Sale(plan, screen, signals, stage, lw)
+        if plan.dashboard:
+            sale.serve_dashboard()
         sale.open()
         sale.let_buyers_in()
         sale.settle()
-        evidence = sale.close()
+        outcome = _outcome(plan, sale.seen, sale.close(), began)
+        audited(outcome)
+        if plan.dashboard:
+            with suppress(Interrupted):
+                sale.go_on()
+    return outcome
+
+
+def _outcome(plan: SalePlan, seen: Seen, evidence: Evidence, began: float) -> SaleOutcome:
     victim = next(iter(evidence.victims), None)
-    return SaleOutcome(plan, sale.seen, victim, evidence.queue.recovered, monotonic() - began, audit(evidence))
+    return SaleOutcome(plan, seen, victim, evidence.queue.recovered, monotonic() - began, audit(evidence))
 
 
 class _Sale:
@@ -88,6 +112,20 @@ class _Sale:
         self._phase = "the doors are open"
         self._began = monotonic()
         self.seen = Seen()
+
+    def serve_dashboard(self) -> None:
+        """Start the dashboard, and say where it is."""
+        options = ("--port=0", "--allow-actions")
+        self._dashboard = self._start("dashboard", "lockwork", "dashboard", *options, output=subprocess.PIPE)
+        assert self._dashboard.process.stdout is not None
+        with self._dashboard.process.stdout as output:
+            if not self._signals.wait(_READY, output.fileno()):
+                raise DemoFailed(f"the dashboard was not there after {_READY:.0f} s")
+            line = output.readline().decode()
+        if not line:
+            self._dashboard.process.wait()
+            self._stage.check(self._dashboard)
+        self._screen.say(line.partition(" (")[0])
 
     def open(self) -> None:
         """Start the workers and the shop."""
@@ -141,6 +179,16 @@ class _Sale:
             queue=self._queue.status(),
             victims=[self._victim] if self._victim else [],
         )
+
+    def go_on(self) -> None:
+        """Open again, and let a few buyers come every second until Interrupted is raised."""
+        self.open()
+        load = self._start("load", "load.py", self._url, "--trickle", f"--told={os.devnull}")
+        while True:
+            self._signals.wait(1)
+            self._stage.check(self._worker, self._shop, self._dashboard, load)
+            if self._stock.inspect().available < _RESTOCK:
+                self._stock.restock(_RESTOCK)
 
     def _start(self, name: str, *command: str, output: int | None = None, keep: int | None = None) -> DemoProgram:
         self._signals.wait(0)

@@ -21,11 +21,22 @@ from lockwork.locks.sticky import StickyLock
 from lockwork.protocol.keys import checked
 from lockwork.protocol.locks import overview as protocol
 from lockwork.protocol.locks.overview import Overview
+from lockwork.runtime.runtime import LockObserver
 from lockwork.runtime.sync_driver import no_running_loop
 
 
 class LockMethods(AppState):
     """Handles of locks of every kind, and an overview of who holds them."""
+
+    def observe_locks(self, observer: LockObserver) -> None:
+        """Call `observer` when an acquire of this app asks the server: how long it waits, and how long it holds.
+
+        Locks of all kinds and semaphores; not elections, and no acquire that sends nothing: entering again, or taking a
+        sticky lock that this process has. Raises ConfigError when there is an observer already.
+        """
+        if self.runtime.lock_observer is not None:
+            raise ConfigError("the locks of this app have an observer already")
+        self.runtime.lock_observer = observer
 
     def lock(
         self,

@@ -28,13 +28,16 @@ class QueueMethods(AppState):
         """
         return Stock(self.runtime, self.config, name, quantity, limit=limit, queue=queue)
 
-    def stocks(self) -> list[StockSummary]:
-        """List the stocks on this server and their units by place, read one after the other, without changing them."""
-        return self.runtime.run(stocks(self.config.prefix))
+    def stocks(self, *, minutes: int = 0) -> list[StockSummary]:
+        """List the stocks on this server and their units by place, read one after the other, without changing them.
 
-    async def astocks(self) -> list[StockSummary]:
+        With `minutes`, up to 60, also what the first 100 of them reserved and sold in each of the last minutes.
+        """
+        return self.runtime.run(stocks(self.config.prefix, minutes))
+
+    async def astocks(self, *, minutes: int = 0) -> list[StockSummary]:
         """Async version of `stocks`."""
-        return await self.runtime.arun(stocks(self.config.prefix))
+        return await self.runtime.arun(stocks(self.config.prefix, minutes))
 
     def delay_queue(self, name: str) -> DelayQueue:
         """A queue of unique ids in order of time; each is taken by one caller when it is due.

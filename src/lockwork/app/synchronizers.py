@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from lockwork.app.state import AppState
 from lockwork.durations import Duration
-from lockwork.protocol.synchronizers.limiter import Algorithm
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import checked
+from lockwork.protocol.synchronizers import limiter as protocol
+from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterOverview
 from lockwork.synchronizers.barrier import Barrier
 from lockwork.synchronizers.latch import Latch
 from lockwork.synchronizers.limiter import Limiter
 from lockwork.synchronizers.once import Once
+from lockwork.validation import whole
 
 
 class SynchronizerMethods(AppState):
@@ -46,6 +50,21 @@ class SynchronizerMethods(AppState):
                 period, and remembers each unit for that long.
         """
         return Limiter(self.runtime, self.config, name, rate, burst, algorithm)
+
+    def limiters(self, pattern: str = "*", *, limit: int = 200) -> LimiterOverview:
+        """List up to `limit` limiters that match and were used lately: their rates, the room that is left, who waits.
+
+        `pattern` is a name with *, ? and [...]. Limiters have no index: it looks at up to 100,000 keys of the server.
+        """
+        return self.runtime.run(self._limiters(pattern, limit))
+
+    async def alimiters(self, pattern: str = "*", *, limit: int = 200) -> LimiterOverview:
+        """Async version of `limiters`."""
+        return await self.runtime.arun(self._limiters(pattern, limit))
+
+    def _limiters(self, pattern: str, limit: int) -> Protocol[LimiterOverview]:
+        checked(pattern, "a pattern of limiters' names")
+        return protocol.overview(self.config.prefix, pattern, whole(limit, "limit", 1, 10_000))
 
     def once(
         self, name: str, every: Duration = "1d", *, wait: Duration | None = None, again_if_lost: bool = False

@@ -1,4 +1,6 @@
-"""OpenTelemetry: a trace from the enqueue of a job to its last attempt, and metrics. Needs lockwork[opentelemetry].
+"""OpenTelemetry: a trace from the enqueue of a job to its last attempt, and the times of locks, as spans and metrics.
+
+Needs lockwork[opentelemetry].
 
 Names follow the messaging conventions of OpenTelemetry (development status, 2026).
 """
@@ -13,7 +15,9 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
+from lockwork.errors import LockLost, LockTimeout
 from lockwork.jobs.current import JobContext, is_failure
+from lockwork.runtime.runtime import LockObserver
 from lockwork.tasks.middleware import Outgoing
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.
 Attributes = dict[str, str | int]
 
 
-class Instrumented(Protocol):
+class TracedApp(Protocol):
     """An app: what `instrument` needs of `Lockwork`."""
 
     def middleware(self, function: Callable[[JobContext], Iterator[None]], /) -> object:
@@ -34,14 +38,17 @@ class Instrumented(Protocol):
     def enqueue_middleware(self, function: Callable[[Outgoing], Iterator[None]], /) -> object:
         """Run a generator function around each enqueue."""
 
+    def observe_locks(self, observer: LockObserver, /) -> None:
+        """Call the observer for each acquire."""
+
 
 def instrument(
-    lw: Instrumented,
+    lw: TracedApp,
     *,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> None:
-    """Make spans and metrics of the jobs of this app, once; the global providers unless others are given.
+    """Make spans and metrics of the jobs and locks of this app, once; the global providers unless others are given.
 
     Call it before other middlewares are registered, so that their time and errors are part of the spans.
     """
@@ -113,6 +120,49 @@ def instrument(
 
     lw.enqueue_middleware(send)
     lw.middleware(process)
+    waiting = histogram("lockwork.lock.wait.duration", "Duration of acquires of locks, granted or not.")
+    holding = histogram("lockwork.lock.hold.duration", "How long locks were held.")
+    lw.observe_locks(lambda kind, name: _Acquire(tracer, waiting, holding, kind, name))
+
+
+class _Acquire:
+    """The spans of one acquire of a lock: while it waits, and while the lock is held."""
+
+    def __init__(
+        self, tracer: trace.Tracer, waiting: metrics.Histogram, holding: metrics.Histogram, kind: str, name: str
+    ) -> None:
+        self._tracer = tracer
+        self._waiting = waiting
+        self._holding = holding
+        self._kind = kind
+        self._facts: Attributes = {"lockwork.lock.kind": kind, "lockwork.lock.name": name}
+        self._began = perf_counter()
+        self._wait = tracer.start_span(f"acquire {kind}", attributes=self._facts)
+
+    def granted(self, fence: int) -> Callable[[bool], None]:
+        self._wait.set_attribute("lockwork.lock.granted", True)
+        self._end(self._wait, self._waiting)
+        self._began = perf_counter()
+        hold = self._tracer.start_span(f"hold {self._kind}", attributes={**self._facts, "lockwork.lock.fence": fence})
+
+        def ended(lost: bool) -> None:
+            if lost:
+                hold.set_attribute("error.type", _error_type(LockLost))
+                hold.set_status(Status(StatusCode.ERROR, "the lease was lost"))
+            self._end(hold, self._holding, LockLost if lost else None)
+
+        return ended
+
+    def failed(self, error: BaseException) -> None:
+        self._wait.set_attribute("lockwork.lock.granted", False)
+        if isinstance(error, Exception) and not isinstance(error, LockTimeout):  # who stops waiting has not failed
+            _failed(self._wait, error, {})
+        self._end(self._wait, self._waiting, type(error))
+
+    def _end(self, span: Span, histogram: metrics.Histogram, error: type[BaseException] | None = None) -> None:
+        facts = {"lockwork.lock.kind": self._kind}
+        histogram.record(perf_counter() - self._began, facts | {"error.type": _error_type(error)} if error else facts)
+        span.end()
 
 
 def _facts(operation: str, queue: str) -> dict[str, Any]:
@@ -138,9 +188,11 @@ def _of_outgoing(outgoing: Outgoing) -> Attributes:
 
 
 def _failed(span: Span, error: BaseException, facts: dict[str, Any]) -> None:
-    kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    facts["error.type"] = name
+    name = facts["error.type"] = _error_type(type(error))
     span.set_attribute("error.type", name)
     span.record_exception(error)
     span.set_status(Status(StatusCode.ERROR, str(error)))
+
+
+def _error_type(kind: type[BaseException]) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

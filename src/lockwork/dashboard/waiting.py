@@ -1,4 +1,4 @@
-"""The graph of who waits for whom, laid out in columns: those who wait on the left, what they wait for on the right."""
+"""The graph of who waits for whom: those who wait on the left, what they wait for on the right."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lockwork.dashboard.layers import Line, layered
 from lockwork.protocol.locks.overview import Overview, read
 
 _MOST = 24
 """Owners that the graph shows; a larger one is a list, and not a picture."""
-_WIDE, _HIGH, _GAP_X, _GAP_Y = 184, 32, 96, 12
+WIDE, HIGH, MARGIN, _GAP = 184, 32, 8, 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,8 @@ class GraphNode:
 
     label: str
     owner: str
-    x: int
-    y: int
+    x: float
+    y: float
     stuck: bool
 
 
@@ -28,11 +29,10 @@ class GraphNode:
 class Arrow:
     """Who waits for whom, with the lock between them."""
 
-    path: str
+    line: Line
     label: str
+    """Empty if another line from there has it."""
     stuck: bool
-    x: int
-    y: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Graph:
 
     nodes: list[GraphNode]
     arrows: list[Arrow]
-    width: int
-    height: int
+    width: float
+    height: float
     left_out: int
 
 
@@ -70,59 +70,25 @@ def graph(overview: Overview, name: Callable[[str], str]) -> Graph | None:
     owners = list(dict.fromkeys(owner for pair in edges for owner in pair))
     owners.sort(key=lambda owner: owner not in stuck)
     shown = owners[:_MOST]
-    columns = _columns(shown, [pair for pair in edges if pair[0] in shown and pair[1] in shown])
-    high = max(map(len, columns))
-    places: dict[str, tuple[int, int]] = {}
-    for at, column in enumerate(columns):
-        top = (high - len(column)) * (_HIGH + _GAP_Y) // 2
-        for row, owner in enumerate(column):
-            places[owner] = (at * (_WIDE + _GAP_X), top + row * (_HIGH + _GAP_Y))
+    drawn = layered(shown, [pair for pair in edges if pair[0] in shown and pair[1] in shown], WIDE, HIGH, _GAP)
     return Graph(
-        [GraphNode(name(owner), owner, *places[owner], owner in stuck) for owner in shown],
-        [
-            _arrow(places[waiter], places[blocker], resource, waiter in stuck and blocker in stuck)
-            for (waiter, blocker), resource in edges.items()
-            if waiter in places and blocker in places
-        ],
-        len(columns) * (_WIDE + _GAP_X) - _GAP_X + 48,
-        high * (_HIGH + _GAP_Y) + 24,
+        [GraphNode(name(owner), owner, *drawn.places[owner], owner in stuck) for owner in shown],
+        _arrows(drawn.lines, edges, stuck),
+        drawn.width + 2 * MARGIN,
+        drawn.height + 2 * MARGIN,
         len(owners) - len(shown),
     )
 
 
-def _columns(owners: list[str], edges: list[tuple[str, str]]) -> list[list[str]]:
-    """Put each owner one column left of the farthest that it waits for; a round is cut where it is entered."""
-    waits: defaultdict[str, list[str]] = defaultdict(list)
-    for waiter, blocker in edges:
-        waits[waiter].append(blocker)
-    depths: dict[str, int] = {}
-
-    def depth(owner: str, above: frozenset[str]) -> int:
-        if owner not in depths:
-            further = [depth(each, above | {owner}) + 1 for each in waits[owner] if each not in above and each != owner]
-            depths[owner] = max(further, default=0)
-        return depths[owner]
-
-    for owner in owners:
-        depth(owner, frozenset())
-    deepest = max(depths.values())
-    columns: list[list[str]] = [[] for _ in range(deepest + 1)]
-    for owner in owners:
-        columns[deepest - depths[owner]].append(owner)
-    return [column for column in columns if column]
-
-
-def _arrow(start: tuple[int, int], end: tuple[int, int], resource: str, stuck: bool) -> Arrow:
-    middle = _HIGH // 2
-    if start[0] < end[0]:
-        x1, y1, x2, y2 = start[0] + _WIDE, start[1] + middle, end[0], end[1] + middle
-        bend = (x2 - x1) // 2
-        path = f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"
-        return Arrow(path, resource, stuck, (x1 + x2) // 2, (y1 + y2) // 2 - 6)
-    # back to the left, or within a column: below both
-    x1, y1, x2, y2 = start[0] + _WIDE // 2, start[1] + _HIGH, end[0] + _WIDE // 2, end[1] + _HIGH
-    low = max(y1, y2) + 28
-    return Arrow(f"M{x1} {y1}C{x1} {low} {x2} {low} {x2} {y2}", resource, stuck, (x1 + x2) // 2, low - 2)
+def _arrows(lines: list[Line], edges: dict[tuple[str, str], str], stuck: set[str]) -> list[Arrow]:
+    arrows: list[Arrow] = []
+    labeled: set[tuple[float, float, str]] = set()
+    for line in sorted(lines, key=lambda line: {line.start, line.end} <= stuck):
+        lock = edges[line.start, line.end]
+        mark = (line.x, line.y, lock)
+        arrows.append(Arrow(line, "" if mark in labeled else lock, {line.start, line.end} <= stuck))
+        labeled.add(mark)
+    return arrows
 
 
 def _short(owner: str) -> str:

@@ -26,7 +26,7 @@ from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
-from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.runtime import LockObserver, Runtime
 from lockwork.runtime.sync_driver import no_running_loop
 
 G = TypeVar("G", bound=Grant)
@@ -252,10 +252,28 @@ class Handle(Decorating, Generic[G]):
         return NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
 
     def _get(self, wait: Duration | None = None) -> Hold[G]:
-        return self._runner.run(self._getting(wait))
+        return self._runner.run(self._steps(wait))
 
     def _aget(self, wait: Duration | None = None) -> Coroutine[Any, Any, Hold[G]]:
-        return self._runner.arun(self._getting(wait))
+        return self._runner.arun(self._steps(wait))
+
+    def _steps(self, wait: Duration | None) -> Steps[Hold[G]]:
+        steps, observer = self._getting(wait), self._runtime.lock_observer
+        return steps if observer is None else self._observed(steps, observer)
+
+    def _observed(self, steps: Steps[Hold[G]], observer: LockObserver) -> Steps[Hold[G]]:
+        observation = observer(self.noun, self.name)
+        try:
+            hold = yield from steps
+        except BaseException as error:
+            observation.failed(error)
+            raise
+        try:
+            hold.on_end = observation.granted(hold.fence)
+        except BaseException:  # interrupted: nobody would release it
+            hold.give_up()
+            raise
+        return hold
 
     def _getting(self, wait: Duration | None) -> Steps[Hold[G]]:
         owner = self._owner()

@@ -45,7 +45,7 @@ class CancellableBody:
 class Hold(Generic[G]):
     """One lock in the hands of one thread or task, and the grant that its user has of it."""
 
-    __slots__ = ("bodies", "body", "depth", "fence", "grant", "lease", "on_lost", "options", "owner", "since")
+    __slots__ = ("bodies", "body", "depth", "fence", "grant", "lease", "on_end", "on_lost", "options", "owner", "since")
     grant_class: ClassVar[type[Any]]
     """What users get of such a hold."""
 
@@ -62,6 +62,8 @@ class Hold(Generic[G]):
         """How many `with` bodies have begun under this hold, or under one before it, and have not ended."""
         self.body: CancellableBody | None = None
         self.on_lost: Callable[[G], object] | None = options.on_lost
+        self.on_end: Callable[[bool], None] | None = None
+        """Called once when the hold ends, with True if its lease was lost."""
         self.grant: G | None = self.grant_class(self)
         """None when the hold has ended, so that the two do not keep each other in memory."""
 
@@ -105,6 +107,8 @@ class Hold(Generic[G]):
 
     def notify_lost(self) -> None:
         """Cancel the body, and call `on_lost`; on the engine's thread."""
+        if self.on_end is not None:
+            self.ended(lost=True)
         body, grant = self.body, self.grant or self.new_grant()
         if body is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: its tasks are over
@@ -154,6 +158,12 @@ class Hold(Generic[G]):
         left = self.since + self.options.at_least - now() if self.options.at_least else 0
         return (round(left * 1000),) if left >= 0.001 else ()
 
+    def ended(self, *, lost: bool = False) -> None:
+        """Call `on_end`, once."""
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            on_end(lost)
+
     def give_up(self) -> None:
         """End the hold without waiting: the engine tells the server, which may count on a later end."""
         ended = self.forget()
@@ -199,6 +209,8 @@ class Hold(Generic[G]):
 
     def _strike_out(self, lease: Lease) -> None:
         self.lease = self.grant = None  # code that still looks at the grant must not take it for held
+        if self.on_end is not None:
+            self.ended()
         if not self.bodies:  # else the end of the body will look for it
             self.options.runtime.holds.pop((lease.renewal.key, self.owner), None)
 

@@ -123,6 +123,8 @@ class MultiHold(Hold[MultiGrant]):
         self._unwatch()
         self.lease: Lease | None = None
         self.grant: MultiGrant | None = None
+        if self.on_end is not None:
+            self.ended()
         if not self.bodies:  # else the end of the body will look for it
             self.options.runtime.holds.pop((self.options.key, self.owner), None)
 

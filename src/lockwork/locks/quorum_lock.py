@@ -113,6 +113,8 @@ class QuorumHold(Hold[QuorumGrant]):
         in_time = not self.lost
         self.lease: Lease | None = None
         self.grant: QuorumGrant | None = None
+        if self.on_end is not None:
+            self.ended()
         if not self.bodies:  # else the end of the body will look for it
             self.calls.holds.pop((self.options.key, self.owner), None)
         for node, vote in self.votes.items():

@@ -39,6 +39,8 @@ class StickyHold(LockHold):
             lease.on_lost = cached.lost
             self.lease: Lease | None = None  # code that still looks at the grant must not take it for held
             self.grant: Grant | None = None
+            if self.on_end is not None:
+                self.ended()
             if not self.bodies:
                 del runtime.holds[key, self.owner]
             back = runtime.sticky_cache.keep(key, cached)

@@ -12,7 +12,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
 from lockwork.protocol.queues import stock as protocol
 from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.stock import Books, Reservation, StockStatus
+from lockwork.protocol.queues.stock import Books, Reservation, StockMinute, StockStatus
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.call import TaskCall
 from lockwork.validation import whole
@@ -27,11 +27,15 @@ class StockSummary:
     name: str
     queue: str
     status: StockStatus
+    minutes: tuple[StockMinute, ...] = ()
+    """Units that were reserved and sold in each of the last minutes, the oldest first; none if they were not read."""
 
 
-def stocks(prefix: str) -> Protocol[list[StockSummary]]:
+def stocks(prefix: str, minutes: int) -> Protocol[list[StockSummary]]:
     """Find all stocks, and read their counts."""
-    return [StockSummary(name, queue, status) for queue, name, status in (yield from protocol.overview(prefix))]
+    read = whole(minutes, "minutes", 0, protocol.MOST_MINUTES)
+    found = yield from protocol.overview(prefix, read)
+    return [StockSummary(name, queue, status, by_minute) for queue, name, status, by_minute in found]
 
 
 class Stock:

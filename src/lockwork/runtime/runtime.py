@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+from typing import Protocol as Interface
 
 from lockwork.errors import LockworkError
 from lockwork.owners import Owner
@@ -29,6 +30,22 @@ from lockwork.runtime.sync_driver import SyncDriver
 
 T = TypeVar("T")
 Opened = tuple[Endpoint, Callable[[], None]]
+
+
+class LockObservation(Interface):
+    """One acquire that asks the server, from its first call; its methods must not raise."""
+
+    def granted(self, fence: int, /) -> Callable[[bool], None]:
+        """Return what to call when the hold ends, from any thread, with True if its lease was lost."""
+        ...
+
+    def failed(self, error: BaseException, /) -> None:
+        """It was not granted: LockTimeout, or any other error."""
+        ...
+
+
+LockObserver = Callable[[str, str], LockObservation]
+"""Called with the kind of a lock, such as "semaphore", and its name when an acquire begins."""
 
 _living: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
@@ -52,6 +69,7 @@ class Runtime:
         self._patience = patience
         self._allow_eviction = allow_eviction
         self._opened: Opened | None = None
+        self.lock_observer: LockObserver | None = None
         self._reset()
         _living.add(self)
 
@@ -200,6 +218,8 @@ class Runtime:
         # The old objects are kept as they are: closing a loop's transport here would disturb the parent's poller.
         self._inherited = (self._engine, self._sync, self._loops)
         self._reset()
+        if self._opened is not None:
+            self._opened[0].after_fork()
 
 
 def _after_fork() -> None:

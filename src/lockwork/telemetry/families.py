@@ -285,7 +285,7 @@ class LockFamilies:
     def stocks(self) -> list[Family]:
         """Count the units of all stocks."""
         units = gauge("stock_units", "Units of a stock by place")
-        for queue, name, status in self._run(stock.overview(self._prefix)):
+        for queue, name, status, _ in self._run(stock.overview(self._prefix, minutes=0)):
             for place in ("available", "reserved", "sold"):
                 units.add(getattr(status, place), queue=queue, stock=name, place=place)
         return [units]

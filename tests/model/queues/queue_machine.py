@@ -254,7 +254,9 @@ class QueueMachine(RuleBasedStateMachine):
     def count(self) -> None:
         """Every job is in one place, and the counters say so."""
         status, workers = self.bench.run(queue_status.status(self.queue))
-        places = [job.place for job in self.jobs.values()]
+        places = [
+            "ready" if job.place == "scheduled" and job.due <= self.ms else job.place for job in self.jobs.values()
+        ]
         # sessions that are over are not listed, and hold nothing
         assert {worker.session for worker in workers} == self.alive.keys()
         counted = (status.ready, status.scheduled, status.running, status.dead)

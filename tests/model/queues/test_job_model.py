@@ -12,6 +12,7 @@ _VOID = "and not (voids and voids[at] == 1)"
 MUTANTS = (
     Build("a cancelled job keeps its slot", (("parts/leave", "redis.call('HDEL', jobs, id)\n", "\n"),)),
     Build("a void entry counts as ready", (("jobs_status", " - redis.call('SCARD', void)\n", "\n"),)),
+    Build("a job that is due counts as scheduled", (("jobs_status", "waiting + came,", "waiting,"),)),
     Build("a moved job is leased at its old place", (("jobs_reserve", _VOID, ""),)),
     Build(
         "a moved job is queued twice",

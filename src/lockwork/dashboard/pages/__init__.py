@@ -16,8 +16,11 @@ from lockwork.dashboard.page import Page
 from lockwork.dashboard.pages import (
     change,
     dead,
+    flow,
+    flows,
     job,
     jobs,
+    limiters,
     locks,
     overview,
     queue,
@@ -40,6 +43,9 @@ PAGES: tuple[Page, ...] = (
     workers.PAGE,
     workers.ONE,
     schedules.PAGE,
+    flows.PAGE,
+    flow.PAGE,
     locks.PAGE,
+    limiters.PAGE,
     stocks.PAGE,
 )

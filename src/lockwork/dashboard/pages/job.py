@@ -1,14 +1,18 @@
-"""One job: its attempts, arguments, result and error; cancel it, run it again, or delete it."""
+"""One job: its attempts, arguments, result, error, neighbors and flow; cancel it, run it again, or delete it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from lockwork.dashboard.flow_picture import FlowPicture, picture
+from lockwork.dashboard.neighbors import read_neighbors
 from lockwork.dashboard.page import Form, NotFound, Page, ShownText, View
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import JobSnapshot
 
 _WAITS = ("ready", "scheduled", "blocked")
+_FLOW = 1000
+"""Jobs of its flow that the page reads."""
 
 
 async def read(view: View) -> dict[str, Any]:
@@ -24,6 +28,8 @@ async def read(view: View) -> dict[str, Any]:
         "checkpoints": {name: view.text(job.task, "checkpoint", each) for name, each in job.checkpoints.items()},
         "message": view.text(job.task, "error", job.error.text if job.error else ""),
         "frames": _frames(view, job),
+        "neighbors": await read_neighbors(view.lw, job),
+        "drawn": await _flow(view, job),
         "may": {
             "cancel": job.state in (*_WAITS, "running"),
             "retry": job.state in ("dead", "cancelled", "expired"),
@@ -58,6 +64,15 @@ def _found(view: View) -> Job[Any]:
     return view.lw.job(view.in_path("id"), view.param("queue") or None)
 
 
+async def _flow(view: View, job: JobSnapshot) -> FlowPicture | None:
+    """Draw the flow of the job, or what is around the job in a large one."""
+    if not job.flow:
+        return None
+    number = int(job.id.rpartition(".")[2].rstrip("u"))
+    run = view.lw.flow(id=job.flow, queue=job.queue)
+    return picture(await run.agraph(_FLOW, first=max(1, number - _FLOW // 2)), run.job(number).id)
+
+
 def _said(done: bool, yes: str, no: str) -> str:
     return yes if done else no
 
@@ -65,7 +80,7 @@ def _said(done: bool, yes: str, no: str) -> str:
 def _values(view: View, job: JobSnapshot) -> list[tuple[str, ShownText]]:
     """Return the arguments as JSON, by name or position, as far as they may be shown."""
     given = [*((str(at), each) for at, each in enumerate(job.args or ())), *(job.kwargs or {}).items()]
-    return [(name, view.text(job.task, name, each)) for name, each in given]
+    return [(name, view.argument(job.task, name, each)) for name, each in given]
 
 
 def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, str]]:

@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lockwork.dashboard.formats import short_id
 from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.dashboard.reading import known_queues
-from lockwork.schedules.schedule import Schedule, ScheduleStatus
+from lockwork.schedules.schedule import Schedule
 
-_SLOTS = 48
-"""Slots of a schedule that the strip shows at most."""
+_SLOTS = 100
+"""Slots of a schedule that the strip reads."""
+_CLOSE = 1.2
+"""Slots that are nearer to each other than this are drawn as a band."""
+_JOBS = 200
+"""Schedules whose last job the page reads."""
+_DAY = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Slots of the next 24 hours as places from 0, now, to 100."""
+
+    ticks: list[float]
+    """Slots that stand alone."""
+    bands: list[tuple[float, float]]
+    """Where slots are too close to be told apart: from, to."""
+    many: str
+    """How many there are."""
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Read the schedules of all queues."""
+    """Read the schedules of all queues, and how their last jobs ended."""
     names = await known_queues(view.lw)
     found = await asyncio.gather(*(view.lw.aschedules(name, count=_SLOTS) for name in names))
     now = datetime.now(UTC)
-    rows = sorted((each for some in found for each in some), key=lambda each: (_next(each) or now, each.name))
-    return {"rows": rows, "now": now, "places": {(row.queue, row.name): _places(row, now) for row in rows}}
+    # by name, and not by the next slot, so that rows stay where they are
+    rows = sorted((each for some in found for each in some), key=lambda each: (each.name, each.queue))
+    jobs = await asyncio.gather(
+        *(view.lw.job(row.last_job, row.queue).ainspect() for row in rows[:_JOBS] if row.last_job)
+    )
+    return {
+        "rows": rows,
+        "strips": {(row.queue, row.name): strip(row.next, now) for row in rows},
+        "jobs": {job.id: job for job in jobs if job.state != "unknown"},
+    }
 
 
 async def run(view: View, form: Form) -> str:
@@ -53,14 +80,19 @@ def _schedule(view: View, form: Form) -> Schedule:
     return view.lw.schedule(form.get("name", ""), queue=form.get("queue", "default"))
 
 
-def _next(row: ScheduleStatus) -> datetime | None:
-    return row.next[0] if row.next and not row.paused else None
-
-
-def _places(row: ScheduleStatus, now: datetime) -> list[float]:
-    """Return where on a strip of the next 24 hours its slots are, from 0 to 100."""
-    day = timedelta(hours=24)
-    return [round(100 * ((slot - now) / day), 2) for slot in row.next if now <= slot <= now + day]
+def strip(slots: Sequence[datetime], now: datetime) -> Strip:
+    """Place slots, of which there may be more behind the last one if there are as many as are read."""
+    places = [round(100 * ((slot - now) / _DAY), 2) for slot in slots if now <= slot <= now + _DAY]
+    more = len(places) == _SLOTS
+    runs: list[list[float]] = []
+    for place in places:
+        if runs and place - runs[-1][-1] < _CLOSE:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    bands = [(run[0], 100.0 if more and run is runs[-1] else run[-1]) for run in runs if len(run) > 1]
+    ticks = [run[0] for run in runs if len(run) == 1]
+    return Strip(ticks, bands, f"{len(places):,} or more" if more else f"{len(places):,}")
 
 
 PAGE = Page("schedules", "/schedules", "Schedules", read, {"run": run, "pause": pause, "resume": resume}, key="s")

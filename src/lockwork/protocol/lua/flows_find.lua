@@ -2,9 +2,17 @@
 -- KEYS: flows: hash
 -- ARGV: cursor, match, step: number
 --   match: the pattern of flows' ids; step: how many fields a step looks at
--- Reply: {next cursor, fields of the hash, then per flow: id, record}
+-- Reply: {next cursor, fields of the hash, then per flow: id, record, the letter with which its first failure ended, or ''}
 -- Invariants: what exists from the first call to the last is seen, and may be seen twice
 local found = redis.call('HSCAN', flows, cursor, 'MATCH', match, 'COUNT', step)
 local reply = {found[1], redis.call('HLEN', flows)}
-for _, part in ipairs(found[2]) do reply[#reply + 1] = part end
+for at = 1, #found[2], 2 do
+  local id, packed = found[2][at], found[2][at + 1]
+  local fine, record = pcall(cmsgpack.unpack, packed)
+  local failure = fine and type(record) == 'table' and tonumber(record.first_failure) or 0
+  local ended = failure > 0 and redis.call('HGET', flows, id .. ' r' .. failure)
+  reply[#reply + 1] = id
+  reply[#reply + 1] = packed
+  reply[#reply + 1] = string.sub(ended or '', 1, 1)
+end
 return reply

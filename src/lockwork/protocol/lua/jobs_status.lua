@@ -6,8 +6,9 @@
 -- include: now
 local waiting = redis.call('LLEN', ready[1]) + redis.call('LLEN', ready[2]) + redis.call('LLEN', ready[3])
   + redis.call('ZCARD', group_queue) - redis.call('SCARD', void)
+local came = redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000)) -- due, and no worker has moved them yet
 local reply = {
-  waiting, redis.call('ZCARD', due), redis.call('ZCARD', dead), redis.call('HGETALL', stats),
+  waiting + came, redis.call('ZCARD', due) - came, redis.call('ZCARD', dead), redis.call('HGETALL', stats),
   redis.call('ZRANGE', workers, 0, 999, 'WITHSCORES'),
   math.floor(now / 1000) + tonumber(redis.call('HGET', stats, 'ahead') or 0), -- as jobs_beat counts
   tonumber(redis.call('HGET', flows, '#') or 0),

@@ -37,6 +37,7 @@ if verb == 'c' then
   store(id, 'c', kept[2], kept[3], kept[4], kept[5], kept[6])
   redis.call('HINCRBY', stock, 'held', -kept[3])
   redis.call('HINCRBY', stock, 'sold', kept[3])
+  count('s', kept[3])
 else
   put_back(id, kept)
 end

@@ -33,7 +33,7 @@ class FlowNode:
     """One job of a flow, with the numbers of the jobs that wait for it.
 
     `state` is "active" if it is scheduled, ready or running, and too many are for the server to say which. `task` is
-    None if its record is gone or long.
+    None if its record is long, or gone and history did not keep it.
     """
 
     number: int
@@ -50,10 +50,11 @@ def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowSight], in
     cursor, searched = "0", 0
     while True:
         step = yield script_call("flows_find", queue, [cursor, _ID, _SCAN])
-        for at in range(2, len(step), 2):
-            record = _record(step[at + 1])
+        for at in range(2, len(step), 3):
+            id, packed, ended = step[at : at + 3]
+            record = _record(packed)
             if record is not None:
-                found[step[at].decode(errors="replace")] = sight(record)
+                found[id.decode(errors="replace")] = sight(record, blob=ended)
         cursor, searched = step[0].decode(), min(step[1], searched + _SCAN)
         if cursor == "0":
             return found, step[1], True
@@ -89,7 +90,7 @@ def _read(queue: QueueKeys, flow: str, numbers: Sequence[int]) -> Protocol[list[
     for at, number in enumerate(numbers):
         children, letter, waits, record = reply[4 * at : 4 * at + 4]
         state: NodeState = _ENDS.get(letter, "blocked" if waits else "active")
-        task = records.read(record, len(record)).task if record else None
+        task = records.read(record, len(record) + 1).task if record else None  # its beginning has the task
         nodes.append(FlowNode(number, job_id(flow, number), state, task, _children(children)))
     return nodes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
 from lockwork.protocol import slots
@@ -58,11 +58,22 @@ class StockStatus:
     expired: int
 
 
+class StockMinute(NamedTuple):
+    """Units that were reserved and sold in one minute."""
+
+    reserved: int = 0
+    sold: int = 0
+
+
+MOST_MINUTES = 60
+"""Minutes that the server keeps. parts/stock.lua counts on it."""
 _STATES = {b"h": "held", b"c": "confirmed"}
 _SCAN = 1000
 """Fields of a stock that one call looks at."""
 _TOGETHER = 100
 """Stocks of which one call reads the units."""
+_CHARTED, _CHARTED_TOGETHER = 100, 20
+"""Stocks of which the minutes are read, and of how many by one call."""
 
 
 def reserve(
@@ -223,24 +234,37 @@ def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatu
         call = script_call("stock_state", books.keys, [books.total, 0, ""])
 
 
-def overview(prefix: str) -> Protocol[list[tuple[str, str, StockStatus]]]:
-    """Read all stocks: queue, name and units; reservations that ran out since the last call still count as reserved."""
+def overview(prefix: str, minutes: int) -> Protocol[list[tuple[str, str, StockStatus, tuple[StockMinute, ...]]]]:
+    """Read all stocks: queue, name, units, and what each of the last minutes reserved and sold, the oldest first.
+
+    The minutes are those of the first 100 stocks; the others have none. Reservations that ran out since the last call
+    still count as reserved.
+    """
     begins, middle = f"{prefix}:{{q:", "}:stock:"
     found: dict[str, list[str]] = {}
     for key in sorted((yield from scan(begins, f"*{middle}*"))):
         tag, _, name = key.removeprefix(begins).partition(middle)
         found.setdefault(slots.queue_of(tag), []).append(name)
-    status: list[tuple[str, str, StockStatus]] = []
+    status: list[tuple[str, str, StockStatus, tuple[StockMinute, ...]]] = []
     for queue, names in sorted(found.items()):
         keys = QueueKeys(prefix, queue)
-        for at in range(0, len(names), _TOGETHER):
-            some = names[at : at + _TOGETHER]
-            reply = yield script_call("stock_counts", [keys.stock(name).stock for name in some])
-            for name, counts in zip(some, reply, strict=True):
-                if counts[0] is not None:
-                    total, sold, held, expired = map(int, counts)
-                    status.append((queue, name, StockStatus(total, total - sold - held, held, sold, expired)))
+        left = list(names)
+        while left:
+            read = minutes if len(status) < _CHARTED else 0
+            step = _CHARTED_TOGETHER if read else _TOGETHER
+            some, left = left[:step], left[step:]
+            reply = yield script_call("stock_counts", [keys.stock(name).stock for name in some], [read])
+            for name, (first, *counts) in zip(some, reply, strict=True):
+                if first is not None:
+                    total, sold, held, expired = map(int, (first, *counts[:3]))
+                    units = StockStatus(total, total - sold - held, held, sold, expired)
+                    status.append((queue, name, units, _minutes(counts[3:], read)))
     return status
+
+
+def _minutes(counts: list[int], minutes: int) -> tuple[StockMinute, ...]:
+    known = {counts[at]: StockMinute(*counts[at + 1 : at + 3]) for at in range(0, len(counts), 3)}
+    return tuple(known.get(ago, StockMinute()) for ago in reversed(range(minutes)))
 
 
 def delete(books: Books, request: str) -> Protocol[bool]:

@@ -7,13 +7,16 @@ drifts. Window: at most `limit` units in any period, from an exact log.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
 
 from lockwork.errors import ConfigError, LockworkError, RateLimited
 from lockwork.protocol import messages
-from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
+from lockwork.protocol.effects import Argument, Clock, Protocol, Shards, script_call
 from lockwork.protocol.keys import LimiterKeys
+from lockwork.protocol.keys import limiter as limiter_keys
 from lockwork.protocol.retry import undo
 
 Algorithm = Literal["bucket", "window"]
@@ -22,6 +25,10 @@ _RECHECK = 10.0
 """Seconds after which a waiting caller looks whether it can move up, because the wake-up may be lost."""
 _BOOK_NOTHING = -2
 """In place of the time to wait: only move up."""
+_SCAN, _STEPS = 1000, 100
+"""Keys of one step of the search for limiters, and its steps."""
+_PERIODS = {1_000_000: "s", 60_000_000: "m", 3_600_000_000: "h", 86_400_000_000: "d"}
+_SIGNS = re.compile(r"[\\*?\[\]^]")
 _AGAIN = 1.0
 """Seconds to go on trying while the server is away, for a caller that would not wait at all."""
 
@@ -59,6 +66,33 @@ class LimiterStatus:
     available: int
     limit: int
     full_in: float
+
+
+@dataclass(frozen=True, slots=True)
+class LimiterSummary:
+    """One limiter of a list, by the rule that is in force; it is forgotten some minutes after it is full again."""
+
+    name: str
+    algorithm: Algorithm
+    rate: str
+    available: int
+    """Units that can be taken now."""
+    limit: int
+    """Units that can be taken at once."""
+    full_in: float
+    """Seconds until all of them can be taken, if nobody takes any."""
+    waiting: int
+    """Callers that wait for their moment."""
+    last_in: float
+    """Seconds until the last of them may go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimiterOverview:
+    """The limiters that were found, by name; `complete`: whether those are all that match."""
+
+    limiters: tuple[LimiterSummary, ...]
+    complete: bool
 
 
 def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, channel: str) -> Protocol[None]:
@@ -110,6 +144,52 @@ def status(limits: LimiterRules) -> Protocol[LimiterStatus]:
     if available < 0:
         raise _mixed(limits)
     return LimiterStatus(available, limits.limit, full / 1_000_000)
+
+
+def overview(prefix: str, pattern: str, most: int) -> Protocol[LimiterOverview]:
+    """Find limiters whose names match, in a bounded search of all keys, and read up to `most` of them."""
+    begins = f"{prefix}:{{limiter:"
+    match = f"{_SIGNS.sub(_escaped, begins)}{pattern}}}"
+    names: set[str] = set()
+    complete = True
+    for shard in range((yield Shards())):
+        cursor, steps = "", 0
+        while cursor != "0" and steps < _STEPS:
+            found = yield replace(script_call("queues_find", [], [cursor or "0", match, _SCAN]), shard=shard)
+            names.update(key.decode(errors="replace").removeprefix(begins).removesuffix("}") for key in found[1])
+            cursor, steps = found[0].decode(), steps + 1
+        complete = complete and cursor == "0"
+    limiters: list[LimiterSummary] = []
+    for name in sorted(names)[:most]:
+        reply = yield script_call("limiter_state", limiter_keys(prefix, name), [""])
+        if reply:
+            limiters.append(_summary(name, reply))
+    return LimiterOverview(tuple(limiters), complete and len(names) <= most)
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return "\\" + sign[0]
+
+
+def _summary(name: str, reply: list[Any]) -> LimiterSummary:
+    available, full, _, rule, waiting, last = reply
+    kind, whole, rest, parts, limit, period = rule.decode().split(":")
+    if kind == "b":
+        algorithm: Algorithm = "bucket"
+        rate = _rate(Fraction(int(whole) * int(parts) + int(rest), int(parts)))
+    else:
+        algorithm = "window"
+        rate = f"{limit}/{_PERIODS.get(int(period)) or f'{int(period) / 1_000_000:g}s'}"
+    return LimiterSummary(name, algorithm, rate, available, int(limit), full / 1_000_000, waiting, last / 1_000_000)
+
+
+def _rate(unit: Fraction) -> str:
+    """Write a bucket's rate as users do; the server knows only how long it takes for one unit, in µs."""
+    for period, letter in _PERIODS.items():
+        count = period / unit
+        if count.denominator == 1:
+            return f"{count}/{letter}"
+    return f"1/{float(unit) / 1_000_000:g}s"
 
 
 def _refusal(limits: LimiterRules, n: int, ahead: float) -> str:

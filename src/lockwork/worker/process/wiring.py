@@ -130,6 +130,7 @@ class Wiring:
             recycle_after=options.max_jobs,
             on_recycle=lambda: reporter.report(Recycle()),
             orphaned=control.orphaned,
+            shards=app.runtime.clustered,
         )
         queue_contexts = {executor.queue_context.queue: executor.queue_context for executor in self.executors}
         self.listener: HookListener = HookListener(control.ended, queue_contexts, app.registry.context.hooks)

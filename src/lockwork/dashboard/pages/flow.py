@@ -1,0 +1,73 @@
+"""One flow: its jobs as a graph, and how far they are; cancel what has not ended."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import Any
+
+from lockwork.dashboard.flow_picture import MARGIN, STATES, picture
+from lockwork.dashboard.formats import short_id
+from lockwork.dashboard.page import Form, NotFound, Page, View
+from lockwork.errors import ConfigError
+from lockwork.flows.runs import FlowRun, FlowStatus
+from lockwork.ids import made_at
+from lockwork.protocol.queues.flow_graph import FlowNode
+
+_MOST = 2000
+"""Jobs that the page reads."""
+_ROWS = 100
+
+
+async def read(view: View) -> dict[str, Any]:
+    """Read the flow, and its jobs; those of one box of the graph, if that is asked for."""
+    run, status = await _found(view)
+    nodes = await run.agraph(_MOST)
+    drawn = picture(nodes)
+    chosen = view.number("box", 0, 1 << 40)
+    box = next((each for each in drawn.boxes if each.nodes[0].number == chosen), None) if drawn else None
+    listed = sorted(box.nodes if box else nodes, key=lambda node: (STATES.index(node.state), node.number))
+    parents: defaultdict[int, list[FlowNode]] = defaultdict(list)
+    for node in nodes:
+        for child in node.children:
+            parents[child].append(node)
+    made = made_at(run.id)
+    return {
+        "run": run,
+        "title": " → ".join(dict.fromkeys(node.task for node in (nodes[:1] + nodes[-1:]) if node.task)) or "Flow",
+        "status": status,
+        "enqueued": None if made is None else datetime.fromtimestamp(made / 1000, UTC),
+        "drawn": drawn,
+        "margin": MARGIN,
+        "box": box,
+        "jobs": listed[:_ROWS],
+        "listed": len(listed),
+        "unread": status.jobs - len(nodes),
+        "parents": parents,
+    }
+
+
+async def cancel(view: View, _: Form) -> str:
+    """Cancel all of its jobs that have not ended."""
+    run, status = await _found(view)
+    if not await run.acancel():
+        return f"Flow {short_id(run.id)} has ended already: nothing was cancelled."
+    left = status.jobs - status.ended
+    return f"Flow {short_id(run.id)} is cancelled, with its {left:,} jobs that had not ended."
+
+
+async def _found(view: View) -> tuple[FlowRun, FlowStatus]:
+    """Return the flow, in the queue that the address names, or in any."""
+    id, queue = view.in_path("id"), view.param("queue")
+    for name in [queue] if queue else await view.lw.aqueues():
+        try:
+            run = view.lw.flow(id=id, queue=name)
+        except ConfigError as error:  # no flow and no queue has such a name
+            raise NotFound(str(error)) from None
+        status = await run.ainspect()
+        if status.state != "unknown":
+            return run, status
+    raise NotFound(f"Nothing is known of flow {id}: its results have expired, or it never was there.")
+
+
+PAGE = Page("flow", "/flow/{id:path}", "Flow", read, {"cancel": cancel}, rail=False, within="flows")

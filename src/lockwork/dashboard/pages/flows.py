@@ -1,0 +1,65 @@
+"""Flows: how far each is, and which have failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from lockwork.dashboard.page import Page, View
+from lockwork.dashboard.reading import known_queues
+from lockwork.flows.runs import FlowState, FlowSummary
+from lockwork.protocol.keys import base_queue
+
+_MOST = 1000
+"""Flows that are sorted into states."""
+_PAGE = 50
+_SEARCHED = 100_000
+"""Stored entries that the page looks at in all queues together."""
+_GROUPS: dict[str, tuple[str, tuple[FlowState, ...]]] = {
+    "failed": ("Failed", ("failed",)),
+    "running": ("Running", ("running", "compensating")),
+    "succeeded": ("Succeeded", ("succeeded",)),
+    "cancelled": ("Cancelled", ("cancelled",)),
+}
+
+
+async def read(view: View) -> dict[str, Any]:
+    """Read the newest flows of all queues, or of one, in the state that was asked for."""
+    queue, chosen = view.param("queue"), view.param("state")
+    names = [name for name in await known_queues(view.lw) if queue in ("", name, base_queue(name))]
+    budget = max(1000, _SEARCHED // max(1, len(names)))
+    pages = await asyncio.gather(*(view.lw.aflows(name, limit=_MOST, budget=budget) for name in names))
+    found = sorted((flow for page in pages for flow in page.flows), key=lambda flow: flow.id, reverse=True)[:_MOST]
+    states = Counter(flow.status.state for flow in found)
+    wanted = _GROUPS[chosen][1] if chosen in _GROUPS else None
+    matching = [flow for flow in found if wanted is None or flow.status.state in wanted]
+    first = view.number("after", 0, _MOST)
+    rows = matching[first : first + _PAGE]
+    return {
+        "rows": list(zip(rows, await _tasks(view, rows), strict=True)),
+        "many": len(found),
+        "more": any(page.total is None for page in pages) or len(found) == _MOST,
+        "previous": max(0, first - _PAGE) if first else None,
+        "next": first + _PAGE if first + _PAGE < len(matching) else None,
+        "tabs": [
+            ("", "All", len(found)),
+            *((name, label, sum(states[state] for state in of)) for name, (label, of) in _GROUPS.items()),
+        ],
+    }
+
+
+async def _tasks(view: View, rows: Sequence[FlowSummary]) -> list[list[str]]:
+    """Return the tasks of the first and of the last job of each flow, as far as the server knows them."""
+
+    async def ends(flow: FlowSummary) -> list[str]:
+        run = view.lw.flow(id=flow.id, queue=flow.queue)
+        numbers = sorted({1, max(1, flow.status.jobs)})
+        found = await asyncio.gather(*(run.agraph(1, first=number) for number in numbers))
+        return [node.task for nodes in found for node in nodes if node.task]
+
+    return await asyncio.gather(*map(ends, rows))
+
+
+PAGE = Page("flows", "/flows", "Flows", read, key="f")

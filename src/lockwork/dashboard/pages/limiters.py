@@ -1,0 +1,39 @@
+"""Limiters: how much room rate limiters, semaphores and the limits of queues have left, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from lockwork.dashboard.page import Page, View
+from lockwork.dashboard.reading import read_queues
+
+_SHOWN = 100
+
+
+async def read(view: View) -> dict[str, Any]:
+    """Read the limiters and semaphores whose names match, and the queues with limits."""
+    asked = view.param("name")
+    pattern = asked if any(sign in asked for sign in "*?[") else f"*{asked}*" if asked else "*"
+    limiters, locks, queues = await asyncio.gather(
+        view.lw.alimiters(pattern, limit=_SHOWN), view.lw.alocks(pattern), read_queues(view.lw)
+    )
+    semaphores = [lock for lock in locks.locks if lock.kind == "semaphore"]
+    semaphores.sort(key=lambda lock: (-len(lock.line) - lock.more_waiters, lock.name))
+    limited = [
+        each
+        for queue in queues
+        for each in queue.partitions
+        if asked in each.name and (each.limits.rate or each.limits.concurrency or each.limits.size is not None)
+    ]
+    return {
+        # those that somebody waits for come first
+        "limiters": sorted(limiters.limiters, key=lambda each: (-each.waiting, each.name)),
+        "complete": limiters.complete,
+        "semaphores": semaphores[:_SHOWN],
+        "more_semaphores": max(0, len(semaphores) - _SHOWN),
+        "queues": limited,
+    }
+
+
+PAGE = Page("limiters", "/limiters", "Limiters", read, key="m")
