@@ -59,6 +59,8 @@ ONE_SERVER: dict[str, tuple[str, ...]] = {
         "queues/test_forged_offers.py::test_flood_of_hints_costs_bounded_calls",
         "synchronizers/test_latch.py::test_one_message_wakes_all_waiters_of_a_process",
         "synchronizers/test_limiter.py::test_it_costs_one_call",
+        "worker/test_several_queues.py::test_a_wake_up_that_a_busy_worker_cannot_use_goes_to_another",
+        "worker/test_several_queues.py::test_a_worker_that_stops_is_not_woken_any_more",
     ),
     "looks at one server's keys, or writes them by pipelines": (
         "locks/rwlock/test_rwlock_reading_and_writing.py::test_the_single_key_expires",
