@@ -96,7 +96,7 @@ def clustered(folder: Path, *, shards: int = 3, replicas: int = 0, alone: int = 
         first = nodes[0]
         for number, node in enumerate(nodes[:shards]):
             start, end = _SLOTS * number // shards, _SLOTS * (number + 1) // shards - 1
-            node.client.execute_command("CLUSTER", "ADDSLOTSRANGE", start, end)
+            node.client.execute_command("CLUSTER", "ADDSLOTS", *range(start, end + 1))
             node.client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         for node in nodes[1:]:
             first.client.execute_command("CLUSTER", "MEET", "127.0.0.1", node.port)

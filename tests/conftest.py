@@ -12,19 +12,18 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import compress
 from operator import not_
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
-import redis.cluster
-import redis.sentinel
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
+import conformance
 import lockwork
 import zygote
 from app_modules import Load, load_app
+from clients import client_of
 from clusters import clustered
 from history import History
 from leftovers import check_keys, open_sockets, own_threads
@@ -78,8 +77,10 @@ def pytest_configure(config: pytest.Config) -> None:
         compileall.compile_dir(Path(lockwork.__file__).parent, quiet=2)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let each of xdist's workers begin with its share of the long tests, so that none runs alone at the end."""
+    conformance.select(config, items, TOPOLOGY)
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     places = [Path(__file__).parent / place for place in LONG]
     long = [any(map(item.path.is_relative_to, places)) for item in items]
@@ -127,19 +128,6 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def app_url(url: str) -> str:
     """Where the apps under test connect: as a user with few rights, if LOCKWORK_TEST_ROLES says so."""
     return as_role(url)
-
-
-def client_of(url: str) -> Any:
-    """A client of redis-py for a URL of the tests."""
-    place, _, name = url.partition("://")[2].partition("/")
-    hosts = [(host.partition(":")[0], int(host.partition(":")[2])) for host in place.split(",")] if "+" in url else []
-    if url.startswith("redis+cluster:"):
-        node: Any = redis.cluster.ClusterNode
-        return redis.RedisCluster(startup_nodes=[node(*host) for host in hosts])
-    if url.startswith("redis+sentinel:"):
-        sentinel: Any = redis.sentinel.Sentinel
-        return sentinel(hosts).master_for(name.partition("/")[0])
-    return redis.Redis.from_url(url)
 
 
 @pytest.fixture

@@ -115,8 +115,12 @@ class Proxy:
         if self._closed or self._stop:
             client.close()
             return
-        server = socket.socket(socket.AF_UNIX)
-        server.connect(self._path)
+        host, _, port = self._path.partition(":")
+        if port:
+            server = socket.create_connection((host, int(port)))
+        else:
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._path)
         self._clients.add(client)
         for one, other in ((client, server), (server, client)):
             self._peers[one] = other
@@ -163,7 +167,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def proxied(url: str) -> Iterator[Proxy]:
-    """A proxy before the server at a unix:// URL."""
+    """A proxy before the server at a unix:// URL, or at a host:port."""
     proxy = Proxy(url.removeprefix("unix://"))
     try:
         yield proxy

@@ -27,6 +27,7 @@ class Node:
 
     port: int
     process: subprocess.Popen[bytes]
+    command: list[str]
     client: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,6 +40,18 @@ class Node:
     def cut_off(self) -> None:
         """Seem dead to the Sentinels, and obey them no more; everybody else is served."""
         self.client.execute_command("ACL", "SETUSER", "default", "-ping", "-slaveof", "-replicaof")
+
+    def restart(self) -> None:
+        """Start it again, after it was killed."""
+        self.process.wait()
+        self.process = _start(self.command)
+        until(self.answers, f"a server at port {self.port}")
+
+    def answers(self) -> bool:
+        """Whether it answers."""
+        with contextlib.suppress(redis.ConnectionError):
+            return bool(self.client.ping())
+        return False
 
     def end(self) -> None:
         """End it, whatever it does."""
@@ -129,14 +142,11 @@ def _sentinel(stack: contextlib.ExitStack, folder: Path, primary: int) -> Node:
 
 
 def _running(stack: contextlib.ExitStack, port: int, command: list[str]) -> Node:
-    process = subprocess.Popen(command, env={**os.environ, "LC_ALL": "C"}, stdout=subprocess.DEVNULL)
-    node = Node(port, process)
+    node = Node(port, _start(command), command)
     stack.callback(node.end)
-
-    def answers() -> bool:
-        with contextlib.suppress(redis.ConnectionError):
-            return bool(node.client.ping())
-        return False
-
-    until(answers, f"a server at port {port}")
+    until(node.answers, f"a server at port {port}")
     return node
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, env={**os.environ, "LC_ALL": "C"}, stdout=subprocess.DEVNULL)

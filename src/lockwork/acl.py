@@ -14,6 +14,8 @@ from lockwork.errors import ConfigError
 from lockwork.protocol.keys import checked
 
 _CALLS = "client|id client|kill eval evalsha info ping select subscribe wait"
+_CLUSTER = "asking cluster|slots ssubscribe sunsubscribe"
+_SHARDED = "pubsub|shardnumsub spublish"
 _SCRIPTS = (
     "del exists get hdel hexists hget hgetall hincrby hlen hmget hset hsetnx pexpire pttl publish pubsub|numsub set "
     "time unlink"
@@ -71,10 +73,10 @@ ROLES: dict[str, Role] = {
 }
 
 
-def rules(roles: Sequence[str], prefix: str = "lw") -> list[str]:
+def rules(roles: Sequence[str], prefix: str = "lw", *, cluster: bool = False) -> list[str]:
     """Return the rules of a user with these roles, for `ACL SETUSER` or a file; raises ConfigError.
 
-    They replace the user's rules, and leave its passwords.
+    They replace the user's rules, and leave its passwords. `cluster`: on the nodes of a Cluster, of Redis 7 or later.
     """
     unknown = [role for role in roles if role not in ROLES]
     if unknown or not roles:
@@ -83,8 +85,12 @@ def rules(roles: Sequence[str], prefix: str = "lw") -> list[str]:
     chosen = [ROLES[role] for role in dict.fromkeys(roles)]
     keys = dict.fromkeys(f"~{start}:{pattern}" for role in chosen for pattern in role.keys)
     channels = dict.fromkeys(f"&{start}:{pattern}" for role in chosen for pattern in role.channels)
-    commands = sorted(frozenset().union(*(role.commands for role in chosen)))
-    return ["on", "resetkeys", *keys, "resetchannels", *channels, "-@all", *(f"+{command}" for command in commands)]
+    commands = frozenset[str]().union(*(role.commands for role in chosen))
+    if cluster:
+        commands |= _commands(_CLUSTER, _SHARDED if "publish" in commands else "")
+    return [
+        "on", "resetkeys", *keys, "resetchannels", *channels, "-@all", *(f"+{command}" for command in sorted(commands))
+    ]  # fmt: skip
 
 
 def user_name(name: str) -> str:

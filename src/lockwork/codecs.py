@@ -147,6 +147,18 @@ class Signature:
         """The parameters' names."""
         return self._signature.parameters.keys()
 
+    def described(self) -> list[str]:
+        """Return the parameters as `def` has them, without types and defaults: "user", "subject=", "*rest"."""
+        found: list[str] = []
+        signs: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+        for parameter in self._signature.parameters.values():
+            by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            if by_name and not any(each.startswith("*") for each in found):
+                found.append("*")
+            default = "" if parameter.default is inspect.Parameter.empty else "="
+            found.append(f"{signs.get(parameter.kind, '')}{parameter.name}{default}")
+        return found
+
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raise TypeError, as the call itself would, if the arguments do not fit the signature."""
         if kwargs and not self._without.isdisjoint(kwargs):

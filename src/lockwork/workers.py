@@ -70,7 +70,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedTask:
-    """A task of an app; `timeout` in seconds."""
+    """A task of an app, with what an enqueue without its code must know; `timeout` in seconds."""
 
     name: str
     queue: str
@@ -79,6 +79,14 @@ class AnnouncedTask:
     retries: int
     hidden: bool = False
     """Whether its arguments must not be shown."""
+    parameters: list[str] = field(default_factory=list[str])
+    """As `def` has them, without defaults: "user", "subject=", "*rest"; those after "*" are given by name."""
+    priority: int = 1
+    max_deliveries: int | None = None
+    key: str | None = None
+    group: str | None = None
+    group_concurrency: int | None = None
+    group_rate: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

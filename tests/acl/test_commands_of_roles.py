@@ -23,8 +23,8 @@ OPERATOR = {"announcement_order", "announcements_read", "dead_delete", "dead_get
             "dead_since", "jobs_clear", "jobs_peek", "jobs_places", "jobs_search", "queue_drain", "queue_set",
             "locks_overview", "metrics_read", "queues_find", "server_facts", "slow_log", "stock_counts"}  # fmt: skip
 WORKER = {"announcement_put", "dead_trim", "jobs_asked", "jobs_beat", "jobs_expire", "jobs_heads", "jobs_note",
-          "jobs_pass", "jobs_recover", "jobs_reserve", "jobs_settle", "metrics_flush", "schedule_declare",
-          "schedule_fire"}  # fmt: skip
+          "jobs_pass", "jobs_recover", "jobs_reserve", "jobs_settle", "jobs_strays", "metrics_flush",
+          "schedule_declare", "schedule_fire"}  # fmt: skip
 VIEWER = {"announcements_read", "barrier_state", "dead_get", "dead_page", "dead_since", "dq_count", "dq_peek",
           "flow_graph", "flow_look", "flow_results", "flows_find", "jobs_heads", "jobs_look", "jobs_outcome",
           "jobs_peek", "jobs_places", "jobs_search", "jobs_status", "jobs_where", "latch_state", "limiter_state",

@@ -39,17 +39,26 @@ class WorkerProcesses:
     """So many machines of two processes each; one that was killed is replaced."""
 
     def __init__(
-        self, stack: ExitStack, url: str, folder: Path, size: int, *, lease: str, places: int, broken: str = ""
+        self,
+        stack: ExitStack,
+        url: str,
+        folder: Path,
+        size: int,
+        *,
+        lease: str,
+        places: int,
+        broken: str = "",
+        partitions: int = 1,
     ) -> None:
         self.history = History(folder / "history")
-        self.app = stack.enter_context(Lockwork(url))
+        self.app = stack.enter_context(Lockwork(url, partitions={"default": partitions}))
         self.step = self.app.task(name="step", retries=0)(_step)
         self.in_order = self.app.task(name="in_order", retries=0, key="{key}")(_in_order)
         shared = self.app.task(name="shared", retries=0, group="{tenant}", group_concurrency=3)
         self.shared = shared(_shared)
         self.troubles: list[Trouble] = []
         self.kills = self.stops = 0
-        self._stack, self._url, self._broken = stack, url, broken
+        self._stack, self._url, self._broken, self._partitions = stack, url, broken, partitions
         self._options = ("--processes", "2", "--concurrency", str(places), "--lease", lease, "--grace", "1s")
         self._frozen: dict[Started, tuple[list[int], float, float]] = {}
         self.workers = [self._one_more() for _ in range(size)]
@@ -59,6 +68,7 @@ class WorkerProcesses:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CHAOS_HISTORY", self.history.path)
             patch.setenv("CHAOS_BROKEN", self._broken)
+            patch.setenv("CHAOS_PARTITIONS", str(self._partitions))
             return self._stack.enter_context(worker("load_jobs:lw", *self._options, url=self._url, folder=APPS))
 
     def status(self) -> QueueStatus:

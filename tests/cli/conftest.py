@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from app_modules import load_app
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
-from processes import Started, started
+from processes import Started, started, until
 
 Run = Callable[..., AbstractContextManager[Started]]
 
@@ -65,4 +65,5 @@ def office(at_work: Callable[[Path, str], str]) -> Iterator[Office]:
     url = at_work(apps, "office")
     app = load_app(apps, "office", url)
     with app.lw:
+        until(app.lw.apps, "its worker has announced it")
         yield Office(app.lw, url, app)

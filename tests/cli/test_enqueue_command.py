@@ -5,14 +5,28 @@ from __future__ import annotations
 import pytest
 
 from cli.conftest import Office
+from lockwork import Lockwork
 
 
 def test_a_job_runs_with_its_arguments(office: Office) -> None:
     made = office.json("enqueue", "send", "-q", "mail", "--args", "[3]", "--kwargs", '{"subject": "hi"}')
-    assert made == {"job": made["job"], "queue": "mail", "task": "send"}
+    assert made == {"job": made["job"], "queue": "mail", "task": "send", "retries": 0}
     assert office.lw.job(made["job"], "mail").result(30) == 5
-    shown = office.run("enqueue", "send", "-q", "mail", "--args", "[3]")
-    assert office.lw.job(shown.output.strip(), "mail").result(30) == 8
+    shown = office.run("enqueue", "send", "--args", "[3]")
+    assert office.lw.job(shown.stdout.strip(), "mail").result(30) == 8
+    assert shown.stderr == "task send, queue mail, retries 0\n"
+
+
+def test_what_an_app_announced_is_applied(office: Office) -> None:
+    made = office.json("enqueue", "order", "--args", "[3]", "--delay", "1h")
+    assert (made["queue"], made["retries"]) == ("keyed", 7)
+    found = office.json("job", made["job"])
+    assert (found["key"], found["group"], found["priority"]) == ("order:3", "all", "low")
+    assert office.lw.job(made["job"], made["queue"]).cancel()
+    few = office.run("enqueue", "order", "--args", "[3]", "--retries", "2", "--key", "x", "--delay", "1h")
+    assert few.stderr == "task order, queue keyed, retries 2\n"
+    assert office.json("job", few.stdout.strip())["key"] == "x"
+    assert office.run("job", few.stdout.strip(), "cancel").exit_code == 0
 
 
 def test_options_of_a_job(office: Office) -> None:
@@ -29,6 +43,8 @@ def test_options_of_a_job(office: Office) -> None:
     ("words", "status", "said"),
     [
         (["-q", "mial"], 1, "no queue mial exists: did you mean mail?"),
+        ([], 1, "send(user, subject): missing a required argument: 'user': see --args and --kwargs"),
+        (["--kwargs", '{"usr": 1}'], 1, "see --args and --kwargs"),
         (["-q", "mail", "--args", "3"], 2, "--args must be an array, such as '[42]', not '3'"),
         (["-q", "mail", "--kwargs", "[]"], 2, "--kwargs must be an object"),
         (["-q", "mail", "--args", "[3"], 2, "--args is no JSON"),
@@ -44,6 +60,21 @@ def test_what_cannot_be_enqueued(office: Office, words: list[str], status: int, 
 
 
 def test_a_queue_that_shall_exist(office: Office) -> None:
-    made = office.json("enqueue", "send", "-q", "new", "--create")
+    made = office.json("enqueue", "send", "-q", "new", "--create", "--args", "[1]")
     assert office.lw.queue("new").status().ready == 1
     assert office.lw.job(made["job"], "new").cancel()
+
+
+def test_a_mistyped_task_suggests_the_close_one(office: Office) -> None:
+    for words in ([], ["-q", "mail"]):
+        found = office.run("enqueue", "sned", *words)
+        assert (found.exit_code, str(found.exception)) == (
+            1,
+            "no task sned exists: did you mean send? (--create: it shall exist)",
+        )
+
+
+def test_without_announcements_a_queue_is_named(lw: Lockwork, url: str) -> None:
+    office = Office(lw, url)
+    assert str(office.run("enqueue", "send").exception) == "no app has announced task send: name its --queue"
+    assert office.json("enqueue", "send", "-q", "new", "--create", "--args", "[1]")["retries"] == 3

@@ -45,6 +45,13 @@ def test_it_serves_this_machine_and_ends_by_a_signal(url: str, tmp_path: Path) -
         process.process.wait(10)
 
 
+def test_it_binds_to_this_machine_and_only_reads_by_default() -> None:
+    given = dashboard.make_context("dashboard", []).params
+    assert access.is_loopback(given["host"])
+    assert given["allow_actions"] is False
+    assert not any(access.is_loopback(host) for host in ("0.0.0.0", "::", "192.0.2.1", "localhost.evil.example", ""))
+
+
 def test_it_asks_for_the_token(url: str, tmp_path: Path) -> None:
     port = free_port()
     with started(command("--host", "0.0.0.0", "--port", str(port), "--token", TOKEN), folder=tmp_path, url=url):

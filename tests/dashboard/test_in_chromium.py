@@ -28,7 +28,7 @@ SIZES = {"light": (1440, 900), "dark": (1440, 900), "phone": (390, 844)}
 
 @pytest.fixture
 def shop(lw: Lockwork) -> Iterator[Lockwork]:
-    """Queues with jobs, a partitioned queue, and locks: one waited for, and two in a deadlock."""
+    """Queues with jobs, a flow, a limiter, a stock, and locks: one waited for, and two in a deadlock."""
 
     @lw.task(queue="mail")
     async def send(n: int, to: str = "") -> None: ...
@@ -38,6 +38,9 @@ def shop(lw: Lockwork) -> Iterator[Lockwork]:
 
     aside(lambda: [send.enqueue(n, to=f"user{n}@example.com") for n in range(30)])
     aside(lambda: [resize.enqueue(f"/srv/photos/{n}.jpg") for n in range(5)])
+    aside(lambda: lw.chord([send.call(n) for n in range(12)], send).enqueue())
+    aside(lambda: lw.limiter("api", "100/h", burst=20).acquire(8))
+    aside(lambda: lw.stock("phones", 100).reserve("ada", 7))
     done = threading.Event()
     first, second = threading.Event(), threading.Event()
 
@@ -70,10 +73,14 @@ def shop(lw: Lockwork) -> Iterator[Lockwork]:
 def paths(lw: Lockwork) -> dict[str, str]:
     """Return an address of each page, by its name."""
     (first,) = aside(lambda: lw.queue("mail").peek(1))
+    (flow,) = aside(lw.flows).flows
     places = {"{queue:path}": "mail", "{id:path}": first.id, "{name:path}": "none"}
     found = {page.name: re.sub(r"\{.*\}", lambda match: places[match[0]], page.path) for page in PAGES}
-    del found["flow"]  # which has flows of its own: test_flows_and_limiters
-    return {name: path for name, path in found.items() if not path.endswith("/none")} | {"workers": "/workers"}
+    found |= {"flow": f"/flow/{flow.id}", "job-of-flow": f"/job/{flow.id}.00003"}
+    return {name: path for name, path in found.items() if not path.endswith("/none")} | {
+        "workers": "/workers",
+        "change": "/jobs/change?do=cancel&queue=mail",
+    }
 
 
 @pytest.mark.parametrize("look", SIZES)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib import resources
 
 import httpx
+import msgspec
 import pytest
 from django.conf import settings  # type: ignore[import-untyped]
 from django.core.asgi import get_asgi_application  # type: ignore[import-untyped]
@@ -20,6 +21,12 @@ from starlette.types import ASGIApp
 from dashboard.conftest import SAME, Client
 from lockwork import Lockwork
 from lockwork.dashboard import Hidden, app
+from lockwork.protocol import announcements
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues.leases import Outcome
+from lockwork.workers import AnnouncedTask, App
 
 VENDORED = {
     # htmx.org 4.0.1 and uplot 1.6.32, as the npm registry has them
@@ -105,6 +112,50 @@ async def test_values_are_hidden_by_the_hook_and_by_its_errors(client: Client, m
     async with client(redact=lambda task, name, value: 1 / 0) as browser:
         page = (await browser.get("/queues/mail")).text
         assert '<code title="Hidden by the redact hook raised ZeroDivisionError">•••</code>' in page
+
+
+async def test_arguments_are_hidden_by_the_task(client: Client, mail: list[str], alw: Lockwork) -> None:
+    shop = App("shop:lw", [AnnouncedTask("send", "mail", "async", None, 3, hidden=True)], {}, [], "1")
+    await alw.runtime.arun(announcements.put("lw", announcements.APPS, shop.name, msgspec.msgpack.encode(shop)))
+    async with client() as browser:
+        for path in ("/queues/mail", "/jobs", "/jobs/change?do=cancel"):
+            page = (await browser.get(path)).text
+            assert '<code title="Hidden by hide_arguments of the task">•••</code>' in page, path
+            assert "<code>2</code>" not in page
+        page = (await browser.get(f"/job/{mail[2]}")).text
+        assert "hidden by hide_arguments of the task" in page
+        assert "<code>2</code>" not in page
+
+
+async def test_errors_results_and_progress_are_hidden_by_rule_on_every_page(
+    client: Client, alw: Lockwork, mail: list[str]
+) -> None:
+    keys, run, secret = QueueKeys("lw", "mail"), alw.runtime.arun, "card 4111"
+    error = b'{"type":"ValueError","message":"card 4111 refused","traceback":"in pay, card 4111"}'
+    await run(leases.beat(keys, {"host/1/a": True}, 600_000, 60))
+    failed, again, running = (await run(leases.reserve(keys, "host/1/a", 3, "x", ""))).jobs
+    assert await run(control.note(keys, "host/1/a", running, "", b'"card 4111"', 1000)) == 1
+    assert await run(control.note(keys, "host/1/a", running, "paid", b'"card 4111"', 1000)) == 1
+    ends = [Outcome(failed.id, failed.token, "d", error), Outcome(again.id, again.token, "r", error, 500_000)]
+    assert all(await run(leases.settle(keys, "host/1/a", ends, 600_000)))
+    pages = ["/jobs", "/dead", "/jobs?state=dead", *(f"/job/{job.id}" for job in (failed, again, running))]
+
+    def redact(task: str | None, name: str, value: object) -> object:
+        return Hidden("the rule of cards") if secret in str(value) else value
+
+    async with client() as browser:
+        assert all([secret in (await browser.get(path)).text for path in pages])
+    async with client(redact=redact) as browser:
+        for path in pages:
+            page = (await browser.get(path)).text
+            assert secret not in page, path
+            assert "•••" in page, path
+            assert re.search("[Hh]idden by the rule of cards", page), path
+        result = Outcome(running.id, running.token, "s", b'"card 4111"', 60_000)
+        assert await run(leases.settle(keys, "host/1/a", [result], 600_000)) == [True]
+        page = (await browser.get(f"/job/{running.id}")).text
+        assert secret not in page
+        assert "hidden by the rule of cards" in page
 
 
 async def test_unknown_queue_is_not_found(client: Client, mail: list[str]) -> None:

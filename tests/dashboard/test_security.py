@@ -202,10 +202,67 @@ async def test_each_action_is_a_line_in_the_log(
     assert "done" in line
 
 
+async def test_what_was_refused_and_what_failed_is_a_line_in_the_log(
+    client: Client, mail: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "lockwork.dashboard")
+    async with client(allow_actions=True) as browser:
+        await act(browser, "/queues/mail", "limit", rate="often")
+        await act(browser, "/queues/mail", "pause", {"Sec-Fetch-Site": "cross-site"})
+        await act(browser, "/queues/mail", "burn")
+        form = {"action": "retry", "csrf": access.csrf_token(browser.cookies[access.SESSION])}
+        await browser.post("/dead", data=form, headers=SAME)
+        await act(browser, "/jobs/change?do=cancel&queue=mail", "run", count="3")
+    async with client() as browser:
+        await browser.get("/queues")
+        form = {"action": "pause_all", "csrf": access.csrf_token(browser.cookies[access.SESSION])}
+        await browser.post("/queues", data=form, headers=SAME)
+    lines = [each.getMessage() for each in caplog.records if each.name == "lockwork.dashboard"]
+    assert "action queue.limit at '/queues/mail'" in lines[0]
+    assert "failed, " in lines[0]
+    assert "refused, 'The form was not sent by a page of this dashboard" in lines[1]
+    assert "action queue.burn" in lines[2]
+    assert "refused, 'This page has no such action.'" in lines[2]
+    assert "failed, 'No group was named.'" in lines[3]
+    assert "'do': 'cancel', 'queue': 'mail', 'count': '3'}: done, '3 jobs are cancelled.'" in lines[-2]
+    assert "refused, 'Nothing can be changed here: the dashboard was started without --allow-actions" in lines[-1]
+
+
+@pytest.mark.parametrize("path", ["/-/login", "/-/logout"])
+async def test_other_sites_log_nobody_in_or_out(client: Client, path: str) -> None:
+    async with client(token=TOKEN) as browser:
+        for headers in ({}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
+            answer = await browser.post(path, data={"secret": TOKEN}, headers=headers)
+            assert answer.status_code == 403
+            assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs", "/metrics", "/-/login", "/-/assets/app.js", "/nothing"])
+async def test_everything_is_refused_to_foreign_hosts_and_other_machines(client: Client, path: str) -> None:
+    async with client(token=TOKEN) as browser:
+        assert (await browser.get(path, headers={"Host": "evil.example"})).status_code == 421
+        stream = {"Host": "evil.example", "Accept": "text/event-stream"}
+        assert (await browser.get(path, headers=stream)).status_code == 421
+        assert (await browser.post(path, headers={"Host": "evil.example", **SAME})).status_code == 421
+    async with client(client="192.0.2.7") as browser:
+        assert (await browser.get(path)).status_code == 403
+        assert (await browser.get(path, headers={"X-Forwarded-For": "127.0.0.1"})).status_code == 403
+
+
+async def test_reading_pages_and_counting_change_nothing(client: Client, alw: Lockwork, mail: list[str]) -> None:
+    async with client(allow_actions=True) as browser:
+        for path in (
+            "/queues/mail?action=clear", f"/job/{mail[0]}?action=delete", "/jobs?action=cancel",
+            "/jobs/change?do=delete&queue=mail&action=run&count=3",
+        ):  # fmt: skip
+            assert (await browser.get(path, headers=SAME)).status_code == 200
+    assert (await alw.queue("mail").astatus()).ready == 3
+
+
 async def test_every_response_has_the_headers_that_keep_a_browser_safe(client: Client) -> None:
     nonces = set()
     async with client(token=TOKEN) as browser:
-        for path in ("/-/login", "/queues", "/-/assets/app.js", "/-/assets/nothing"):
+        for path in ("/-/login", "/queues", "/metrics", "/-/assets/app.js", "/-/assets/nothing"):
             headers = (await browser.get(path)).headers
             policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
             assert policy["default-src"] == "'none'"
@@ -216,12 +273,12 @@ async def test_every_response_has_the_headers_that_keep_a_browser_safe(client: C
             assert headers["referrer-policy"] == "same-origin"
         refused = await browser.get("/queues", headers={"Host": "evil.example"})
         assert "content-security-policy" in refused.headers
-    assert len(nonces) == 4
+    assert len(nonces) == 5
 
 
 async def test_pages_have_no_inline_script_style_or_host_name(client: Client, mail: list[str]) -> None:
     async with client(allow_actions=True) as browser:
-        for path in ("/", "/queues", "/queues/mail", "/nothing"):
+        for path in ("/", "/queues", "/queues/mail", "/jobs", "/jobs/change?do=cancel", "/dead", "/nothing"):
             page = (await browser.get(path)).text
             assert not re.search(r"\son\w+=|\sstyle=|javascript:|<style", page)
             assert all("src=" in tag and "nonce=" in tag for tag in re.findall(r"<script[^>]*>", page))

@@ -40,13 +40,21 @@ async def test_every_page_is_read_by_a_viewer(board: httpx.AsyncClient, alw: Loc
     phones = alw.stock("phones", 10)
     await phones.areserve("ada", 2)
     grant = await alw.lock("a").aacquire()
+    await alw.limiter("api", "5/s").aacquire()
+    task = alw.task(name="step", queue="steps")(print)
+    flow = await alw.chord([task.options(key="a").call(at) for at in range(3)], task).aenqueue()
     for page in PAGES:
-        if page.name == "flow" or (page.path.endswith("}") and "worker" in page.path):
+        if page.path.endswith("}") and "worker" in page.path:
             continue
         path = re.sub(r"\{queue.*?\}", "mail", page.path)
-        path = re.sub(r"\{(id|name).*?\}", mail[0], path)
+        path = re.sub(r"\{(id|name).*?\}", flow.id if page.name == "flow" else mail[0], path)
         answer = await board.get(path)
         assert answer.status_code == 200, (path, re.sub(r"<[^>]+>|\s+", " ", answer.text)[-600:])
+    assert f"/flow/{flow.id}" in (await board.get("/flows")).text
+    assert 'id="limiter-api"' in (await board.get("/limiters")).text
+    shown = (await board.get(f"/job/{flow.job(2).id}?queue=steps")).text
+    assert 'class="graph"' in shown
+    assert 'id="neighbors"' in shown
     for path in ("/jobs?arg=2", "/jobs/change?do=cancel&queue=mail", "/jobs?state=done"):
         assert (await board.get(path)).status_code == 200, path
     await grant.arelease()

@@ -45,10 +45,10 @@ def test_rows_are_selected_by_keys_and_cancelled_and_revived(page: Page, mail: L
     expect(page.locator(".ask-many")).to_contain_text("Cancel these 50 jobs?")
     expect(page.locator("#preview tbody tr")).to_have_count(50)
     page.get_by_role("button", name="Cancel 50 jobs").click()
-    expect(page.locator(".said")).to_have_text("50 jobs are cancelled.")
+    expect(page.locator(".ask-many")).to_have_text("50 jobs are cancelled.")
     assert aside(mail.queue("mail").status).ready == 10
     page.get_by_role("button", name="Undo").click()
-    expect(page.locator(".said")).to_have_text("50 jobs run again.")
+    expect(page.locator(".ask-many")).to_have_text("50 jobs run again.")
     assert aside(mail.queue("mail").status).ready == 60
     page.get_by_role("link", name="Back to the jobs").click()
     page.wait_for_url("**/jobs")
@@ -61,7 +61,7 @@ def test_all_that_match_are_deleted_without_javascript(browser: Browser, address
     page.get_by_role("link", name="Delete all…").click()
     expect(page.locator(".ask-many")).to_contain_text("Delete all 60 jobs? This cannot be undone.")
     page.get_by_role("button", name="Delete 60 jobs").click()
-    expect(page.locator(".said")).to_have_text("60 jobs are deleted.")
+    expect(page.locator(".ask-many")).to_have_text("60 jobs are deleted.")
     assert aside(mail.queue("mail").status).ready == 0
     context.close()
 
@@ -74,7 +74,7 @@ def test_selected_rows_are_cancelled_without_javascript(browser: Browser, addres
     page.locator("input[data-select]").nth(3).check()
     page.locator("[data-bulk]").get_by_role("button", name="Cancel…").click()
     page.get_by_role("button", name="Cancel 2 jobs").click()
-    expect(page.locator(".said")).to_have_text("2 jobs are cancelled.")
+    expect(page.locator(".ask-many")).to_have_text("2 jobs are cancelled.")
     assert aside(mail.queue("mail").status).ready == 58
     context.close()
 

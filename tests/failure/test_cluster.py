@@ -15,7 +15,7 @@ import redis.asyncio.cluster
 import redis.cluster
 
 from clusters import Cluster, begin_move, clustered, end_move, names_everywhere
-from lockwork import ConfigError, Lockwork, ServerUnavailable, ServerUnsuitable
+from lockwork import ConfigError, Lockwork, ServerRefused, ServerUnavailable, ServerUnsuitable
 from lockwork.protocol import slots
 from ports import free_port
 from processes import until, worker
@@ -113,6 +113,12 @@ async def test_asyncio_clients_of_redis_py(still: Cluster) -> None:
     ("url", "error", "message"),
     [
         ("redis://127.0.0.1:{node}", ServerUnsuitable, r"is a node of a Cluster: begin its URL with redis\+cluster://"),
+        (
+            "redis://127.0.0.1:{node}/3",
+            ServerRefused,
+            "/3 has no such database .*: correct the number .*; a Cluster usually has database 0 alone",
+        ),
+        ("redis+cluster://127.0.0.1:{node}/3", ServerRefused, "/3 has no such database .*: correct the number"),
         ("redis+cluster://127.0.0.1:{free}", ServerUnavailable, "no node of the Cluster at .* answers"),
         ("redis+cluster://127.0.0.1:{free},127.0.0.1:{single}", ServerUnsuitable, "is no node of a Cluster: give a"),
     ],

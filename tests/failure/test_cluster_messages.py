@@ -16,6 +16,7 @@ import pytest
 import redis
 
 from clusters import Cluster, begin_move, clustered, count_calls, end_move, names_everywhere
+from forking import in_a_child
 from lockwork import Lockwork
 from lockwork.errors import JobCancelled
 from lockwork.jobs.job import Job
@@ -24,6 +25,7 @@ from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Outcome
+from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.cluster_pubsub import ClusterSubscription
 from lockwork.runtime.shard_channels import LINGER
 from lockwork.runtime.wakeups import Mailboxes
@@ -215,6 +217,30 @@ def test_no_subscription_is_left(still: Cluster) -> None:
     until(
         lambda: not any(node.client.client_list(_type="pubsub") for node in still.nodes), "the connections are closed"
     )
+
+
+def test_forked_child_hears_for_itself(still: Cluster) -> None:
+    """Also when the parent asked for the slots at that very moment."""
+    with Lockwork(still.url) as holder, Lockwork(still.url) as app:
+        app.lock("parent").acquire()
+        holder.lock("fork").acquire()
+        endpoint = app.runtime._endpoint()
+        assert isinstance(endpoint, ClusterEndpoint)
+
+        def child() -> str:
+            endpoint.stale = True
+            threading.Timer(1, grant_elsewhere).start()
+            since = time.monotonic()
+            app.lock("fork").acquire(wait=20)
+            app.close()
+            return "soon" if time.monotonic() - since < 1 + 3 * SOON else "late"
+
+        def grant_elsewhere() -> None:
+            with Lockwork(still.url) as third:
+                third.lock("fork").force_release()
+
+        with endpoint._lock:
+            assert in_a_child(child) == "soon"
 
 
 def test_what_a_wait_costs(still: Cluster) -> None:

@@ -113,11 +113,14 @@ def test_a_forked_child_starts_its_own_sentinel_watch(still: Watched) -> None:
         assert in_a_child(child) == "1"
 
 
-def test_only_one_sentinel_answers(still: Watched) -> None:
+def test_only_one_sentinel_answers(still: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    """Its answer does for a start; that they cannot agree on a failover is said once."""
     dead = f"127.0.0.1:{free_port()}"
     url = f"redis+sentinel://{dead},127.0.0.1:{still.sentinels[0].port},{dead}/{NAME}"
     with Lockwork(url) as app:
         app.lock("one").acquire()
+        app.lock("two").acquire()
+    assert caplog.text.count("only 1 of the 3 Sentinels at") == 1
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
+from clients import client_of
 from history import History
 from lockwork import JobFailed, ResultUnavailable
 from lockwork.errors import JobCancelled
@@ -128,7 +128,7 @@ def test_a_message_that_is_lost(handled: Any, busy_url: str, history: History) -
     """The worker asks by itself, too."""
     job = handled.hold.enqueue(history.path)
     history.wait(1)
-    with redis.Redis.from_url(busy_url) as client:
+    with client_of(busy_url) as client:
         # what jobs_cancel writes, without what it publishes
         client.hset(QueueKeys("lw", "default").job_notes, job.id, b"1")
     with pytest.raises(JobCancelled):
@@ -142,6 +142,6 @@ def test_cancelled_jobs_leave_no_keys(own: Any, own_url: str, apps: Path, histor
     with worker("handled:lw", url=own_url, folder=apps):
         assert own.add.enqueue(2).result(30) == 3
     keys = QueueKeys("lw", "default")
-    with redis.Redis.from_url(own_url) as client:
+    with client_of(own_url) as client:
         until(lambda: not client.exists(keys.void), "their places are gone")
         assert not client.exists(keys.jobs, keys.job_notes, keys.expiry, keys.due, keys.tries, *keys.ready)

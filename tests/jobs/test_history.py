@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import redis
 
+from clients import client_of
 from lockwork import ConfigError, JobFailed, Lockwork
 from lockwork.history_bounds import HistoryBounds
 from lockwork.ids import new_ids
@@ -309,7 +310,7 @@ def test_cancelled_running_job_has_its_attempt(lw: Lockwork, session: str) -> No
 def test_worker_applies_its_setting(own_url: str, tmp_path: Path) -> None:
     app = 'from lockwork import Lockwork\nlw = Lockwork(history={"default": 2})\n@lw.task\ndef add(a: int): return a\n'
     (tmp_path / "few.py").write_text(app)
-    with Lockwork(own_url) as lw, redis.Redis.from_url(own_url) as client:
+    with Lockwork(own_url) as lw, client_of(own_url) as client:
 
         @lw.task
         def add(a: int) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from clients import client_of
 from history import History
 from lockwork import ConfigError, JobFailed, Lockwork, PayloadTooLarge
 from lockwork.errors import DeliveryOver
@@ -210,11 +211,10 @@ def test_a_snoozed_job_that_is_cancelled(own: Any) -> None:
 
 
 def test_corrupt_job_note_affects_no_other_job(own: Any, own_url: str) -> None:
-    import redis
 
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)
-    with redis.Redis.from_url(own_url) as client:
+    with client_of(own_url) as client:
         client.hset(keys.job_notes, job.id, b"0\xc1nothing")
     context = _leased(own.lw, keys, "h/1/a")
     with pytest.raises(ValueError, match="MessagePack"):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
+from clients import client_of
 from history import History
 from lockwork import JobFailed, ResultUnavailable
 from lockwork.backoff import Exponential
@@ -120,7 +120,7 @@ def test_tags(handled: Any) -> None:
 
 def test_a_result_with_a_time_of_its_own(own: Any, own_url: str, apps: Path) -> None:
     keys = QueueKeys("lw", "default")
-    with worker("handled:lw", url=own_url, folder=apps), redis.Redis.from_url(own_url) as client:
+    with worker("handled:lw", url=own_url, folder=apps), client_of(own_url) as client:
         short = own.add.options(result_ttl="1500ms").enqueue(1)
         long = own.add.options(result_ttl=timedelta(hours=3)).enqueue(2)
         assert (short.result(30), long.result(30)) == (2, 3)

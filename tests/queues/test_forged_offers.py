@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import redis
 
+from clients import client_of
 from commandstats import script_calls
 from history import History
 from lockwork.protocol.keys import QueueKeys
@@ -34,17 +35,17 @@ _WORDS = (
 @pytest.fixture
 def stranger(url: str) -> Iterator[redis.Redis]:
     """A user who may publish to the wake channels and hear them, and nothing else."""
-    with redis.Redis.from_url(url) as admin:
+    with client_of(url) as admin:
         rights = {"commands": ["+publish", "+psubscribe"], "channels": ["lw:wake:*"]}
         admin.acl_setuser("stranger", enabled=True, passwords=["+secret"], **rights)
-        with redis.Redis.from_url(url, username="stranger", password="secret") as user:
+        with client_of(url, username="stranger", password="secret") as user:
             yield user
         admin.acl_deluser("stranger")
 
 
 @pytest.fixture
 def own_admin(own_url: str) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(own_url) as client:
+    with client_of(own_url) as client:
         yield client
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import redis
 
+from clients import client_of
 from history import History
 from lockwork.protocol import messages
 from lockwork.protocol.keys import QueueKeys, channel
@@ -34,7 +35,7 @@ def test_a_worker_that_sleeps_is_handed_its_job(
     own: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    with redis.Redis.from_url(own_url) as admin, worker("chores:lw", url=own_url, folder=apps):
+    with client_of(own_url) as admin, worker("chores:lw", url=own_url, folder=apps):
         _asleep(admin, 1)
         assert own.add.enqueue(1, 2).result(30) == 3  # from now on the app knows who sleeps
         _asleep(admin, 1)
@@ -54,7 +55,7 @@ def test_worker_without_free_slot_gets_no_job(
     """It was offered the first, and does not sleep while that runs: the second goes to another."""
     gate = tmp_path / "gate"
     options = ("--concurrency", "1")
-    with redis.Redis.from_url(own_url) as admin, worker("chores:lw", *options, url=own_url, folder=apps) as one:
+    with client_of(own_url) as admin, worker("chores:lw", *options, url=own_url, folder=apps) as one:
         _asleep(admin, 1)
         assert own.add.enqueue(1, 2).result(30) == 3
         _asleep(admin, 1)
@@ -96,7 +97,7 @@ def test_a_cancelled_job_that_was_handed_over_and_is_passed_on_has_ended(own: An
     """It lay in the list again, and was leased to the next who asked, although it was to be cancelled."""
     run, session = own.lw.runtime.run, "host/1/a"
     keys, its = QueueKeys("lw", "default"), channel("lw", session)
-    with redis.Redis.from_url(own_url) as admin, closing(admin.pubsub()) as ear:
+    with client_of(own_url) as admin, closing(admin.pubsub()) as ear:
         ear.subscribe(its)
         assert ear.get_message(timeout=20)
         run(leases.beat(KEYS, {session: True}, 600_000, 1.0))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import redis
 
+from clients import client_of
 from history import History
 from lockwork import JobFailed, Lockwork
 from lockwork.protocol.keys import QueueKeys
@@ -157,5 +158,5 @@ def test_no_keys_are_left_when_all_jobs_are_done(uniques: Any, own_url: str, app
         jobs += [uniques.sync.enqueue(history.path, f"n{number}") for number in range(50)]
         for job in jobs:
             job.result(30)
-    with redis.Redis.from_url(own_url) as admin:
+    with client_of(own_url) as admin:
         assert set(admin.hkeys(KEYS.groups)) == {b"#"}

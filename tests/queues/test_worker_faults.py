@@ -14,6 +14,7 @@ import pytest
 import redis
 
 from app_modules import Load
+from clients import client_of
 from history import History
 from lockwork.runtime.embedded import start_private
 from processes import alive, until, worker
@@ -113,7 +114,7 @@ def test_scripts_flushed_and_connections_killed_while_it_works(
     own: Any, own_url: str, apps: Path, history: History
 ) -> None:
     """arq#386, taskiq-redis#65: a broken connection ended the worker."""
-    with worker("chores:lw", "-c", "50", url=own_url, folder=apps), redis.Redis.from_url(own_url) as admin:
+    with worker("chores:lw", "-c", "50", url=own_url, folder=apps), client_of(own_url) as admin:
         own.lw.queue().status()
         jobs = own.mark.enqueue_many([(history.path, number) for number in range(1500)])
         while own.lw.queue().status().succeeded < len(jobs):

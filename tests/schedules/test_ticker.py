@@ -99,6 +99,18 @@ def test_missed_slots_when_no_ticker_ran(bench: _Counting, options: dict[str, An
     bench.now = _NINE + 45 * 60 * SECOND
     _go(bench, bench.now + 10 * SECOND, Ticker(_QUEUE, [plan]), Ticker(_QUEUE, [plan]))
     assert _jobs(bench) == _at(*wanted)
+    _, (known,) = bench.run(schedules.listed(_QUEUE))
+    assert known.missed == (0 if plan.overlap is False else 4 - len(wanted))
+
+
+def test_slots_that_pass_while_it_is_paused_are_not_missed(bench: _Counting) -> None:
+    plan = _plan(cron="*/10 * * * *")
+    _go(bench, _NINE + SECOND, Ticker(_QUEUE, [plan]))
+    bench.run(schedules.pause(_QUEUE, "s", paused=True))
+    bench.now += 3600 * SECOND
+    _go(bench, bench.now + SECOND, Ticker(_QUEUE, [plan]))
+    _, (known,) = bench.run(schedules.listed(_QUEUE))
+    assert (known.missed, _jobs(bench)) == (0, [])
 
 
 def test_a_year_of_seconds_is_made_up_for_within_its_bound(bench: _Counting) -> None:
@@ -109,6 +121,8 @@ def test_a_year_of_seconds_is_made_up_for_within_its_bound(bench: _Counting) -> 
     bench.run(Ticker(_QUEUE, [plan]).turn())
     assert len(_jobs(bench)) == 1000
     assert bench.calls - begun == 2
+    _, (known,) = bench.run(schedules.listed(_QUEUE))
+    assert known.missed == schedules.MOST_MISSED, "no more than that are counted"
 
 
 def test_clocks_that_are_set_back_do_not_repeat_a_slot(bench: _Counting) -> None:

@@ -62,6 +62,17 @@ def test_partitions_of_1000_queues_are_even_on_three_shards() -> None:
         assert sorted(where[:3]) == sorted(where[3:]) == [0, 1, 2]
 
 
+def test_growth_of_1000_queues_moves_no_partition_and_stays_even() -> None:
+    """From 6 to 12 and 24 partitions on three shards, and from three shards to six."""
+    for queue in QUEUES:
+        places = [slots.slot(slots.tag(f"{queue}/{partition}")) for partition in range(24)]
+        for count in (6, 12, 24):
+            each = [shard_of(place, 3) for place in places[:count]]
+            assert {each.count(shard) for shard in range(3)} == {count // 3}
+        halves = [shard_of(place, 6) for place in places[:12]]
+        assert max(halves.count(shard) for shard in range(6)) <= 3
+
+
 @pytest.mark.parametrize(
     ("count", "up_to_64", "up_to_256"), [(2, 2, 4), (3, 1, 1), (4, 2, 4), (5, 2, 6), (6, 2, 4), (7, 2, 4), (8, 2, 4)]
 )

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
 from app_modules import Load
+from clients import client_of
 from history import History
 from lockwork import Lockwork, acl
 from lockwork.app.workers import announced_partitions
@@ -63,6 +63,7 @@ def test_app_announces_its_tasks(shift: Any, own_url: str, apps: Path) -> None:
         tasks = {task.name: task for task in app.tasks}
         assert tasks.keys() == {task.name for task in shift.lw.registry.of(shift.lw.registry.queues())}
         assert (tasks["mark_a"].queue, tasks["mark_a"].kind, tasks["mark_a"].retries) == ("a", "async", 3)
+        assert (tasks["mark_a"].parameters[:1], tasks["mark_a"].hidden) == (["path"], False)
         assert announced_partitions(lw) == {}
 
 
@@ -93,7 +94,7 @@ def test_unknown_worker_takes_no_orders(own_url: str) -> None:
 
 def test_killed_worker_is_lost_and_forgotten_after_an_hour(own_url: str, apps: Path, load: Load) -> None:
     load(own_url, "shift")
-    with redis.Redis.from_url(own_url) as admin, Lockwork(own_url) as lw:
+    with client_of(own_url) as admin, Lockwork(own_url) as lw:
         with worker("shift:lw", url=own_url, folder=apps) as process:
             found = shown(lw)
             os.kill(process.pid, signal.SIGKILL)
@@ -111,7 +112,7 @@ def test_killed_worker_is_lost_and_forgotten_after_an_hour(own_url: str, apps: P
 def test_many_workers_stay_bounded(own_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = WORKERS._replace(most=200)
     monkeypatch.setattr("lockwork.workers.WORKERS", kind)
-    with redis.Redis.from_url(own_url) as admin, Lockwork(own_url) as lw:
+    with client_of(own_url) as admin, Lockwork(own_url) as lw:
         for number in range(250):
             lw.runtime.run(protocol.put("lw", kind, f"w{number}", b"not a worker"))
         assert admin.hlen("lw:{lockwork}:workers") == admin.zcard("lw:{lockwork}:workers:seen") == 200
@@ -126,7 +127,7 @@ def test_worker_without_the_right_to_announce_works(
     bare = acl.Role(role.about, tuple(key for key in role.keys if "lockwork" not in key), role.commands)
     monkeypatch.setitem(acl.ROLES, "worker", bare)
     url = as_role(own_url, "worker")
-    with redis.Redis.from_url(own_url) as admin:
+    with client_of(own_url) as admin:
         try:
             with worker("shift:lw", url=url, folder=apps) as process:
                 shift.mark.enqueue(history.path)

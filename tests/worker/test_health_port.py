@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import redis
 
+from clients import client_of
 from commandstats import script_calls
 from history import History
 from lockwork.ids import made_at, new_id
@@ -119,7 +119,7 @@ def test_a_storm_of_scrapes_costs_the_server_little(
 ) -> None:
     port = free_port()
     shift.mark.enqueue_many([(history.path,)] * 5000)
-    with redis.Redis.from_url(own_url) as admin:
+    with client_of(own_url) as admin:
         with worker("shift:lw", "--health-port", str(port), "-q", "a", url=own_url, folder=apps):
             until(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
             ask(port, "/metrics")

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import redis
-
+from clients import client_of
 from history import History
 from processes import until, worker
 from sleeping import sleepers
@@ -35,7 +34,7 @@ def test_weights_share_the_slots(shift: Any, own_url: str, apps: Path, history: 
 
 
 def test_a_queue_that_refuses_fetches_delays_no_other(shift: Any, own_url: str, apps: Path, history: History) -> None:
-    with redis.Redis.from_url(own_url) as admin:
+    with client_of(own_url) as admin:
         admin.set("lw:{q:a}:ready:1", "somebody else's")
         with worker("shift:lw", "--queues", "a,b", "-c", "2", url=own_url, folder=apps) as process:
             until(lambda: "no jobs of queue a can be fetched" in process.errors, "it is refused")
@@ -52,7 +51,7 @@ def test_a_process_that_can_begin_on_the_other_queues_does(
 ) -> None:
     """What says who works on a queue is spoilt, and the process is dead: without a new one all queues would stand."""
     gate = tmp_path / "gate"
-    with redis.Redis.from_url(own_url) as admin:
+    with client_of(own_url) as admin:
         with worker("shift:lw", "--queues", "a,b", "-c", "2", url=own_url, folder=apps) as process:
             shift.mark_b.enqueue(history.path)
             (before,) = history.wait(1)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
 from app_modules import Load
+from clients import client_of
 from history import History
 from lockwork import JobFailed
 from lockwork.protocol.keys import QueueKeys
@@ -32,7 +32,7 @@ def _attempts(history: History) -> list[int]:
 
 
 def _asleep(url: str, count: int) -> None:
-    with redis.Redis.from_url(url) as admin:
+    with client_of(url) as admin:
         until(lambda: admin.zcount(KEYS.idle_workers, 0, "+inf") == count, f"{count} workers sleep")
 
 

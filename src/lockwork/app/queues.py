@@ -31,7 +31,7 @@ class QueueMethods(AppState):
     def stocks(self, *, minutes: int = 0) -> list[StockSummary]:
         """List the stocks on this server and their units by place, read one after the other, without changing them.
 
-        With `minutes`, up to 60, also what was reserved and sold in each of the last minutes.
+        With `minutes`, up to 60, also what the first 100 of them reserved and sold in each of the last minutes.
         """
         return self.runtime.run(stocks(self.config.prefix, minutes))
 

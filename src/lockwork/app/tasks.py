@@ -85,6 +85,7 @@ class TaskMethods(AppState):
             debounce_max: at the latest so long after the first call. Default: no limit.
             keep_result: keep results for `job.result()`. Default True.
             result_ttl: time that a result is kept. Default: the app's.
+            hide_arguments: the command line and the dashboard show no arguments of its jobs. Default False.
             tags: words that go with the job. Default none.
             batch: up to so many jobs share one call, whose argument is the list of their arguments. Default: off.
             linger: longest time that a job waits for its batch to fill.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from lockwork.cli.help import Command
+
+if TYPE_CHECKING:
+    from lockwork.app.lockwork import Lockwork
 
 _PATIENCE = 1.0
 """Seconds to wait for a server: a person has pressed a key."""
@@ -23,7 +27,8 @@ _PATIENCE = 1.0
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
-    """Print the lines that make this shell complete commands, options, and names of queues.
+    """Print the lines that make this shell complete commands, options, and names of queues, tasks, workers,
+    schedules and stocks.
 
     Names come from the server of --url or LOCKWORK_URL.
     """
@@ -34,14 +39,44 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     click.echo(found(cli, {}, "lockwork", "_LOCKWORK_COMPLETE").source())
 
 
-def queue_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
-    """Complete the name of a queue; nothing if no server is named, or if it does not answer soon."""
-    from lockwork.app.lockwork import Lockwork  # noqa: PLC0415 - loaded only when a name is completed
-    from lockwork.errors import LockworkError  # noqa: PLC0415 - the same
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-    url = ctx.params.get("url")
-    if not url:  # the embedded server would be started for a key press
+
+def names_of(read: Callable[[Lockwork], Iterable[str]]) -> Complete:
+    """Complete the names that `read` finds; nothing if no server is named, or if it does not answer soon."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+        from lockwork.app.lockwork import Lockwork  # noqa: PLC0415 - loaded only when a name is completed
+        from lockwork.errors import LockworkError  # noqa: PLC0415 - the same
+
+        url = ctx.params.get("url")
+        if not url:  # the embedded server would be started for a key press
+            return []
+        with suppress(LockworkError), Lockwork(url, prefix=ctx.params.get("prefix") or "lw", patience=_PATIENCE) as lw:
+            return [CompletionItem(name) for name in sorted({*read(lw)}) if name.startswith(incomplete)]
         return []
-    with suppress(LockworkError), Lockwork(url, prefix=ctx.params.get("prefix") or "lw", patience=_PATIENCE) as lw:
-        return [CompletionItem(name) for name in lw.queues() if name.startswith(incomplete)]
-    return []
+
+    return complete
+
+
+def words_of(verbs: Iterable[str], names: Complete) -> Complete:
+    """Complete a verb or a name as the first word, and a name behind it."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        first = (
+            [] if ctx.params.get("words") else [CompletionItem(verb) for verb in verbs if verb.startswith(incomplete)]
+        )
+        return [*first, *names(ctx, param, incomplete)]
+
+    return complete
+
+
+def _announced_queues(lw: Lockwork) -> Iterable[str]:
+    return {*lw.queues(), *(task.queue for app in lw.apps() for task in app.tasks)}
+
+
+queue_names: Complete = names_of(_announced_queues)
+task_names: Complete = names_of(lambda lw: {task.name for app in lw.apps() for task in app.tasks})
+worker_names: Complete = names_of(lambda lw: {worker.name for worker in lw.workers()})
+schedule_names: Complete = names_of(lambda lw: {each.name for name in lw.queues() for each in lw.schedules(name)})
+stock_names: Complete = names_of(lambda lw: {stock.name for stock in lw.stocks()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import click
@@ -11,13 +11,14 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.announced import Announced
 from lockwork.cli.completion import queue_names
 from lockwork.cli.help import Command
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.progress import progress
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import STYLES, lasting, printable
+from lockwork.cli.text import HIDDEN, STYLES, lasting, printable
 from lockwork.errors import ConfigError
 from lockwork.protocol.queues.dead import DeadGroup, DeadJob, DeadPage
 from lockwork.queues.dead import DeadSet, Matching, checked_filter
@@ -42,10 +43,10 @@ _GROUPS = (
 )
 
 
-def jobs_report(pages: Mapping[str, DeadPage]) -> Report:
+def jobs_report(pages: Mapping[str, DeadPage], hidden: Collection[str] = ()) -> Report:
     """Return the jobs, a table for each queue that has some, and where the next page begins."""
     document = {
-        queue: {"jobs": [_job(job) for job in page.jobs], "next": page.next, "problem": page.problem}
+        queue: {"jobs": [_job(job, hidden) for job in page.jobs], "next": page.next, "problem": page.problem}
         for queue, page in pages.items()
     }
     body: list[RenderableType] = []
@@ -66,9 +67,9 @@ def jobs_report(pages: Mapping[str, DeadPage]) -> Report:
     return Report({"queues": document}, body)
 
 
-def groups_report(found: Mapping[str, Sequence[DeadGroup]]) -> Report:
+def groups_report(found: Mapping[str, Sequence[DeadGroup]], hidden: Collection[str] = ()) -> Report:
     """Return the groups, a table for each queue that has some."""
-    document = {queue: {"groups": [_group(group) for group in groups]} for queue, groups in found.items()}
+    document = {queue: {"groups": [_group(group, hidden) for group in groups]} for queue, groups in found.items()}
     body: list[RenderableType] = []
     for queue, groups in found.items():
         rows = [
@@ -86,13 +87,19 @@ def groups_report(found: Mapping[str, Sequence[DeadGroup]]) -> Report:
     return Report({"queues": document}, body or ["no dead jobs"])
 
 
-def job_report(job: DeadJob) -> Report:
+def job_report(job: DeadJob, hidden: Collection[str] = ()) -> Report:
     """Return one job with its arguments and traceback."""
     rows = {
         "id": job.id,
         "task": _task(job),
-        "arguments": "" if job.call.args is None else json.dumps(job.call.args, ensure_ascii=False),
-        "keywords": json.dumps(job.call.kwargs, ensure_ascii=False) if job.call.kwargs else "",
+        "arguments": HIDDEN
+        if job.call.task in hidden
+        else ""
+        if job.call.args is None
+        else json.dumps(job.call.args, ensure_ascii=False),
+        "keywords": json.dumps(job.call.kwargs, ensure_ascii=False)
+        if job.call.kwargs and job.call.task not in hidden
+        else "",
         "priority": job.call.priority,
         "attempts": _attempts(job),
         "died": f"{lasting(job.dead_for)} ago",
@@ -100,7 +107,7 @@ def job_report(job: DeadJob) -> Report:
         "error": f"{job.error.type}: {job.error.text}" if job.error.type else job.error.text,
     }
     lines = [printable(line) for line in (job.error.traceback or "").splitlines()]
-    return Report(_job(job), [facts((title, printable(text)) for title, text in rows.items()), *lines])
+    return Report(_job(job, hidden), [facts((title, printable(text)) for title, text in rows.items()), *lines])
 
 
 def _attempts(job: DeadJob) -> str:
@@ -118,12 +125,12 @@ def _error(job: DeadJob) -> str:
     return printable(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
-def _job(job: DeadJob) -> dict[str, Any]:
+def _job(job: DeadJob, hidden: Collection[str]) -> dict[str, Any]:
     return {
         "id": job.id,
         "task": job.call.task,
-        "args": job.call.args,
-        "kwargs": job.call.kwargs,
+        "args": None if job.call.task in hidden else job.call.args,
+        "kwargs": None if job.call.task in hidden else job.call.kwargs,
         "priority": job.call.priority,
         "attempts": job.attempts,
         "crashes": job.crashes,
@@ -137,14 +144,14 @@ def _job(job: DeadJob) -> dict[str, Any]:
     }
 
 
-def _group(group: DeadGroup) -> dict[str, Any]:
+def _group(group: DeadGroup, hidden: Collection[str]) -> dict[str, Any]:
     return {
         "error": group.error,
         "task": group.task,
         "count": group.count,
         "oldest": group.oldest,
         "newest": group.newest,
-        "example": _job(group.example),
+        "example": _job(group.example, hidden),
     }
 
 
@@ -230,12 +237,12 @@ def dead(
         if action in ("list", "groups"):
             names = lw.queues() if queue is None else [queue]
             sets = {name: lw.queue(name).dead for name in names}
-            _look(sets, action, matching, limit or 100, after, output)
+            _look(sets, action, matching, limit or 100, after, output, Announced.read(lw).hidden)
             return
         assert queue is not None
         chosen = lw.queue(queue).dead
         if action == "show":
-            _show(chosen, queue, ids, output)
+            _show(chosen, queue, ids, output, Announced.read(lw).hidden)
         elif ids:
             _each(lw, queue, action, ids, anew=not one_more)
         else:
@@ -268,23 +275,33 @@ def _read(name: str, text: str) -> float | str:
     return duration(text) if name in ("older_than", "newer_than") else text
 
 
-def _look(sets: dict[str, DeadSet], action: str, matching: Matching, limit: int, after: str, output: Output) -> None:
+def _look(
+    sets: dict[str, DeadSet],
+    action: str,
+    matching: Matching,
+    limit: int,
+    after: str,
+    output: Output,
+    hidden: Collection[str],
+) -> None:
     if after and len(sets) != 1:
         raise click.UsageError("--after goes with the --queue that it came from")
     if action == "groups":
-        output.show(lambda: groups_report({name: found.groups(**matching) for name, found in sets.items()}))
+        output.show(lambda: groups_report({name: found.groups(**matching) for name, found in sets.items()}, hidden))
         return
     output.show(
-        lambda: jobs_report({name: found.search(limit=limit, after=after, **matching) for name, found in sets.items()})
+        lambda: jobs_report(
+            {name: found.search(limit=limit, after=after, **matching) for name, found in sets.items()}, hidden
+        )
     )
 
 
-def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], output: Output) -> None:
+def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], output: Output, hidden: Collection[str]) -> None:
     (id,) = ids
     job = chosen.get(id)
     if job is None:
         raise ConfigError(f"no job {id!r} is dead in queue {queue!r}")
-    output.show(lambda: job_report(job))
+    output.show(lambda: job_report(job, hidden))
 
 
 def _each(lw: Lockwork, queue: str, action: str, ids: tuple[str, ...], *, anew: bool) -> None:

@@ -3,39 +3,47 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Literal
 
 import click
 
-from lockwork.cli.completion import queue_names
+from lockwork.cli.announced import Announced, register
+from lockwork.cli.completion import queue_names, task_names
 from lockwork.cli.help import Command
+from lockwork.cli.names import unknown
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.report import Output, Report, reports
-from lockwork.protocol.keys import PRIORITIES
+from lockwork.cli.text import printable
+from lockwork.errors import ConfigError
+from lockwork.protocol.keys import PRIORITIES, base_queue
 from lockwork.tasks.options import CallSettings
+from lockwork.workers import AnnouncedTask
 
 
 @click.command(
     cls=Command,
     examples={
-        "lockwork enqueue send_mail --queue mail --args '[42]'": "One job; prints its id.",
-        """lockwork enqueue report -q default --kwargs '{"day": "2026-11-01"}' --delay 10m""": "Ten minutes from now.",
+        "lockwork enqueue send --args '[42]'": "One job; prints its id.",
+        """lockwork enqueue report --kwargs '{"day": "2026-11-01"}' --delay 10m""": "Ten minutes from now.",
+        "lockwork enqueue send --queue mail --create": "A task that no app has announced yet.",
     },
 )
-@click.option("--queue", "-q", required=True, shell_complete=queue_names, help="The queue of the task.")
+@click.option("--queue", "-q", shell_complete=queue_names, help="The queue. [default: the task's]")
 @partitions_option
 @reports
 @names_the_app
 @click.option("--args", "positional", default="[]", metavar="JSON", help="Positional arguments, a JSON array.")
 @click.option("--kwargs", "named", default="{}", metavar="JSON", help="Keyword arguments, a JSON object.")
 @click.option("--delay", help="Not before this time has passed, such as 10m.")
-@click.option("--key", help="Jobs with the same key run one at a time, in order.")
-@click.option("--priority", type=click.Choice(PRIORITIES), help="Strictly in this order. [default: normal]")
-@click.option("--create", is_flag=True, help="The queue need not exist yet.")
-@click.argument("task")
+@click.option("--key", help="Jobs with the same key run one at a time, in order. [default: the task's]")
+@click.option("--priority", type=click.Choice(PRIORITIES), help="Strictly in this order. [default: the task's]")
+@click.option("--retries", type=click.IntRange(0), help="Times that it runs again if it fails. [default: the task's]")
+@click.option("--create", is_flag=True, help="The queue and the task need not be known yet.")
+@click.argument("task", shell_complete=task_names)
 def enqueue(
     *,
-    queue: str,
+    queue: str | None,
     partitions: int | None,
     output: Output,
     url: str | None,
@@ -45,13 +53,14 @@ def enqueue(
     delay: str | None,
     key: str | None,
     priority: Literal["high", "normal", "low"] | None,
+    retries: int | None,
     create: bool,
     task: str,
 ) -> None:
     """Enqueue a job of TASK, and print its id.
 
-    The worker checks the arguments against the function. The options of the task in the code, such as `retries`, apply
-    only as far as the worker decides them: what the enqueuing program decides is given here.
+    The task's queue, parameters, retries, priority, key and group are those that its workers have announced. Its
+    `unique`, `debounce` and `expires` are not applied.
     """
     if output.watch is not None:
         raise click.UsageError("a job is enqueued once: leave --watch out")
@@ -63,15 +72,41 @@ def enqueue(
         options["key"] = key
     if priority is not None:
         options["priority"] = priority
+    if retries is not None:
+        options["retries"] = retries
     with opened(url, prefix, queue, partitions, looks=False, create=create) as lw:
-        made = lw.task(name=task, queue=queue)(_anything)
-        job = made.options(**options).enqueue(*args, **kwargs)
-        document = {"job": job.id, "queue": job.queue, "task": task}
+        made = register(lw, _found(Announced.read(lw), task, queue, create=create))
+        try:
+            job = made.options(**options).enqueue(*args, **kwargs)
+        except TypeError as error:
+            raise ConfigError(f"{error}: see --args and --kwargs") from None
+        in_force = made.options(**options).options_in_force
+        document = {"job": job.id, "queue": job.queue, "task": task, "retries": in_force.retries}
+        said = f"task {printable(task)}, queue {printable(job.queue)}, retries {in_force.retries}"
         output.show(lambda: Report(document, [job.id]))
+        if not output.as_json:
+            click.echo(said, err=True)  # the id alone is for programs
 
 
-def _anything(*args: Any, **kwargs: Any) -> None:
-    """Stand for the function, which only the workers have."""
+def _found(announced: Announced, name: str, queue: str | None, *, create: bool) -> AnnouncedTask:
+    """Return the task of that name; raises ConfigError if none was announced, or several queues have one."""
+    found = [task for task in announced.tasks.values() if task.name == name]
+    there = [task for task in found if queue is None or task.queue == base_queue(queue)]
+    if len(there) == 1:
+        return there[0] if queue is None else replace(there[0], queue=queue)
+    if len(there) > 1:
+        queues = ", ".join(sorted(printable(task.queue) for task in there))
+        raise ConfigError(f"task {printable(name)} is in several queues ({queues}): name its --queue")
+    if found and queue is not None:
+        return replace(found[0], queue=queue)
+    known = {task.name for task in announced.tasks.values()}
+    if queue is None and not (known or create):
+        raise ConfigError(f"no app has announced task {printable(name)}: name its --queue")
+    if known and not create:
+        raise ConfigError(f"{unknown('task', name, known)} (--create: it shall exist)")
+    if queue is None:
+        raise click.UsageError("--create needs the --queue of the task")
+    return AnnouncedTask(name, queue, "thread", None, 3, parameters=["*args", "**kwargs"])
 
 
 def _json(text: str, option: str, kind: type[Any]) -> Any:

@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.announced import Announced
 from lockwork.cli.completion import queue_names
 from lockwork.cli.flows import graph, tree
 from lockwork.cli.help import Command
@@ -20,7 +21,7 @@ from lockwork.cli.names import unknown
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import ago, arguments, moment, printable, sized, state, until, value
+from lockwork.cli.text import HIDDEN, ago, arguments, moment, printable, sized, state, until, value
 from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import Attempt, JobSnapshot
@@ -48,6 +49,7 @@ _LONGEST = 2000
         "lockwork job 0NnhHJ0kVzCPa1Gg cancel": "Cancel it, whether it waits or runs.",
         "lockwork job 0NnhHJ0kVzCPa1Gg retry": "Run a dead, cancelled or expired job again.",
         "lockwork job 0NnhHJ0kVzCPa1Gg reschedule --delay 10m": "Move a waiting job to another time.",
+        "lockwork job 0NnhHJ0kVzCPa1Gg delete": "Delete a job that does not run.",
     },
 )
 @click.argument("id")
@@ -90,7 +92,7 @@ def job(
         if action is None:
             output.show(lambda: _report(lw, found))
             return
-        said = _delete(lw, found) if action == "delete" else _act(found, action, moved)
+        said = _act(found, action, moved)
         output.show(lambda: Report({"job": id, "queue": found.queue, "state": found.state()}, [said]))
 
 
@@ -123,6 +125,9 @@ def _act(found: Job[Any], action: str, moved: dict[str, Any]) -> str:
         why = "only a dead, cancelled or expired job can be retried"
         if before in ("dead", "cancelled", "expired"):
             why = "another job has its unique name, or jobs that it waits for have not ended"
+    elif action == "delete":
+        done, said = found.delete(), "deleted"
+        why = "a running job cannot be deleted; cancel it first"
     else:
         done, said = found.reschedule(**moved), "was moved"
         why = "only a job that waits can be moved"
@@ -131,23 +136,18 @@ def _act(found: Job[Any], action: str, moved: dict[str, Any]) -> str:
     return f"job {found.id} {said}"
 
 
-def _delete(lw: Lockwork, found: Job[Any]) -> str:
-    if not lw.queue(found.queue).dead.delete(found.id):
-        state = found.state()
-        hint = "; cancel it instead" if state in ("scheduled", "blocked", "ready", "running") else ""
-        raise ConfigError(f"job {found.id} is {state}: only a dead job can be deleted{hint}")
-    return f"job {found.id} deleted"
-
-
 def _report(lw: Lockwork, found: Job[Any]) -> Report:
     seen = found.inspect()
     nodes = [] if seen.flow is None else graph(lw, seen.flow, found.queue)
     document = {field.name: getattr(seen, field.name) for field in fields(JobSnapshot)} | {"graph": nodes}
-    return Report(document, list(_body(seen, nodes)))
+    hidden = seen.task in Announced.read(lw).hidden
+    if hidden:
+        document |= {"args": None, "kwargs": None}
+    return Report(document, list(_body(seen, nodes, hidden=hidden)))
 
 
-def _body(seen: JobSnapshot, nodes: list[FlowNode]) -> Iterator[RenderableType]:
-    yield facts(_facts(seen, datetime.now(UTC)))
+def _body(seen: JobSnapshot, nodes: list[FlowNode], *, hidden: bool) -> Iterator[RenderableType]:
+    yield facts(_facts(seen, datetime.now(UTC), hidden=hidden))
     if seen.timeline:
         yield ""
         yield Listing(_ATTEMPTS, map(_attempt, seen.timeline))
@@ -159,13 +159,13 @@ def _body(seen: JobSnapshot, nodes: list[FlowNode]) -> Iterator[RenderableType]:
         yield tree(nodes, seen.id)
 
 
-def _facts(seen: JobSnapshot, now: datetime) -> Iterator[tuple[str, str | Text]]:
+def _facts(seen: JobSnapshot, now: datetime, *, hidden: bool) -> Iterator[tuple[str, str | Text]]:
     yield "job", printable(seen.id)
     yield "queue", printable(seen.queue)
     yield "task", printable(seen.task or "")
     yield "state", shown_state(seen.state, retrying=seen.state == "scheduled" and seen.error is not None)
     if seen.args is not None or seen.kwargs is not None:
-        yield "arguments", _cut(arguments(seen.args, seen.kwargs))
+        yield "arguments", HIDDEN if hidden else _cut(arguments(seen.args, seen.kwargs))
     if seen.progress is not None:
         yield "progress", _cut(value(seen.progress))
     if seen.state == "succeeded":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
@@ -11,14 +12,18 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.completion import queue_names
+from lockwork.cli.announced import Announced, register
+from lockwork.cli.bulk import ACTIONS, Action, Bulk
+from lockwork.cli.completion import queue_names, words_of
 from lockwork.cli.help import Command
+from lockwork.cli.names import unknown
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.progress import progress
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
-from lockwork.cli.text import ago, arguments, brief, printable, state, until
-from lockwork.jobs.search import JobFilter, JobPage, JobRow, JobState
+from lockwork.cli.text import HIDDEN, ago, arguments, brief, printable, state, until
+from lockwork.errors import ConfigError
+from lockwork.jobs.search import MOST, JobFilter, JobPage, JobRow, JobState
 
 F = TypeVar("F", bound=Callable[..., object])
 _COLUMNS = (
@@ -33,6 +38,7 @@ _COLUMNS = (
     Column("error", cut=True),
     Column("worker", least=120),
 )
+_LIMIT = 50
 _SEARCHED = 100_000
 """Records that a list searches unless --search says more or less."""
 _STEP = 5_000
@@ -53,9 +59,13 @@ def _state_option(word: JobState) -> Callable[[F], F]:
         "lockwork jobs mail --dead --error SMTPError --since 2h": "What died of an error in the last two hours.",
         "lockwork jobs --done --task send --arg user=42": "What was done for user 42.",
         "lockwork jobs --ready --json --limit 1000": "For a program.",
+        "lockwork jobs mail --dead --error SMTPError retry": "Run these again; it counts them, and asks.",
+        "lockwork jobs mail --task send cancel --yes": "Cancel all jobs of a task that wait or run, without asking.",
     },
 )
-@click.argument("queue", required=False, shell_complete=queue_names)
+@click.argument(
+    "words", nargs=-1, metavar="[QUEUE] [cancel | retry | delete]", shell_complete=words_of(ACTIONS, queue_names)
+)
 @_state_option("running")
 @_state_option("ready")
 @_state_option("scheduled")
@@ -74,7 +84,7 @@ def _state_option(word: JobState) -> Callable[[F], F]:
 @click.option("--text", help="Only jobs that have this text in id, call or error.")
 @click.option("--since", help="Only jobs that ended, started or were enqueued in this time, such as 2h.")
 @click.option("--until", "until_", help="Only jobs for which that is this long ago at least.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="At most so many jobs.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many jobs. [default: 50 to show, else all]")
 @click.option("--after", help="Where to go on: `next` of an earlier list with --json.")
 @click.option("--oldest", is_flag=True, help="The oldest first.")
 @click.option(
@@ -85,44 +95,87 @@ def _state_option(word: JobState) -> Callable[[F], F]:
     type=click.IntRange(1),
     help="Search at most so many jobs for those that match.",
 )
+@click.option("--yes", is_flag=True, help="cancel, retry, delete: without asking.")
 @partitions_option
 @reports
 @names_the_app
 def jobs(
     *,
-    queue: str | None,
+    words: tuple[str, ...],
     state: JobState | None,
     until_: str | None,
-    limit: int,
+    limit: int | None,
     after: str | None,
     oldest: bool,
     budget: int,
+    yes: bool,
     partitions: int | None,
     output: Output,
     url: str | None,
     prefix: str,
     **given: str | None,
 ) -> None:
-    """Show the jobs of a queue, or of all queues: running, ready, scheduled, blocked and ended ones.
+    """Show the jobs of a queue, or of all queues: running, ready, scheduled, blocked and ended ones; change them all.
 
     The newest come first; of the scheduled ones, the next due. State, key, group and time use an index; the other
-    filters read jobs one by one, and the list says how many it has searched.
+    filters read jobs one by one, and the list says how many it has searched. `cancel`, `retry` and `delete` change all
+    jobs that match: they count them first, and ask.
     """
+    queue, action = _meant(words)
+    if action and (after or oldest or output.watch is not None):
+        raise click.UsageError("--after, --oldest and --watch go with the list of jobs")
+    if yes and not action:
+        raise click.UsageError("--yes goes with cancel, retry and delete")
+    if not action and limit is not None and limit > MOST:
+        raise click.UsageError(f"a list has at most {MOST:,} jobs: go on with --after")
     matching: Any = {name: text for name, text in given.items() if text is not None}
     for name, text in (("since", given["since"]), ("until", until_)):
         if text is not None:
             matching[name] = duration(text)
     wanted = cast("JobFilter", {**matching, "state": state})
-    with opened(url, prefix, queue, partitions, looks=True) as lw:
-        search = _Search(lw, queue, wanted, limit, budget, newest=not oldest)
+    with opened(url, prefix, queue, partitions, looks=not action) as lw:
+        mistake = _register(lw, given["task"], given["arg"])
+        if action:
+            Bulk(lw, queue, action, wanted, limit).run(output, yes=yes)
+            return
+        search = _Search(lw, queue, wanted, limit or _LIMIT, budget, newest=not oldest, mistake=mistake)
         output.show(lambda: search.report(after))
+
+
+def _meant(words: tuple[str, ...]) -> tuple[str | None, Action | None]:
+    """Read the queue, None for all, and the action, None to show them; either may come first."""
+    actions = [word for word in words if word in ACTIONS]
+    queues = [word for word in words if word not in ACTIONS]
+    if len(actions) > 1 or len(queues) > 1:
+        raise click.UsageError("give one queue, or none, and cancel, retry, delete or no action")
+    return (queues[0] if queues else None), (actions[0] if actions else None)
+
+
+def _register(lw: Lockwork, task: str | None, arg: str | None) -> ConfigError | None:
+    """Let a search by `NAME=VALUE` know the parameters of tasks; return the error if no app has announced the task."""
+    if task is None and (arg is None or "=" not in arg):
+        return None
+    tasks = Announced.read(lw).tasks.values()
+    if arg is not None:
+        for each in {each.name: each for each in tasks if task in (None, each.name)}.values():
+            register(lw, each)
+    names = {each.name for each in tasks}
+    return None if task is None or not names or task in names else unknown("task", task, names)
 
 
 class _Search:
     """A search that goes on from page to page until it has enough jobs, or has searched enough."""
 
     def __init__(
-        self, lw: Lockwork, queue: str | None, wanted: JobFilter, limit: int, budget: int, *, newest: bool
+        self,
+        lw: Lockwork,
+        queue: str | None,
+        wanted: JobFilter,
+        limit: int,
+        budget: int,
+        *,
+        newest: bool,
+        mistake: ConfigError | None,
     ) -> None:
         self._lw = lw
         self._queue = queue
@@ -130,11 +183,13 @@ class _Search:
         self._limit = limit
         self._budget = budget
         self._newest = newest
+        self._mistake = mistake
         self._searched = 0
 
     def report(self, after: str | None) -> Report:
         """Search, and return what was found."""
         self._searched = 0
+        hidden = Announced.read(self._lw).hidden
         found: list[JobRow] = []
         page = self._page(after, self._limit)
         with progress("searching", min(page.total, self._budget), lambda: self._searched):
@@ -144,22 +199,24 @@ class _Search:
                 if page.next is None or len(found) >= self._limit or self._searched >= self._budget:
                     break
                 page = self._page(page.next, self._limit - len(found))
+        if self._mistake and not found and page.next is None:
+            raise self._mistake  # a task that no code has any more may still have jobs
         document = {
-            "jobs": found,
+            "jobs": [replace(job, args=None, kwargs=None) if job.task in hidden else job for job in found],
             "searched": self._searched,
             "total": page.total,
             "next": page.next,
             "sampled": page.sampled,
         }
-        return Report(document, self._body(found, page))
+        return Report(document, self._body(found, page, hidden))
 
     def _page(self, after: str | None, limit: int) -> JobPage:
         step = max(1, min(_STEP, self._budget - self._searched))
         return self._lw.jobs(self._queue, limit=limit, after=after, newest=self._newest, budget=step, **self._wanted)
 
-    def _body(self, found: list[JobRow], page: JobPage) -> list[RenderableType]:
+    def _body(self, found: list[JobRow], page: JobPage, hidden: Collection[str]) -> list[RenderableType]:
         now = datetime.now(UTC)
-        rows = [_row(job, now, single=self._queue is not None) for job in found]
+        rows = [_row(job, now, hidden, single=self._queue is not None) for job in found]
         body: list[RenderableType] = [Listing(_COLUMNS, rows, empty="no job matches")]
         notes: list[str] = []
         if page.next is not None:
@@ -171,12 +228,12 @@ class _Search:
         return [*body, *(Text(printable(note), style="dim") for note in notes)]
 
 
-def _row(job: JobRow, now: datetime, *, single: bool) -> list[str | Text]:
+def _row(job: JobRow, now: datetime, hidden: Collection[str], *, single: bool) -> list[str | Text]:
     return [
         printable(job.id),
         "" if single and job.partition == job.queue else printable(job.partition),
         printable(job.task or "?"),
-        arguments(job.args, job.kwargs),
+        HIDDEN if job.task in hidden else arguments(job.args, job.kwargs),
         shown_state(job.state, retrying=job.state == "scheduled" and job.error is not None),
         str(job.attempt) if job.attempt else "",
         _when(job, now),

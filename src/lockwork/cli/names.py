@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 import click
@@ -35,13 +35,17 @@ def hint(name: str, known: Iterable[str]) -> str:
     return f"there are {_some(names)}" if names else "there is none"
 
 
-def check_queue(lw: Lockwork, name: str, *, looks: bool, create: bool | None = None) -> None:
-    """Raise ConfigError for a queue that does not exist, unless `create`, and if only partitions of it exist, unless
-    the command only `looks`: then print a warning. `create` is None for commands that cannot create a queue.
+def check_queue(
+    lw: Lockwork, name: str, announced: Collection[str] = (), *, looks: bool, create: bool | None = None
+) -> None:
+    """Raise ConfigError for a queue that neither exists nor was announced, unless `create`.
+
+    If only partitions of it exist, raise it unless the command only `looks`: then print a warning. `create` is None for
+    commands that cannot create a queue.
     """
-    if _exists(lw, name):
+    if name in announced or _exists(lw, name):
         return
-    names = lw.queues()
+    names = sorted({*lw.queues(), *announced})
     found = sorted((each for each in names if each != name and base_queue(each) == name), key=partition_number)
     if found:
         said = f"queue {printable(name)} has partitions ({_some(found)}): name one, or give --partitions N"

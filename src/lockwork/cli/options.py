@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import click
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.announced import Announced
 from lockwork.cli.names import check_queue
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import MOST_PARTITIONS
@@ -22,7 +23,7 @@ def partitions_option(command: F) -> F:
     return click.option(
         "--partitions",
         type=click.IntRange(1, MOST_PARTITIONS),
-        help="Number of partitions. Use NAME/2 to select one.",
+        help="Number of partitions. Use NAME/2 to select one. [default: as the app has announced it]",
     )(command)
 
 
@@ -30,13 +31,19 @@ def partitions_option(command: F) -> F:
 def opened(
     url: str | None, prefix: str, queue: str | None, partitions: int | None, *, looks: bool, create: bool | None = None
 ) -> Iterator[Lockwork]:
-    """Open an app that knows the partitions of this queue; raises ConfigError as `check_queue`."""
+    """Open an app that knows the partitions that apps announced; raises ConfigError as `check_queue`."""
     if partitions is not None and queue is None:
         raise click.UsageError("--partitions goes with the name of a queue")
-    counts = {} if queue is None or partitions is None else {queue: partitions}
-    with connected(url, prefix, counts) as lw:
+    with ExitStack() as stack:
+        lw = stack.enter_context(connected(url, prefix))
+        announced = Announced.read(lw)
+        counts = announced.partitions
+        if queue is not None and partitions is not None:
+            counts = counts | {queue: partitions}
+        if counts:
+            lw = stack.enter_context(connected(url, prefix, counts))
         if queue is not None:
-            check_queue(lw, queue, looks=looks, create=create)
+            check_queue(lw, queue, announced.queues, looks=looks, create=create)
         yield lw
 
 

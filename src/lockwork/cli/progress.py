@@ -17,8 +17,8 @@ _PAUSE = 0.25
 
 
 @contextmanager
-def progress(title: str, total: int, done: Callable[[], int]) -> Iterator[None]:
-    """Show a bar while the block runs; `done` says how many of `total` are done, and is called on another thread."""
+def progress(title: str, total: int | Callable[[], int], done: Callable[[], int]) -> Iterator[None]:
+    """Show a bar while the block runs: `done` of `total`; functions are called on another thread."""
     out = console(stderr=True)
     if not out.is_terminal:
         yield
@@ -33,14 +33,15 @@ def progress(title: str, total: int, done: Callable[[], int]) -> Iterator[None]:
         thread.join()
 
 
-def _follow(over: threading.Event, title: str, total: int, done: Callable[[], int]) -> None:
+def _follow(over: threading.Event, title: str, total: int | Callable[[], int], done: Callable[[], int]) -> None:
     if over.wait(_PATIENCE):
         return
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
+        task = bar.add_task(title, total=None)
         while not over.wait(_PAUSE):
             try:
-                bar.update(task, completed=max(0, min(total, done())))
+                most = total if isinstance(total, int) else total()
+                bar.update(task, total=most, completed=max(0, min(most, done())))
             except LockworkError:
                 continue  # the block itself meets the error, and says it

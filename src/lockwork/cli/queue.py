@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.completion import queue_names
+from lockwork.cli.completion import queue_names, words_of
 from lockwork.cli.help import Command
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.progress import progress
@@ -92,13 +91,6 @@ _NONE = "none"
 _NUMBER = re.compile(r"\d{1,15}")
 
 
-def _words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    if ctx.params.get("words"):
-        return queue_names(ctx, param, incomplete)
-    verbs = [CompletionItem(verb) for verb in _ACTIONS if verb.startswith(incomplete)]
-    return [*verbs, *queue_names(ctx, param, incomplete)]
-
-
 @click.command(
     cls=Command,
     examples={
@@ -121,7 +113,10 @@ def _words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @click.option("--create", is_flag=True, help="pause, limit: of a queue that does not exist yet.")
 @click.option("--yes", is_flag=True, help="clear: without asking.")
 @click.argument(
-    "words", nargs=-1, metavar="[[status | pause | resume | limit | clear | drain] NAME]", shell_complete=_words
+    "words",
+    nargs=-1,
+    metavar="[[status | pause | resume | limit | clear | drain] NAME]",
+    shell_complete=words_of(_ACTIONS, queue_names),
 )
 def queue(
     *,

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.completion import queue_names
+from lockwork.cli.completion import queue_names, schedule_names, words_of
 from lockwork.cli.help import Command
 from lockwork.cli.names import unknown
 from lockwork.cli.options import names_the_app, opened, partitions_option
@@ -29,6 +29,7 @@ _COLUMNS = (
     Column("last", least=120),
     Column("enqueued", right=True),
     Column("overlapped", right=True, least=100),
+    Column("missed", right=True, least=100),
 )
 _ACTIONS = ("pause", "resume", "run")
 
@@ -45,7 +46,12 @@ _ACTIONS = ("pause", "resume", "run")
 @partitions_option
 @reports
 @names_the_app
-@click.argument("words", nargs=-1, metavar="[NAME | pause NAME | resume NAME | run NAME]")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[NAME | pause NAME | resume NAME | run NAME]",
+    shell_complete=words_of(_ACTIONS, schedule_names),
+)
 def schedules(
     *,
     queue: str | None,
@@ -134,6 +140,7 @@ def _row(each: ScheduleStatus) -> list[str | Text]:
         moment(each.last),
         f"{each.enqueued:,}",
         f"{each.overlapped:,}" if each.overlapped else "",
+        f"{each.missed:,}" if each.missed else "",
     ]
 
 

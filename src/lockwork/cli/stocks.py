@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.completion import stock_names
 from lockwork.cli.help import Command
 from lockwork.cli.names import unknown
 from lockwork.cli.options import connected, names_the_app
@@ -32,7 +33,7 @@ _COLUMNS = (
 )
 @reports
 @names_the_app
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=stock_names)
 def stocks(*, output: Output, url: str | None, prefix: str, name: str | None) -> None:
     """Show stocks and their units by place.
 

@@ -102,6 +102,10 @@ def arguments(args: Any, kwargs: Any) -> str:
     )
 
 
+HIDDEN = "(hidden)"
+"""Instead of the arguments of a task with `hide_arguments`."""
+
+
 def state(word: str, said: str = "") -> Text:
     """A state in its color; `said` replaces the word, and the color stays."""
     return Text(said or word, style=STYLES.get(word, ""))

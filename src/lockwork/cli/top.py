@@ -10,6 +10,7 @@ from importlib.util import find_spec
 import click
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.announced import Announced
 from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
 from lockwork.errors import ConfigError
@@ -44,6 +45,8 @@ class Screen:
     workers: list[WorkerInfo]
     running: list[JobRow]
     locks: Overview
+    hidden: frozenset[str]
+    """Tasks whose arguments must not be shown."""
     rates: tuple[float, ...]
     """Jobs that ended a second, of the last looks, the newest last."""
 
@@ -82,7 +85,9 @@ class Watcher:
         self._at = now
         self._rates.append(sum(line.done + line.failed for line in lines))
         jobs = self._lw.jobs(state="running", limit=_RUNNING, newest=False).jobs
-        return Screen(lines, list(workers.values()), jobs, self._lw.locks(), tuple(self._rates))
+        return Screen(
+            lines, list(workers.values()), jobs, self._lw.locks(), Announced.read(self._lw).hidden, tuple(self._rates)
+        )
 
 
 @click.command(

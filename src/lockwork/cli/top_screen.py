@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Footer, Sparkline, Static
 
 from lockwork.cli.jobs import place, ran
-from lockwork.cli.text import arguments, lasting, printable, state
+from lockwork.cli.text import HIDDEN, arguments, lasting, printable, state
 from lockwork.cli.top import Screen, Watcher
 from lockwork.errors import LockworkError
 from lockwork.protocol.locks.overview import LockSnapshot, read
@@ -157,7 +157,7 @@ def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
 def _running(view: Screen) -> Iterable[Sequence[str | Text]]:
     now = datetime.now(UTC)
     for job in view.running:
-        given = arguments(job.args, job.kwargs)
+        given = HIDDEN if job.task in view.hidden else arguments(job.args, job.kwargs)
         yield [
             printable(job.id),
             printable(job.partition),

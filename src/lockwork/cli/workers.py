@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import click
 
+from lockwork.cli.completion import words_of, worker_names
 from lockwork.cli.help import Command
 from lockwork.cli.names import unknown
 from lockwork.cli.options import connected, names_the_app
@@ -47,7 +48,12 @@ _ORDERS: dict[str, Callable[[WorkerHandle], bool]] = {
 @click.option("--yes", is_flag=True, help="Do not ask before an order to all workers.")
 @reports
 @names_the_app
-@click.argument("words", nargs=-1, metavar="[NAME | quiet NAME | resume NAME | stop NAME]")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[NAME | quiet NAME | resume NAME | stop NAME]",
+    shell_complete=words_of(_ORDERS, worker_names),
+)
 def workers(*, everyone: bool, yes: bool, output: Output, url: str | None, prefix: str, words: tuple[str, ...]) -> None:
     """Show workers and what they run; let one fetch no more jobs, resume it, or stop it."""
     order = words[0] if words and words[0] in _ORDERS else ""

@@ -25,7 +25,7 @@ from lockwork.tasks.middleware import Outgoing
 _ORIGIN = "auto.queue.lockwork"
 
 
-class SentryApp(Protocol):
+class ReportingApp(Protocol):
     """An app: what `instrument` needs of `Lockwork`."""
 
     hooks: Hooks
@@ -47,7 +47,7 @@ class _FailedAttempt(NamedTuple):
     span: Span
 
 
-def instrument(lw: SentryApp) -> None:
+def instrument(lw: ReportingApp) -> None:
     """Report the jobs of this app to Sentry, once; call it before other middlewares are registered.
 
     `sentry_sdk.init` is the app's own; until it was called, nothing is sent. An event has the arguments of the job only
@@ -79,7 +79,7 @@ def _send(outgoing: Outgoing) -> Iterator[None]:
 class _Reports:
     """Keeps where an attempt failed until it is known whether another one follows."""
 
-    def __init__(self, lw: SentryApp) -> None:
+    def __init__(self, lw: ReportingApp) -> None:
         self._lw = lw
         self._failed: dict[str, _FailedAttempt] = {}
 

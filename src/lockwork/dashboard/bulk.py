@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from lockwork.app.lockwork import Lockwork
 from lockwork.dashboard.formats import refusal, several
 from lockwork.durations import seconds
-from lockwork.errors import LockworkError
+from lockwork.errors import ConfigError, LockworkError
 from lockwork.jobs.job import Job
 from lockwork.jobs.search import JobFilter, JobPage, JobState
 from lockwork.logs import Log
@@ -32,10 +32,14 @@ _AT_ONCE = 50
 """Calls that change jobs at the same time."""
 _MOST_UNDONE = 100_000
 """Changed jobs that are remembered, to undo the change."""
+_LOST = "it runs already, still ends, or history has forgotten it"
+"""Why a cancelled job may not run again."""
 _IDLE = 60.0
 """Seconds after which a count ends that nobody looks at."""
 _KEPT = 900.0
 """Seconds for which a change is remembered that nobody looks at."""
+_COUNTS = 8
+"""Counts that go on at the same time."""
 _MOST = 50
 """RecentChanges that are remembered."""
 
@@ -164,7 +168,7 @@ class Change:
         if self.stage in ("undoing", "undone"):
             left = self.to_undo - self.undone if self.stage == "undone" else 0
             again = several(self.undone, "job runs again", "jobs run again")
-            return f"{again}." + (f" {left:,} could not be revived: still ending, or run already." if left else "")
+            return f"{again}." + (f" {several(left, 'job')} could not be revived: {_LOST}." if left else "")
         one, many = self.verb.told
         said = f"{several(self.changed, f'job {one}', f'jobs {many}')}."
         if self.failed:
@@ -289,12 +293,12 @@ class Change:
         after = None
         while True:
             away = time.monotonic() - self._since
-            wanted = cast("JobFilter", {**self._target.matching, "state": state})
-            for name in ("since", "until"):
-                if name in wanted:
-                    wanted[name] = seconds(wanted[name], name, zero=True) + away
+            wanted: dict[str, Any] = {**self._target.matching, "state": state}
+            for name in {"since", "until"} & wanted.keys():
+                wanted[name] = seconds(wanted[name], name, zero=True) + away
+            matching = cast("JobFilter", wanted)
             page = await self._lw.ajobs(
-                self._target.queue, limit=_STEP, budget=_STEP, after=after, newest=newest, **wanted
+                self._target.queue, limit=_STEP, budget=_STEP, after=after, newest=newest, **matching
             )
             yield page
             after = page.next
@@ -320,7 +324,10 @@ class RecentChanges:
         self._found: dict[Hashable, Change] = {}
 
     def get(self, key: Hashable, make: Callable[[], Change]) -> Change:
-        """Return the change of this key; make it if it is new, or if nobody has looked at it for long."""
+        """Return the change of this key; make it if it is new, or if nobody has looked at it for long.
+
+        Raises ConfigError when too many are being counted.
+        """
         now = time.monotonic()
         for each in [
             *(key for key, change in self._found.items() if not change.active and now - change.seen > _KEPT),
@@ -328,6 +335,8 @@ class RecentChanges:
         ]:
             del self._found[each]
         if key not in self._found:
+            if sum(change.stage == "counting" for change in self._found.values()) >= _COUNTS:
+                raise ConfigError("Too many jobs are being counted: try again in a minute.")
             done = [each for each, change in self._found.items() if not change.active]
             for each in done[: max(0, len(self._found) + 1 - _MOST)]:
                 del self._found[each]

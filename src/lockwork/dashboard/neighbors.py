@@ -26,7 +26,7 @@ class Neighbors:
     name: str
     rows: list[JobRow]
     before: int | None
-    """Jobs before the first row; None: some, nobody has counted how many."""
+    """Jobs before the first row; None: not all were looked for."""
     after: int | None
     """Jobs behind the last row; None as above."""
     ahead: list[JobRow]

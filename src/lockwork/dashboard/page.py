@@ -13,10 +13,11 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.dashboard import formats
 from lockwork.dashboard.access import User
 from lockwork.dashboard.bulk import RecentChanges
-from lockwork.dashboard.redaction import Hidden, Redact, redacted
+from lockwork.dashboard.redaction import Hidden, HiddenTasks, Redact, redacted
 
 RANGES = {"15m": "15 min", "1h": "1 hour", "24h": "24 hours", "7d": "7 days"}
 """The time ranges of the top bar."""
+_HIDDEN_BY = "hide_arguments of the task"
 _KEPT = ("range", "paused")
 """Parameters that every link of a page keeps."""
 
@@ -30,6 +31,7 @@ class Dashboard:
     redact: Redact | None
     refresh: float
     """Seconds between two readings of a page that somebody looks at."""
+    hidden: HiddenTasks
     changes: RecentChanges = field(default_factory=RecentChanges)
 
 
@@ -112,10 +114,18 @@ class View:
         self, task: str | None, args: tuple[object, ...] | list[object] | None, kwargs: Mapping[str, object] | None
     ) -> ShownText:
         """Write the arguments of a job in one line, as far as they may be shown."""
+        if task in self.dashboard.hidden and (args is not None or kwargs is not None):
+            return ShownText(formats.value(Hidden()), _HIDDEN_BY)
         given = None if args is None else [self.shown(task, str(at), each) for at, each in enumerate(args)]
         named = None if kwargs is None else {name: self.shown(task, name, each) for name, each in kwargs.items()}
         hidden = [each.rule for each in (*(given or ()), *(named or {}).values()) if isinstance(each, Hidden)]
         return ShownText(formats.call(given, named), ", ".join(dict.fromkeys(hidden)))
+
+    def argument(self, task: str | None, name: str, value: object) -> ShownText:
+        """Write one argument of a job, as far as it may be shown."""
+        if task in self.dashboard.hidden:
+            return ShownText(formats.value(Hidden()), _HIDDEN_BY)
+        return self.text(task, name, value)
 
     def text(self, task: str | None, name: str, value: object) -> ShownText:
         """Write "error", "result", "progress" or "checkpoint" of a job, as far as it may be shown."""

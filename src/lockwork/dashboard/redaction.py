@@ -1,9 +1,12 @@
-"""Hides values of jobs from the dashboard, by a function of the app."""
+"""Hides values of jobs from the dashboard: arguments of tasks that say so, and values by a function of the app."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from lockwork.app.lockwork import Lockwork
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +32,28 @@ def redacted(redact: Redact | None, task: str | None, name: str, value: object) 
         return redact(task, name, value)
     except Exception as error:  # noqa: BLE001 - the app's own function
         return Hidden(f"the redact hook raised {type(error).__name__}")
+
+
+_FRESH = 10.0
+"""Seconds for which the names of the tasks are remembered."""
+
+
+class HiddenTasks:
+    """The tasks with `hide_arguments`: those of this app, and those that workers have announced."""
+
+    def __init__(self, lw: Lockwork) -> None:
+        self._lw = lw
+        self._names: frozenset[str] = frozenset()
+        self._until = 0.0
+
+    def __contains__(self, task: object) -> bool:
+        return task in self._names
+
+    async def refresh(self) -> None:
+        """Read the names again if they are old."""
+        if time.monotonic() < self._until:
+            return
+        own = self._lw.registry.of(self._lw.registry.queues())
+        names = {task.name for task in own if task.options_in_force.hide_arguments}
+        names |= {task.name for app in await self._lw.aapps() for task in app.tasks if task.hidden}
+        self._names, self._until = frozenset(names), time.monotonic() + _FRESH

@@ -141,6 +141,7 @@ class PageServer:
 
     async def _read(self, page: Page, view: View) -> dict[str, Any]:
         async with asyncio.timeout(_PATIENCE):
+            await self._dashboard.hidden.refresh()
             return await page.read(view)
 
     def _stream(self, page: Page, view: View) -> Response:
@@ -180,30 +181,31 @@ class PageServer:
         form = await _form(request)
         if form is None:
             return PlainTextResponse("The form is too long, or not a form.\n", 413)
-        by_token = "authorization" in request.headers and not session
-        if not same_origin(request) or not (by_token or csrf_matches(session, form.get("csrf", ""))):
-            return PlainTextResponse("The form was not sent by a page of this dashboard: reload it.\n", 403)
         name = form.get("action", "")
         act = page.actions.get(name)
-        if not view.may_act:
-            why = "read-only: start it with --allow-actions" if view.user.actions else "read-only for you"
-            return PlainTextResponse(f"This dashboard is {why}.\n", 403)
-        if act is None:
-            return PlainTextResponse("This page has no such action.\n", 400)
+        refused = self._why_refused(view, form, session)
+        if refused is not None or act is None:
+            status, why = refused or (400, "This page has no such action.")
+            _audit(page, view, form, "refused", why)
+            return PlainTextResponse(f"{why}\n", status)
         try:
             text, good = await act(view, form), True
-        except (LockworkError, NotFound) as error:
-            text, good = refusal(error), False
-        given = {key: each[:200] for key, each in form.items() if key not in ("csrf", "action", "next")}
-        client = request.client.host if request.client else "-"
-        log.info(
-            "action %s.%s at %r by %r from %s with %r: %s, %r",
-            page.name, name, view.path, view.user.name, client, given, "done" if good else "failed", text,
-        )  # fmt: skip
+        except (LockworkError, NotFound, TimeoutError) as error:
+            text, good = refusal(error) or "The server does not answer.", False
+        except Exception as error:
+            _audit(page, view, form, "failed", f"{type(error).__name__}: {error}")
+            raise
+        _audit(page, view, form, "done" if good else "failed", text)
         response = RedirectResponse(_next(view, form.get("next", "")), 303)
         sealed = seal(session, json.dumps({"text": text[:1000], "good": good}))
         _set_cookie(response, request, _FLASH, sealed, seconds=60)
         return response
+
+    def _why_refused(self, view: View, form: Mapping[str, str], session: str) -> tuple[int, str] | None:
+        by_token = "authorization" in view.request.headers and not session
+        if not same_origin(view.request) or not (by_token or csrf_matches(session, form.get("csrf", ""))):
+            return 403, "The form was not sent by a page of this dashboard: reload it."
+        return None if view.may_act else (403, view.why_not)
 
     def _problem(self, view: View, status: int, title: str, text: str, page: Page | None = None) -> Response:
         html = self._render(view, "problem.html", page=page, layout="frame.html", said=None, title=title, text=text)
@@ -221,6 +223,17 @@ class PageServer:
             has_login=self._access.has_login,
             **found,
         )
+
+
+def _audit(page: Page, view: View, form: Mapping[str, str], how: str, text: str) -> None:
+    """Write the line of an action: who, from where, what, on what, and how it ended."""
+    given = {key: each[:200] for key, each in form.items() if key not in ("csrf", "action", "next")}
+    query = {key: each[:200] for key, each in view.request.query_params.items()}
+    client = view.request.client.host if view.request.client else "-"
+    log.info(
+        "action %s.%s at %r by %r from %s with %r: %s, %r",
+        page.name, form.get("action", "")[:80], view.path, view.user.name, client, query | given, how, text,
+    )  # fmt: skip
 
 
 async def _form(request: Request) -> dict[str, str] | None:

@@ -28,7 +28,7 @@ class StockSummary:
     queue: str
     status: StockStatus
     minutes: tuple[StockMinute, ...] = ()
-    """Units that were reserved and sold in each of the last minutes, the oldest first; none unless asked for."""
+    """Units that were reserved and sold in each of the last minutes, the oldest first; none if they were not read."""
 
 
 def stocks(prefix: str, minutes: int) -> Protocol[list[StockSummary]]:

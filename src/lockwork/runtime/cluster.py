@@ -16,7 +16,7 @@ import hiredis
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.cluster import RedisCluster
 
-from lockwork.errors import ConfigError, LockworkError, ServerUnsuitable
+from lockwork.errors import ConfigError, LockworkError, ServerRefused, ServerUnsuitable
 from lockwork.protocol import scripts, slots
 from lockwork.protocol.effects import Call
 from lockwork.runtime.clock import now
@@ -175,6 +175,11 @@ class ClusterEndpoint(Endpoint):
         """Async version of `locate`."""
         await asyncio.to_thread(self.locate)
 
+    def after_fork(self) -> None:
+        """In a child: a lock may be held by a thread that only the parent has."""
+        self._lock = threading.Lock()
+        self._refreshing = None
+
     def _announce(self) -> None:
         self.version += 1
         for notify in list(self.observers):
@@ -199,6 +204,11 @@ class ClusterEndpoint(Endpoint):
         if isinstance(reply, hiredis.ReplyError):
             if "cluster support disabled" in str(reply):
                 raise ServerUnsuitable(f"the server at {node.shown} is no node of a Cluster: give a redis:// URL")
+            if str(reply).startswith("NOPERM"):
+                raise ServerRefused(
+                    f"the server at {node.shown} does not let this user ask for the slots ({reply}): set the rules "
+                    "that `lockwork acl ROLE --cluster` prints"
+                )
             raise Retry(f"the server at {node.shown} answers {str(reply)!r}")
         return list(reply)
 

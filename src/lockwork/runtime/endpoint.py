@@ -207,6 +207,9 @@ class Endpoint:
     async def alocate(self) -> None:
         """Async version of `locate`."""
 
+    def after_fork(self) -> None:
+        """In a child: a lock may be held by a thread that only the parent has."""
+
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
         """Read a redis://, rediss:// or unix:// URL; raises ConfigError."""

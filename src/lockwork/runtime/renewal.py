@@ -146,7 +146,12 @@ class Renewing:
         self._book.end(now())
         first = self._book.first_deadline()
         longest = _FAILING if self._failing else _TIMEOUT
-        self._driver.timeout = min(longest, max(_LEAST, first - now())) if first is not None else longest
+        if first is None:
+            self._driver.timeout = longest
+            return
+        # of a Cluster, one shard may hang: leases on the others are then renewed in the time that is left
+        left = (first - now()) / 2 if self._driver.clustered else first - now()
+        self._driver.timeout = min(longest, max(_LEAST, left))
 
     def give_back(self) -> None:
         """Release what was noted in `back`; when that fails once, the rest has time until after the next renewals."""

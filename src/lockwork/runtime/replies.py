@@ -26,6 +26,7 @@ _FAILOVER = ("LOADING", "CLUSTERDOWN", "NOREPLICAS", "UNBLOCKED")
 _REPLICA = ("READONLY", "MASTERDOWN")
 # What a script raises again, after it has caught it, has its code behind the place in the script.
 _RAISED_AGAIN = re.compile(r"user_script: ?\d+: -?([A-Z]+) ")
+_NO_DATABASE = re.compile("DB index|SELECT is not allowed")
 # What a server that is away, or talks nonsense, makes its clients raise.
 FORESEEN = (redis.RedisError, hiredis.HiredisError, OSError, EOFError)
 # What redis-py makes of such answers when they come during the handshake.
@@ -145,6 +146,11 @@ def raise_connecting(error: Exception, where: str) -> NoReturn:
         error = error.__cause__
     if isinstance(error, redis.AuthenticationError | AuthorizationError):
         raise ServerRefused(f"the server at {where} refuses our user or password ({error}): check the URL") from error
+    if isinstance(error, redis.RedisError) and _NO_DATABASE.search(str(error)):
+        raise ServerRefused(
+            f"the server at {where} has no such database ({error}): correct the number after the last slash of the "
+            "URL; a Cluster usually has database 0 alone, and needs no number"
+        ) from error
     if isinstance(error, redis.RedisError) and not isinstance(error, _PASSING):
         raise ServerRefused(f"the server at {where} refuses the connection: {error}") from error
     if isinstance(error, FORESEEN):

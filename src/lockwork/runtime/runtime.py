@@ -218,6 +218,8 @@ class Runtime:
         # The old objects are kept as they are: closing a loop's transport here would disturb the parent's poller.
         self._inherited = (self._engine, self._sync, self._loops)
         self._reset()
+        if self._opened is not None:
+            self._opened[0].after_fork()
 
 
 def _after_fork() -> None:

@@ -54,6 +54,8 @@ class Sentinels:
         self._sentinels = list(sentinels)
         self._silent: set[Endpoint] = set()
         """Those that did not answer the last time."""
+        self._complete = True
+        """Whether a majority answered the last time."""
 
     def primary(self) -> Address:
         """Ask until a majority has answered, or all were asked; the newest election wins.
@@ -75,6 +77,13 @@ class Sentinels:
                 found.append(address)
             if answers > len(self._sentinels) // 2:
                 break
+        majority = answers > len(self._sentinels) // 2
+        if found and self._complete and not majority:
+            log.warning(
+                "only %d of the %d Sentinels at %s answer: they cannot agree on a failover, and the primary that they "
+                "name may be an old one", answers, len(self._sentinels), self.shown,
+            )  # fmt: skip
+        self._complete = majority
         if found:
             return max(found)
         if answers:

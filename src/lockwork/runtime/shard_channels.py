@@ -16,7 +16,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.wakeups import Mailboxes
 
 LINGER: float = 1.0
-"""Seconds for which a channel stays subscribed when nobody waits there: whoever comes back soon need not subscribe."""
+"""Seconds for which a channel stays subscribed when nobody waits there: a wait that follows soon need not subscribe."""
 _JUST = 1.0
 """Seconds that may pass from a caller's question to the server until it waits."""
 

@@ -46,6 +46,8 @@ class ScheduleStatus:
     """How many jobs it has enqueued."""
     overlapped: int
     """How many slots it has left out because the last job had not ended."""
+    missed: int
+    """How many slots no worker fired in time, so that `misfire` left them out; of a long gap, 1,000 count at most."""
 
 
 class Schedule:
@@ -146,4 +148,5 @@ def status(queue: str, known: StoredSchedule, now: int, count: int) -> ScheduleS
         last_job=known.job or None,
         enqueued=known.enqueued,
         overlapped=known.overlapped,
+        missed=known.missed,
     )

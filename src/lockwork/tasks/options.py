@@ -59,6 +59,8 @@ class TaskSettings(TypedDict, total=False):
     """"high" before "normal" before "low", strictly."""
     keep_result: bool
     """Store results for `job.result()`; True unless given."""
+    hide_arguments: bool
+    """The command line and the dashboard show no arguments of its jobs; False unless given."""
     key: str | None
     """Jobs with the same key run one at a time, in order; "order:{order_id}" is filled from the call's arguments."""
     group: str | None
@@ -143,6 +145,7 @@ class TaskOptions(RunOptions):
     in_process: bool = False
     replicas: int = 0
     unique: Unique | None = None
+    hide_arguments: bool = False
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
@@ -159,6 +162,7 @@ class TaskOptions(RunOptions):
             in_process=_in_process(given.get("executor")),
             replicas=job_options.replicas(given),
             unique=Unique.read(given),
+            hide_arguments=yes_or_no(given.get("hide_arguments", False), "hide_arguments"),
         )
         return job_options.read(given, options)
 

@@ -1,6 +1,7 @@
 """One of many processes that take turns with a lock, and write to a store that knows about fences.
 
 `python turns.py HISTORY KIND`: KIND is `real`, or `broken` for the twin that must be caught, a bare SET NX with a DEL.
+CHAOS_STORE is the URL of the store, if that is on another server; then grants are confirmed by a replica.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import redis
 
-from lockwork import LockLost, Lockwork
+from lockwork import LockLost, Lockwork, LockworkError
 from lockwork.runtime.clock import now
 
 LEASE = 1.0
@@ -58,12 +59,13 @@ def main(path: str, kind: str) -> None:
         line = {"event": event, "fence": fence, "pid": os.getpid(), "at": at}
         os.write(file, json.dumps(line).encode() + b"\n")
 
+    elsewhere = os.environ.get("CHAOS_STORE")
     lw = Lockwork(lock_lease=LEASE)
-    client = redis.Redis.from_url(os.environ["LOCKWORK_URL"])
+    client = redis.Redis.from_url(elsewhere or os.environ["LOCKWORK_URL"])
     store = client.register_script(STORE)
     while True:
-        held: Any = lw.lock("x") if kind == "real" else broken_lock(client)
-        with contextlib.suppress(LockLost), held as grant:
+        held: Any = lw.lock("x", replicas=1 if elsewhere else 0) if kind == "real" else broken_lock(client)
+        with contextlib.suppress(LockworkError if elsewhere else LockLost), held as grant:
             note("enter", grant.fence, now())
             value = int(store(keys=["store", "accepted"], args=[grant.fence, ""]))
             for _ in range(random.randrange(1, 6)):

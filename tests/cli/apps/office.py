@@ -38,3 +38,13 @@ async def add(*numbers: int) -> int:
 @lw.task(queue="sums", every="1d", name="nightly", overlap="skip")
 async def nightly() -> None:
     await asyncio.sleep(600)
+
+
+@lw.task(queue="keyed", retries=7, key="order:{number}", group="all", group_concurrency=3, priority="low")
+async def order(number: int, *, note: str = "") -> str:
+    return f"{number}{note}"
+
+
+@lw.task(queue="keyed", hide_arguments=True)
+async def charge(card: str) -> str:
+    return "charged"

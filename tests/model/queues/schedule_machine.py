@@ -29,6 +29,7 @@ class _Entry:
     slot: int = 0
     enqueued: int = 0
     overlapped: int = 0
+    missed: int = 0
     seen: int = 0
     record: str = ""
     cursors: list[int] = field(default_factory=list)
@@ -135,7 +136,7 @@ class ScheduleMachine(RuleBasedStateMachine):
         step = int(timing[-1]) * 1000
         upto = now // step * step + (ahead * step if ahead >= 0 else -step)
         slots = [slot for slot in range(upto - (count - 1) * step, upto + 1, step) if slot > cursor] or [upto]
-        args: list[Any] = [now - asof, name, digest, cursor, upto, late, int(alone), len(slots)]
+        args: list[Any] = [now - asof, name, digest, cursor, upto, late, int(alone), count - 1, len(slots)]
         for slot in slots:
             args += (slot, schedules.slot_id(name, slot))
         self.bench.now = now * 1000 - 1
@@ -149,6 +150,7 @@ class ScheduleMachine(RuleBasedStateMachine):
                 code = 3
         if code == 1:
             assert entry is not None
+            entry.missed += 0 if entry.paused else count - 1
             for slot in slots:
                 self._slot(entry, name, slot, late, alone, now)
             entry.cursors.append(entry.cursor)
@@ -157,7 +159,10 @@ class ScheduleMachine(RuleBasedStateMachine):
         assert self.told == self.unended, "exactly the jobs of the slots, in their order"
 
     def _slot(self, entry: _Entry, name: str, slot: int, late: int, alone: bool, now: int) -> None:
-        if entry.paused or (late and now - slot > late):
+        if entry.paused:
+            return
+        if late and now - slot > late:
+            entry.missed += 1
             return
         if alone and entry.job in self.unended:
             entry.overlapped += 1
@@ -236,6 +241,7 @@ class ScheduleMachine(RuleBasedStateMachine):
             assert found.declared == (name in living)
             assert found.definition == f"definition {entry.digest}".encode()
             assert (found.cursor, found.paused, found.job) == (entry.cursor, bool(entry.paused), entry.job)
-            assert (found.slot, found.enqueued, found.overlapped) == (entry.slot, entry.enqueued, entry.overlapped)
+            assert (found.slot, found.enqueued) == (entry.slot, entry.enqueued)
+            assert (found.overlapped, found.missed) == (entry.overlapped, entry.missed)
         if not self.entries:
             assert self.bench._server.command("EXISTS", _QUEUE.schedules, _QUEUE.seen) == 0, "nothing is left"

@@ -7,12 +7,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from history import History
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
+from lockwork.protocol import announcements
+from lockwork.worker.supervisor.announcer import announced_app
 from processes import worker
 
 ALL = {f"mail/{number}" for number in range(4)}
@@ -88,6 +91,19 @@ def test_the_command_line_accepts_partitions(sorting: Any, own_url: str, tmp_pat
     assert "has partitions" in command(own_url, "dead", "--queue", "mail").stderr
     assert command(own_url, "dead", "--partitions", "4").exit_code == 2
     assert command(own_url, "queue", "mail/02").exit_code == 1
+
+
+def test_announced_partitions_need_no_option(sorting: Any, own_url: str) -> None:
+    for number in range(8):
+        sorting.double.enqueue(number)
+    app = announced_app(sorting.lw, "sorting:lw")
+    sorting.lw.runtime.run(announcements.put("lw", announcements.APPS, app.name, msgspec.msgpack.encode(app)))
+    whole = json.loads(command(own_url, "queue", "--json", "pause", "mail").stdout)
+    assert (whole["queue"], whole["ready"], whole["paused"]) == ("mail", 8, True)
+    assert command(own_url, "dead", "--queue", "mail").output == "no dead jobs\n"
+    made = json.loads(command(own_url, "enqueue", "double", "--args", "[1]", "--json").stdout)
+    assert made["queue"] in ALL
+    assert len(json.loads(command(own_url, "jobs", "mail", "--json").stdout)["jobs"]) == 9
 
 
 @pytest.mark.parametrize(

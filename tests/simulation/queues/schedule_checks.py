@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from lockwork.protocol.queues.schedules import SchedulePlan, slot_id
+from lockwork.protocol.queues.schedules import MOST_MISSED, SchedulePlan, slot_id
 from simulation.faults import SECOND
 from simulation.process import Task
 from simulation.server import Command
@@ -31,6 +31,7 @@ class Book:
     slot: int = 0
     enqueued: int = 0
     overlapped: int = 0
+    missed: int = 0
     declared: int = field(default=0, compare=False)
     """Server time of the last declaration, us."""
 
@@ -84,12 +85,12 @@ class ScheduleChecker:
     def _schedule_fire(self, step: Step, states: dict[str, Any]) -> set[str]:
         today, wanted, at = step.now // 1000, set[str](), 1
         while at < len(step.args):
-            name, count = str(step.args[at]), int(step.args[at + 6])
+            name, count = str(step.args[at]), int(step.args[at + 7])
             book = self.books.get(name)
             moved = name in states and book is not None and states[name][2] != book.cursor
             if moved and book is not None:
                 wanted |= self._fired(book, name, states[name][2], today)
-            at += 7 + 2 * count
+            at += 8 + 2 * count
         return wanted
 
     def _fired(self, book: Book, name: str, cursor: int, today: int) -> set[str]:
@@ -101,8 +102,13 @@ class ScheduleChecker:
         if plan.after(cursor) < today - _SLACK // 1000 - 100:
             raise Broken(f"{name} was fired by somebody who was late, and newer slots were due")
         wanted = set[str]()
-        for slot in plan.latest(book.cursor, cursor, plan.catch_up):
-            if book.paused or (plan.late_ms and today - slot > plan.late_ms):
+        slots = plan.latest(book.cursor, cursor, plan.catch_up + MOST_MISSED)
+        book.missed += 0 if book.paused else max(0, len(slots) - plan.catch_up)
+        for slot in slots[-plan.catch_up :]:
+            if book.paused:
+                continue
+            if plan.late_ms and today - slot > plan.late_ms:
+                book.missed += 1
                 continue
             if not plan.overlap and (book.job in self.jobs or book.job in wanted):
                 book.overlapped += 1

@@ -12,7 +12,9 @@ from lockwork.errors import ConfigError
 from lockwork.jobs.search import read_filter
 
 _SOON = 0.3
-"""Seconds that a page waits for a short count or change, to show its end at once."""
+"""Seconds that a page waits for a short count, to show its end at once."""
+_BRIEF = 1.0
+"""Seconds that an action waits for its end."""
 _MOST = 1000
 """Jobs that can be selected."""
 
@@ -43,7 +45,7 @@ async def run(view: View, form: Form) -> str:
     if not count.isdecimal() or int(count[:15]) == 0:
         raise ConfigError("There is no job to change.")
     change.run(int(count[:15]), view.user.name)
-    await change.settled(_SOON)
+    await change.settled(_BRIEF)
     return change.said if not change.active else f"It has begun, for {several(change.count, 'job')}."
 
 
@@ -51,7 +53,7 @@ async def stop(view: View, _: Form) -> str:
     """End the change; what was changed stays so."""
     change = _asked(view)
     change.stop()
-    await change.settled(_SOON)
+    await change.settled(_BRIEF)
     return f"Stopped. {change.said}"
 
 
@@ -61,7 +63,7 @@ async def undo(view: View, _: Form) -> str:
     if not change.undoable:
         raise ConfigError("This cannot be undone any more.")
     change.undo(view.user.name)
-    await change.settled(_SOON)
+    await change.settled(_BRIEF)
     return change.said if not change.active else f"{several(change.to_undo, 'job')} will run again."
 
 

@@ -146,18 +146,27 @@ def _cursors(after: str) -> dict[str, str]:
 
 async def retry(view: View, form: Form) -> str:
     """Run the jobs of a group again."""
+    queue, task, error = _named(form)
     many = 0
-    for name in await _partitions(view, form["queue"]):
-        many += await view.lw.queue(name).dead.aretry_all(**_matching(form["task"], form["error"]))
-    return f"{several(many, 'job runs', 'jobs run')} again: {form['error']} in {form['task']}."
+    for name in await _partitions(view, queue):
+        many += await view.lw.queue(name).dead.aretry_all(**_matching(task, error))
+    return f"{several(many, 'job runs', 'jobs run')} again: {error} in {task}."
 
 
 async def delete(view: View, form: Form) -> str:
     """Delete the jobs of a group."""
+    queue, task, error = _named(form)
     many = 0
-    for name in await _partitions(view, form["queue"]):
-        many += await view.lw.queue(name).dead.adelete_all(**_matching(form["task"], form["error"]))
-    return f"Deleted {several(many, 'dead job')}: {form['error']} in {form['task']}."
+    for name in await _partitions(view, queue):
+        many += await view.lw.queue(name).dead.adelete_all(**_matching(task, error))
+    return f"Deleted {several(many, 'dead job')}: {error} in {task}."
+
+
+def _named(form: Form) -> tuple[str, str, str]:
+    """Return the queue, the task and the error that name a group."""
+    if not form.get("queue"):
+        raise ConfigError("No group was named.")
+    return form["queue"], form.get("task", ""), form.get("error", "")
 
 
 async def _partitions(view: View, queue: str) -> list[str]:

@@ -8,16 +8,13 @@ from typing import Any
 from lockwork.dashboard.page import Page, View
 from lockwork.protocol.queues.stock import MOST_MINUTES, StockMinute
 
-_CHARTS = 200
-"""Stocks with a chart."""
-
 
 async def read(view: View) -> dict[str, Any]:
     """Read all stocks, those of one queue together."""
     stocks = await view.lw.astocks(minutes=MOST_MINUTES)
     return {
         "stocks": stocks,
-        "charts": {(each.queue, each.name): bars(each.minutes) for each in stocks[:_CHARTS]},
+        "charts": {(each.queue, each.name): bars(each.minutes) for each in stocks if each.minutes},
         "many": MOST_MINUTES,
     }
 

@@ -44,7 +44,7 @@
     lostAt ||= Date.now();
     main.classList.add("stale");
     lost.hidden = false;
-    lost.textContent = `${text} What you see is of ${new Date(lostAt).toLocaleTimeString()}.`;
+    lost.textContent = `${text} What you see is of ${new Date(lostAt).toLocaleTimeString([], { hourCycle: "h23" })}.`;
     show("lost", "Lost");
   }
   function recover() {
@@ -172,14 +172,14 @@
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
       scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] }, x: { range: (_, least, most) => [least - data.seconds / 2, most + data.seconds / 2] } },
       axes: [
-        { stroke: muted, font, grid: { show: false }, ticks: { show: false }, size: 24, space: 64, values: (_, marks) => marks.map((mark) => new Date(mark * 1000).toLocaleString([], data.seconds > 60 && data.x.length > 24 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })) },
+        { stroke: muted, font, grid: { show: false }, ticks: { show: false }, size: 24, space: 64, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880].map((count) => count * 60).filter((step) => step >= data.seconds), values: (_, marks) => marks.map((mark) => new Date(mark * 1000).toLocaleString([], data.seconds > 60 && data.x.length > 24 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })) },
         { stroke: muted, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 44, splits: (_, __, ___, most) => splits(most), values: (_, marks) => marks.map((mark) => mark.toLocaleString()) },
       ],
-      series: [{}, ...data.names.map((name) => ({ fill: resolved(colors[name]), stroke: "transparent", width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.8, 48], radius: 0 }) }))],
+      series: [{}, ...data.names.map((name) => ({ fill: resolved(colors[name]), stroke: "transparent", width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.8, 160], radius: 0 }) }))],
       hooks: {
         setCursor: [say],
         setScale: [(chart, key) => { if (key === "x") say(chart); }],
-        draw: [(chart) => mark(chart, place.data.marks)],
+        draw: [(chart) => mark(chart, place.data)],
         setSelect: [(chart) => {
           if (chart.select.width < 4) return;
           const ends = [chart.select.left, chart.select.left + chart.select.width].map((left) => place.data.x[chart.posToIdx(left)]);
@@ -190,13 +190,13 @@
     }, [data.x, ...sums], place);
     zoom(place);
   }
-  function mark(chart, marks) { // where something happened, as the list below the chart says
+  function mark(chart, { marks, seconds }) { // where something happened, as the list below the chart says
     const { ctx, bbox } = chart, colors = { blocked: "--retrying", running: "--running" };
     ctx.save();
     ctx.lineWidth = devicePixelRatio;
     ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
     for (const [at, kind] of marks) {
-      const x = Math.round(chart.valToPos(at, "x", true));
+      const x = Math.round(chart.valToPos(at - seconds / 2, "x", true));
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
       ctx.strokeStyle = ctx.fillStyle = resolved(colors[kind] ?? "--muted");
       ctx.beginPath();

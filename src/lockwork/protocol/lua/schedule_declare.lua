@@ -29,7 +29,7 @@ for at = FIRST, #ARGV, STRIDE do
     if known and live and not joins then
       state = 2
     else
-      local fresh = known or {digest, timing, today, 0, '', 0, 0, 0}
+      local fresh = known or {digest, timing, today, 0, '', 0, 0, 0, 0}
       -- slots of the old timing say nothing about the new one
       if fresh[TIMING] ~= timing then fresh[CURSOR] = math.max(fresh[CURSOR], today) end
       fresh[DIGEST], fresh[TIMING] = digest, timing

@@ -2,7 +2,8 @@
 -- KEYS: <push>, <schedule>, dead: zset
 -- ARGV: asked: number, schedules...
 --   asked: the caller's idea of now, ms; then per schedule: name, digest, the cursor it knows, the new cursor, ms that a slot
---     may be late (0: any), 1 to skip slots while the last job has not ended, how many slots; per slot: slot, id of its job
+--     may be late (0: any), 1 to skip slots while the last job has not ended, how many slots in between are left out as missed,
+--     how many slots; per slot: slot, id of its job
 -- Reply: {now ms, then per schedule: state, cursor}: state 1 done, 2 the cursor was another, 3 look again (the caller's now is
 --   not the server's), 0 this definition is not in force
 -- Invariants: a cursor moves only forward, in the step that enqueues the jobs of what it passes; no slot is enqueued before its time
@@ -18,7 +19,7 @@ local reply, changed = {today}, {}
 
 local at = FIRST
 while args[at] do
-  local name, upto, late, count = args[at], tonumber(args[at + 3]), tonumber(args[at + 4]), tonumber(args[at + 6])
+  local name, upto, late, count = args[at], tonumber(args[at + 3]), tonumber(args[at + 4]), tonumber(args[at + 7])
   local known, code = load(name), 0
   if known and known[DIGEST] == args[at + 1] then
     code = 1
@@ -29,7 +30,8 @@ while args[at] do
     end
   end
   if code == 1 then
-    for place = at + 7, at + 5 + 2 * count, 2 do
+    if known[PAUSED] == 0 then known[MISSED] = known[MISSED] + tonumber(args[at + 6]) end
+    for place = at + 8, at + 6 + 2 * count, 2 do
       local slot, id = tonumber(args[place]), args[place + 1]
       if known[PAUSED] == 0 and (late == 0 or today - slot <= late) then
         if args[at + 5] == '1' and unended(known[JOB]) then
@@ -38,6 +40,8 @@ while args[at] do
           add(id, name)
           known[JOB], known[SLOT], known[ENQUEUED] = id, slot, known[ENQUEUED] + 1
         end
+      elseif known[PAUSED] == 0 then
+        known[MISSED] = known[MISSED] + 1
       end
     end
     known[CURSOR] = upto
@@ -45,7 +49,7 @@ while args[at] do
   end
   reply[#reply + 1] = code
   reply[#reply + 1] = known and known[CURSOR] or 0
-  at = at + 7 + 2 * count
+  at = at + 8 + 2 * count
 end
 
 enqueue()

@@ -3,7 +3,7 @@
 -- ARGV: name, first, last
 --   name: '' for many; first, last: their places
 -- Reply: {now ms, then per schedule: name, 1 if a process declares it, definition, cursor, paused, last job, its slot, enqueued,
---   skipped because the last job had not ended}
+--   skipped because the last job had not ended, missed}
 -- include: now
 -- include: schedule
 local lived = tonumber(redis.call('HGET', schedules, 'l') or 0)
@@ -17,7 +17,7 @@ for _, name in ipairs(names) do
     reply[#reply + 1] = name
     reply[#reply + 1] = lived - declared < LEASE and 1 or 0
     reply[#reply + 1] = redis.call('HGET', schedules, 'd' .. name)
-    for field = CURSOR, OVERLAPPED do reply[#reply + 1] = known[field] end
+    for field = CURSOR, MISSED do reply[#reply + 1] = known[field] end
   end
 end
 return reply

@@ -254,6 +254,13 @@ def _buried(id: bytes, tried: bytes, head: bytes, problem: bytes) -> Buried:
     return Buried(records.name(id), records.counts(tried).attempts, call.task or "", records.fault(problem).text)
 
 
+def strays(queue: QueueKeys, session: str, known: Sequence[tuple[str, bytes]]) -> Protocol[set[tuple[str, bytes]]]:
+    """Return the jobs, as id and token, that are leased to the session and not `known`."""
+    args: list[Argument] = [session, *(part for job in known for part in job)]
+    found = yield script_call("jobs_strays", queue, args, run=queue.run(session))
+    return {(found[at].decode(), found[at + 1]) for at in range(0, len(found), 2)}
+
+
 @dataclass(frozen=True, slots=True)
 class JobState:
     """How a job stands: ended (with its stored blob), dead, scheduled, active (ready, running), overdue, unknown, or

@@ -25,6 +25,8 @@ _DECLARED = 100
 _FIRED = 1000
 """Slots per call, about."""
 _PAGE = 500
+MOST_MISSED = 1000
+"""Slots that are counted as missed when a schedule fires again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +126,9 @@ class Ticker:
             args: list[Argument] = [today]
             for each, slots in some:
                 plan = each.plan
-                args += (plan.name, plan.digest, each.cursor, slots[-1], plan.late_ms, int(not plan.overlap))
                 chosen = slots[-plan.catch_up :]
-                args.append(len(chosen))
+                args += (plan.name, plan.digest, each.cursor, slots[-1], plan.late_ms, int(not plan.overlap))
+                args += (len(slots) - len(chosen), len(chosen))
                 for slot in chosen:
                     args += (slot, slot_id(plan.name, slot))
             reply = yield script_call("schedule_fire", self._queue, args, _PATIENCE)
@@ -151,9 +153,9 @@ def _firing(due: list[_WatchedPlan], today: int) -> Iterator[list[tuple[_Watched
     some: list[tuple[_WatchedPlan, list[int]]] = []
     count = 0
     for each in due:
-        slots = each.plan.latest(each.cursor, today, each.plan.catch_up)
+        slots = each.plan.latest(each.cursor, today, each.plan.catch_up + MOST_MISSED)
         some.append((each, slots))
-        count += len(slots) + 1
+        count += min(len(slots), each.plan.catch_up) + 1
         if count >= _FIRED:
             yield some
             some, count = [], 0
@@ -198,6 +200,7 @@ class StoredSchedule:
     slot: int
     enqueued: int
     overlapped: int
+    missed: int
 
 
 def known(queue: QueueKeys, name: str) -> Protocol[tuple[int, StoredSchedule | None]]:
@@ -211,7 +214,7 @@ def listed(queue: QueueKeys) -> Protocol[tuple[int, list[StoredSchedule]]]:
     first, found = 0, dict[str, StoredSchedule]()
     while True:
         now, *page = yield script_call("schedule_list", queue, ["", first, first + _PAGE - 1])
-        rows = [_known(page[at : at + 9]) for at in range(0, len(page), 9)]
+        rows = [_known(page[at : at + 10]) for at in range(0, len(page), 10)]
         found.update((row.name, row) for row in rows)
         first += _PAGE
         if len(rows) < _PAGE:
@@ -219,7 +222,5 @@ def listed(queue: QueueKeys) -> Protocol[tuple[int, list[StoredSchedule]]]:
 
 
 def _known(row: Sequence[Any]) -> StoredSchedule:
-    name, declared, definition, cursor, paused, job, slot, enqueued, overlapped = row
-    return StoredSchedule(
-        name.decode(), bool(declared), definition, cursor, bool(paused), job.decode(), slot, enqueued, overlapped
-    )
+    name, declared, definition, cursor, paused, job, *counts = row
+    return StoredSchedule(name.decode(), bool(declared), definition, cursor, bool(paused), job.decode(), *counts)

@@ -72,6 +72,8 @@ _SCAN = 1000
 """Fields of a stock that one call looks at."""
 _TOGETHER = 100
 """Stocks of which one call reads the units."""
+_CHARTED, _CHARTED_TOGETHER = 100, 20
+"""Stocks of which the minutes are read, and of how many by one call."""
 
 
 def reserve(
@@ -235,7 +237,8 @@ def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatu
 def overview(prefix: str, minutes: int) -> Protocol[list[tuple[str, str, StockStatus, tuple[StockMinute, ...]]]]:
     """Read all stocks: queue, name, units, and what each of the last minutes reserved and sold, the oldest first.
 
-    Reservations that ran out since the last call still count as reserved.
+    The minutes are those of the first 100 stocks; the others have none. Reservations that ran out since the last call
+    still count as reserved.
     """
     begins, middle = f"{prefix}:{{q:", "}:stock:"
     found: dict[str, list[str]] = {}
@@ -245,14 +248,17 @@ def overview(prefix: str, minutes: int) -> Protocol[list[tuple[str, str, StockSt
     status: list[tuple[str, str, StockStatus, tuple[StockMinute, ...]]] = []
     for queue, names in sorted(found.items()):
         keys = QueueKeys(prefix, queue)
-        for at in range(0, len(names), _TOGETHER):
-            some = names[at : at + _TOGETHER]
-            reply = yield script_call("stock_counts", [keys.stock(name).stock for name in some], [minutes])
+        left = list(names)
+        while left:
+            read = minutes if len(status) < _CHARTED else 0
+            step = _CHARTED_TOGETHER if read else _TOGETHER
+            some, left = left[:step], left[step:]
+            reply = yield script_call("stock_counts", [keys.stock(name).stock for name in some], [read])
             for name, (first, *counts) in zip(some, reply, strict=True):
                 if first is not None:
                     total, sold, held, expired = map(int, (first, *counts[:3]))
                     units = StockStatus(total, total - sold - held, held, sold, expired)
-                    status.append((queue, name, units, _minutes(counts[3:], minutes)))
+                    status.append((queue, name, units, _minutes(counts[3:], read)))
     return status
 
 

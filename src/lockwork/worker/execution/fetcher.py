@@ -12,10 +12,11 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from lockwork.errors import LockworkError, ServerRefused
+from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
 from lockwork.logs import Log
 from lockwork.protocol.queues import leases, sessions
 from lockwork.protocol.queues.leases import RESERVE_BATCH, Leased, SessionOver
+from lockwork.protocol.queues.limits import rules
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
@@ -36,7 +37,7 @@ class Fetcher:
     `max_jobs`: jobs after which the fetcher ends. `settled`: if given, the fetcher ends when no queue has a job that
     could run now, and first waits with `settled` until all outcomes are on the server. `recycle_after`: jobs after
     which `on_recycle` is called, once. `orphaned`: whether the supervisor is gone, so nobody renews the session; from
-    then on nothing is leased, and no job starts.
+    then on nothing is leased, and no job starts. `shards`: the queues lie on several servers, of which one may be away.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Fetcher:
         recycle_after: int | None = None,
         on_recycle: Callable[[], None] = lambda: None,
         orphaned: Callable[[], bool] = lambda: False,
+        shards: bool = False,
     ) -> None:
         self._driver = driver
         self._queues = queues
@@ -67,6 +69,7 @@ class Fetcher:
         self._recycle_in = recycle_after or sys.maxsize
         self._on_recycle = on_recycle
         self._orphaned = orphaned
+        self._shards = shards
         self._stopped = False
         self._all_asked_again = False
         """Whether a burst has asked all queues once more after the last job ended."""
@@ -192,13 +195,30 @@ class Fetcher:
         if now() >= queue.log_after:
             queue.log_after = now() + AGAIN
             log.warning("no jobs of queue %s can be fetched: %s", queue.name, error, exc_info=unforeseen(error))
-        self._sleep(queue, FetchState.UNANSWERED, asyncio.sleep(backoff(queue.failures)))
-        # A queue that refuses a request must not keep slots from the others. If an earlier try of this very call has
-        # leased jobs after all, they come on top of what runs.
-        if queue.held or isinstance(error, ServerRefused):
+        apart = self._shards and len(self._queues) > 1 and self._jobs_left > RESERVE_BATCH
+        self._sleep(
+            queue, FetchState.UNANSWERED, self._answered(queue) if apart else asyncio.sleep(backoff(queue.failures))
+        )
+        # A queue that refuses a request, or whose server is away while others are there, must not keep slots from the
+        # others. If an earlier try of this very call has leased jobs after all, they come on top of what runs.
+        if queue.held or apart or isinstance(error, ServerRefused):
             return 0
         queue.held = want
         return want
+
+    async def _answered(self, queue: QueueState) -> None:
+        """Wait until the queue's server answers again: the fetcher itself would keep the other queues waiting."""
+        tries = queue.failures
+        while True:
+            await asyncio.sleep(backoff(tries))
+            try:
+                await self._driver.run(rules(queue.keys))
+            except ServerUnavailable:
+                tries += 1
+            except LockworkError:
+                return  # it answers
+            else:
+                return
 
     def _sleep(self, queue: QueueState, state: FetchState, waiting: Coroutine[Any, Any, Leased | None]) -> None:
         queue.enter(state)

@@ -34,6 +34,8 @@ class Settler:
         self._session = session
         self._window_ms = window_ms
         self._waiting: list[Outcome] = []
+        self._leaving: list[Outcome] = []
+        self._refused: list[Outcome] = []
         self._task: asyncio.Task[None] | None = None
         self._complaint = 0.0
         """When the next warning may be logged."""
@@ -51,6 +53,10 @@ class Settler:
         """Whether there are outcomes that may not be on the server yet."""
         return self._task is not None
 
+    def unsettled(self) -> list[Outcome]:
+        """The outcomes that are not on the server, or that it refused for good."""
+        return [*self._waiting, *self._leaving, *self._refused]
+
     async def drained(self) -> None:
         """Wait until everything is settled."""
         while self._task is not None:
@@ -60,12 +66,14 @@ class Settler:
         try:
             while self._waiting:
                 outcomes, self._waiting = self._waiting, []
+                self._leaving = outcomes
                 outcomes.sort(key=_TASK)  # the script counts by task; what is given back keeps its order
                 at = 0
                 while at < len(outcomes):
                     at += await self._settle(outcomes[at : at + SETTLE_BATCH])
         finally:
             self._task = None
+            self._leaving = []
             self.failing = False
 
     async def _settle(self, batch: list[Outcome]) -> int:
@@ -85,6 +93,7 @@ class Settler:
                     return len(batch)
                 faults += 1
                 if faults == _FAULTS:
+                    self._refused.append(batch[0])
                     log.error(
                         "job %s: the server refuses its outcome, though it takes others; that is given up, and the job "
                         "stays leased to this worker process, and runs again when that has ended: %s",

@@ -46,7 +46,7 @@ class WorkerSlots:
         self._starting = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots: set[SlotContext] = set()
-        self._busy: set[asyncio.Task[None]] = set()
+        self._busy: dict[asyncio.Task[None], tuple[Leased, Runner]] = {}
         self._closed = False
         self._room = asyncio.Event()
         self._room.set()
@@ -121,6 +121,10 @@ class WorkerSlots:
         waiting = [job for job, given in self._inbox if given is runner]
         return waiting + [one.job.leased for one in self._slots if one.job is not None and one.job.queue == queue]
 
+    def leased(self, runner: Runner) -> list[Leased]:
+        """The jobs of one runner that were fetched and have not ended."""
+        return [job for job, given in (*self._inbox, *self._busy.values()) if given is runner]
+
     def jobs(self) -> list[JobContext]:
         """The jobs that run."""
         held = [job for one in self._slots for job in one.batch]
@@ -175,11 +179,11 @@ class WorkerSlots:
                 job, runner = inbox.popleft()
                 if inbox and not self._starting:
                     self._start_one()
-                self._busy.add(task)
+                self._busy[task] = job, runner
                 try:
                     await runner.run(job, mine)
                 finally:
-                    self._busy.discard(task)
+                    del self._busy[task]
                     owners.renew_task(task)
                     self.put_back(1)
                 if copy_context() != pristine:

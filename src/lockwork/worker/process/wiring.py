@@ -28,6 +28,7 @@ from lockwork.worker.execution.queue_state import QueueState
 from lockwork.worker.execution.runner_pool import RunnerPool
 from lockwork.worker.execution.settler import Settler
 from lockwork.worker.execution.slots import WorkerSlots
+from lockwork.worker.execution.strays import give_back_strays
 from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.ipc.hard_timeouts import TimeLimits
 from lockwork.worker.ipc.messages import Control, Recycle, Reporter
@@ -74,9 +75,9 @@ class Wiring:
         self.listeners.append(asyncio.create_task(load, name="lockwork-load"))
         weights = options.weights or [1] * len(options.queues)
         served = [
-            (name, queue, weight)
-            for queue, weight in zip(options.queues, weights, strict=True)
-            for name in app.config.partitions.names(queue)
+            (name, family, weight)
+            for family, weight in zip(options.queues, weights, strict=True)
+            for name in app.config.partitions.names(family)
         ]
         for name, family, weight in served:
             if name in settings.without:
@@ -106,7 +107,10 @@ class Wiring:
             self.durations.append(durations)
             # each process begins with another partition
             turn = random()  # noqa: S311 - no secret
-            queues.append(QueueState(name, keys, executor, weight, family, turn, settler=settler))
+            queue = QueueState(name, keys, executor, weight, family, turn, settler=settler)
+            queues.append(queue)
+            strays = give_back_strays(driver, settings.session, queue, settler, self.slots)
+            self.listeners.append(asyncio.create_task(strays, name="lockwork-strays"))
         # heard on this loop, so that no thread stands between a queue's word and its next job
         waits = {queue.keys.jobs: (queue.keys.jobs, queue.keys.job_notes) for queue in queues}
         listeners = app.runtime.engine.hearing(wakeup_channel, waits)
@@ -126,6 +130,7 @@ class Wiring:
             recycle_after=options.max_jobs,
             on_recycle=lambda: reporter.report(Recycle()),
             orphaned=control.orphaned,
+            shards=app.runtime.clustered,
         )
         queue_contexts = {executor.queue_context.queue: executor.queue_context for executor in self.executors}
         self.listener: HookListener = HookListener(control.ended, queue_contexts, app.registry.context.hooks)

@@ -154,18 +154,31 @@ def announced_app(app: Lockwork, reference: str) -> App:
     tasks = app.registry.of(app.registry.queues())
     return App(
         name=app_name(app, reference),
-        tasks=[
-            AnnouncedTask(
-                task.name, task.options_in_force.queue, _kind(task), task.options_in_force.timeout,
-                task.options_in_force.retries,
-            )
-            for task in tasks[:_MOST_TASKS]
-        ],
+        tasks=[_described(task) for task in tasks[:_MOST_TASKS]],
         partitions=dict(app.config.partitions.counts),
         schedules=sorted({name for plans in app.plans.values() for name in plans})[:_MOST_TASKS],
         version=version("lockwork"),
         python=platform.python_version(),
-    )  # fmt: skip
+    )
+
+
+def _described(task: Task[..., object, object]) -> AnnouncedTask:
+    options, limits = task.options_in_force, task.options_in_force.grouping.limits
+    return AnnouncedTask(
+        name=task.name,
+        queue=options.queue,
+        kind=_kind(task),
+        timeout=options.timeout,
+        retries=options.retries,
+        hidden=options.hide_arguments,
+        parameters=task.signature.described(),
+        priority=options.priority,
+        max_deliveries=options.max_deliveries,
+        key=options.grouping.key,
+        group=options.grouping.group,
+        group_concurrency=limits.at_once or None,
+        group_rate=f"{limits.jobs}/{limits.per_ms}ms" if limits.jobs else None,
+    )
 
 
 def _kind(task: Task[..., object, object]) -> Literal["async", "thread", "process", "batch"]:

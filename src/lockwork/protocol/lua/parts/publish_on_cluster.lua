@@ -25,7 +25,7 @@ local function listens(channel)
   return count and count > 0
 end
 
--- Whoever cannot be counted counts as a receiver.
+-- A listener that cannot be counted counts as a receiver.
 local function tell(channel, text)
   local received = publish(channel, text) > 0
   return (received or listens(channel) == nil) and 1 or 0

@@ -1,0 +1,84 @@
+"""What apps have announced on the server: their tasks, and the numbers of partitions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.errors import ServerRefused
+from lockwork.protocol.keys import PRIORITIES
+from lockwork.tasks.task import Task
+from lockwork.workers import AnnouncedTask
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """The tasks of all apps, and the partitions of their queues; the newest announcement counts."""
+
+    tasks: dict[tuple[str, str], AnnouncedTask]
+    """By name and queue."""
+    partitions: dict[str, int]
+
+    @classmethod
+    def read(cls, lw: Lockwork) -> Announced:
+        """Read it; a user who may not do so knows nothing."""
+        try:
+            apps = sorted(lw.apps(), key=lambda app: app.seen)
+        except ServerRefused:
+            apps = []
+        partitions: dict[str, int] = {}
+        for app in apps:
+            partitions |= app.partitions
+        return cls({(task.name, task.queue): task for app in apps for task in app.tasks}, partitions)
+
+    @property
+    def queues(self) -> set[str]:
+        """The queues of all tasks, and their partitions."""
+        found = {queue for _, queue in self.tasks}
+        return found | {f"{name}/{number}" for name in found for number in range(self.partitions.get(name, 0))}
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The tasks whose arguments must not be shown."""
+        return frozenset(task.name for task in self.tasks.values() if task.hidden)
+
+
+def register(lw: Lockwork, task: AnnouncedTask) -> Task[..., Any, Any]:
+    """Register a task without its code, as far as its jobs depend on it."""
+
+    def function(*args: Any, **kwargs: Any) -> None:
+        """Stand for the function, which only the workers have."""
+
+    function.__name__ = task.name
+    function.__signature__ = inspect.Signature(list(_parameters(task.parameters)))  # type: ignore[attr-defined]
+    priority: Any = PRIORITIES[task.priority]
+    registered: Task[..., Any, Any] = lw.task(
+        name=task.name,
+        queue=task.queue,
+        retries=task.retries,
+        max_deliveries=task.max_deliveries,
+        priority=priority,
+        key=task.key,
+        group=task.group,
+        group_concurrency=task.group_concurrency,
+        group_rate=task.group_rate,
+    )(function)
+    return registered
+
+
+def _parameters(described: Iterable[str]) -> Iterable[inspect.Parameter]:
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    for each in described:
+        name = each.strip("*=")
+        if each.startswith("**"):
+            yield inspect.Parameter(name, inspect.Parameter.VAR_KEYWORD)
+            continue
+        if each.startswith("*"):
+            if name:
+                yield inspect.Parameter(name, inspect.Parameter.VAR_POSITIONAL)
+            kind = inspect.Parameter.KEYWORD_ONLY
+            continue
+        yield inspect.Parameter(name, kind, default=None if each.endswith("=") else inspect.Parameter.empty)

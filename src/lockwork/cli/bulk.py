@@ -1,0 +1,110 @@
+"""Many jobs that are cancelled, run again or deleted by one command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import click
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.progress import progress
+from lockwork.cli.report import Output, Report
+from lockwork.cli.text import printable
+from lockwork.errors import ConfigError
+from lockwork.jobs.search import JobFilter, JobState
+from lockwork.validation import several
+
+Action = Literal["cancel", "retry", "delete"]
+_STEP = 1000
+_ENDED: tuple[JobState, ...] = ("dead", "succeeded", "cancelled", "expired")
+_COUNTED: tuple[JobState, ...] = ("running", "ready", "scheduled", "blocked", "dead", "done")
+"""States whose jobs the server counts without reading them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    states: tuple[JobState, ...]
+    """The states that it applies to."""
+    which: str
+    """Jobs in these states, in words."""
+    doing: str
+    done: str
+
+
+_VERBS: dict[Action, _Verb] = {
+    "cancel": _Verb(("running", "ready", "scheduled", "blocked"), "wait or run", "cancelling", "cancelled"),
+    "retry": _Verb(("dead", "cancelled", "expired"), "are dead, cancelled or expired", "retrying", "will run again"),
+    "delete": _Verb(("ready", "scheduled", "blocked", "done"), "do not run", "deleting", "deleted"),
+}
+ACTIONS: tuple[Action, ...] = tuple(_VERBS)
+
+
+class Bulk:
+    """One action on all jobs that match, or the first `limit` of them."""
+
+    def __init__(self, lw: Lockwork, queue: str | None, action: Action, wanted: JobFilter, limit: int | None) -> None:
+        self._lw, self._queue, self._action, self._limit = lw, queue, action, limit
+        self._verb = _VERBS[action]
+        self._wanted = cast("JobFilter", {name: value for name, value in wanted.items() if value is not None})
+        self._states = _states(self._verb, wanted.get("state"))
+        if not self._states:
+            raise click.UsageError(f"{action} applies to jobs that {self._verb.which}, not to --{wanted.get('state')}")
+        self._searched = self._total = 0
+
+    def run(self, output: Output, *, yes: bool) -> None:
+        """Count the jobs, ask, and change them; raises ConfigError if none was changed."""
+        with progress("counting", lambda: self._total, lambda: self._searched):
+            count = self._count()
+        meant = count if self._limit is None else min(count, self._limit)
+        if not meant:
+            raise ConfigError(f"nothing to {self._action}: no job matches among those that {self._verb.which}")
+        if not yes:
+            place = "of all queues" if self._queue is None else f"of queue {printable(self._queue)}"
+            click.confirm(f"{self._action} {several(meant, 'job', 'jobs')} {place}?", err=True, abort=True)
+        done = 0
+
+        def follow(changed: int, _searched: int) -> None:
+            nonlocal done
+            done = changed
+
+        change = {
+            "cancel": self._lw.cancel_jobs,
+            "retry": self._lw.retry_jobs,
+            "delete": self._lw.delete_jobs,
+        }[self._action]
+        with progress(self._verb.doing, meant, lambda: done):
+            changed = change(self._queue, limit=meant, progress=follow, **self._wanted)
+        if not changed:
+            why = ", or other jobs have their unique names" if self._action == "retry" else ""
+            raise ConfigError(f"no job was changed: all that matched moved meanwhile{why}")
+        left = f"; {meant - changed:,} moved meanwhile" if changed < meant else ""
+        said = f"{several(changed, 'job', 'jobs')} {self._verb.done}{left}"
+        output.show(lambda: Report({"action": self._action, "matched": count, "changed": changed}, [said]))
+
+    def _count(self) -> int:
+        only_state = not self._wanted.keys() - {"state"}
+        return sum(self._count_state(state, read=not (only_state and state in _COUNTED)) for state in self._states)
+
+    def _count_state(self, state: JobState, *, read: bool) -> int:
+        wanted = cast("JobFilter", {**self._wanted, "state": state})
+        if not read:
+            return self._lw.jobs(self._queue, limit=1, **wanted).total
+        found, after, before = 0, None, self._total
+        while True:
+            page = self._lw.jobs(self._queue, limit=_STEP, budget=_STEP, after=after, **wanted)
+            found += len(page.jobs)
+            self._searched += page.searched
+            self._total = before + page.total
+            after = page.next
+            if after is None:
+                return found
+
+
+def _states(verb: _Verb, chosen: JobState | None) -> tuple[JobState, ...]:
+    """The states of the jobs that are changed if those of the state `chosen` are meant."""
+    if chosen is None:
+        return verb.states
+    if chosen == "done":
+        return tuple(state for state in verb.states if state in (*_ENDED, "done"))
+    return (chosen,) if chosen in verb.states or ("done" in verb.states and chosen in _ENDED) else ()

@@ -1,0 +1,191 @@
+"""Servers that fail over again and again, by a crash or by hand, while slots move if there are several."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+import redis
+
+from clusters import Cluster
+from processes import until
+from sentinels import NAME, Node, Watched
+
+PATIENCE = 60.0
+"""Seconds for an election, and for a replica to follow."""
+
+
+@dataclass(frozen=True)
+class Failover:
+    """From when to when a primary was replaced; Unix time. Only an orderly one loses nothing."""
+
+    since: float
+    until: float
+    orderly: bool
+
+
+class Servers(Protocol):
+    """What can fail over, and perhaps move slots."""
+
+    def crash(self) -> None:
+        """Kill a primary whose replica has all, wait for the next, and start it again."""
+
+    def by_hand(self) -> bool:
+        """Let a replica take over; returns whether no write can be lost by it."""
+
+    def move(self) -> bool:
+        """Move a slot, if there are any."""
+
+
+@dataclass
+class Sentinels:
+    """A primary behind Sentinels."""
+
+    watched: Watched
+
+    def crash(self) -> None:
+        primary = self._followed()
+        primary.signal(signal.SIGKILL)
+        primary.process.wait()
+        until(lambda: self.watched.primary() is not primary, "an election", PATIENCE)
+        until(lambda: self.watched.primary().client.role()[0] == "master", "another primary", PATIENCE)
+        primary.restart()
+        self._obey(primary)
+
+    def by_hand(self) -> bool:
+        primary = self._followed()
+
+        def begun() -> bool:
+            with contextlib.suppress(redis.ResponseError):  # not so soon after the last one
+                self.watched.sentinels[0].client.execute_command("SENTINEL", "FAILOVER", NAME)
+                return True
+            return False
+
+        until(begun, "a Sentinel agrees", PATIENCE)
+        until(lambda: self.watched.primary() is not primary, "an election", PATIENCE)
+        self._obey(primary)
+        return False
+
+    def move(self) -> bool:
+        return False
+
+    def _obey(self, old: Node) -> None:
+        """Let the old primary follow the new one; Sentinels would tell it so after ten seconds."""
+        new = self.watched.primary()
+        until(lambda: new.client.role()[0] == "master", "the new primary serves", PATIENCE)
+        old.client.replicaof("127.0.0.1", new.port)
+        self._followed()
+
+    def _followed(self) -> Node:
+        def found() -> Node | None:
+            primary = self.watched.primary()
+            return primary if _followed(primary) else None
+
+        primary = until(found, "a replica follows", PATIENCE)
+        assert primary is not None
+        return primary
+
+
+@dataclass
+class Shards:
+    """A Cluster; `slots` are those that move."""
+
+    cluster: Cluster
+    slots: list[int]
+    draw: random.Random
+
+    def crash(self) -> None:
+        primary = self._followed()
+        primary.signal(signal.SIGKILL)
+        primary.process.wait()
+        until(lambda: len(self.cluster.primaries()) == 3 and self._serves(), "an election", PATIENCE)
+        primary.restart()
+        self._settled()
+
+    def by_hand(self) -> bool:
+        primary = self._followed()
+        (place, *_), *_ = primary.client.role()[2]
+        port = primary.client.role()[2][0][1]
+        assert place
+        replica = next(node for node in self.cluster.nodes if node.port == int(port))
+        replica.client.execute_command("CLUSTER", "FAILOVER")
+        until(lambda: replica.client.role()[0] == "master", "it has taken over", PATIENCE)
+        self._settled()
+        return True
+
+    def move(self) -> bool:
+        slot = self.draw.choice(self.slots)
+        home = self.cluster.owner(slot)
+        to = self.draw.choice([node for node in self.cluster.primaries() if node is not home])
+        self.cluster.move(slot, to)
+        # the server does not wait for the replica before it deletes the keys where they were
+        until(lambda: to.client.wait(1, 1000) >= 1, "its replica has them", PATIENCE)
+        return True
+
+    def _followed(self) -> Node:
+        self._settled()
+        return self.draw.choice(self.cluster.primaries())
+
+    def _settled(self) -> None:
+        until(lambda: self._serves() and all(map(_followed, self.cluster.primaries())), "all is well", PATIENCE)
+
+    def _serves(self) -> bool:
+        nodes = self.cluster.primaries()
+        return len(nodes) == 3 and all(
+            node.client.execute_command("CLUSTER INFO")["cluster_state"] == "ok" for node in nodes
+        )
+
+
+def _followed(primary: Node) -> bool:
+    with contextlib.suppress(redis.RedisError):
+        return bool(primary.client.role()[0] == "master" and primary.client.wait(1, 100) >= 1)
+    return False
+
+
+@dataclass
+class Trouble:
+    """A thread that lets servers fail over every so many seconds, and moves a slot every so many."""
+
+    servers: Servers
+    every: float
+    moves_every: float
+    failovers: list[Failover] = field(default_factory=list)
+    moves: int = 0
+    error: BaseException | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread = field(init=False)
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._main, name="trouble")
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _main(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:  # noqa: BLE001 - raised by the test
+            self.error = error
+
+    def _run(self) -> None:
+        failover_at, move_at = time.monotonic() + self.every / 4, time.monotonic()
+        while not self._stop.wait(max(0.0, min(failover_at, move_at) - time.monotonic())):
+            if time.monotonic() >= failover_at:
+                failover_at += self.every
+                began, orderly = time.time(), False
+                if len(self.failovers) % 2:
+                    orderly = self.servers.by_hand()
+                else:
+                    self.servers.crash()
+                self.failovers.append(Failover(began, time.time(), orderly))
+            else:
+                move_at += self.moves_every
+                self.moves += self.servers.move()
