@@ -9,12 +9,15 @@ import urllib.request
 from time import monotonic
 from typing import TYPE_CHECKING
 
+import pytest
+
 from processes import until
 
 if TYPE_CHECKING:
     from examples.conftest import Place
 
 
+@pytest.mark.timeout(300)
 def test_the_dashboard_stays_with_buyers_until_ctrl_c(place: Place) -> None:
     with place.start("--buyers", "300", "--stock", "20", "--dashboard") as process:
         assert process.stdout is not None
