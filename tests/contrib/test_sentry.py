@@ -44,13 +44,13 @@ async def refuse(number: int) -> None:
     raise ValueError(f"attempt {current_job().attempt}")
 
 
-@lw.task(queue="split")
+@lw.task(queue="split", retries=0)
 def in_thread(number: int) -> None:
     sentry_sdk.set_tag("shop", "here")
     raise ValueError("in a thread")
 
 
-@lw.task(executor="process")
+@lw.task(executor="process", retries=0)
 def elsewhere(number: int) -> None:
     raise ValueError("elsewhere")
 
@@ -67,7 +67,7 @@ async def orders() -> str:
     return await (await second_time.aenqueue()).aresult(30)
 
 
-@lw.task
+@lw.task(retries=0)
 async def snoozes() -> None:
     if current_job().checkpoints:
         raise ValueError("after the snooze")
@@ -75,7 +75,7 @@ async def snoozes() -> None:
     current_job().snooze(0.01)
 
 
-@lw.task(batch=2, linger=1)
+@lw.task(batch=2, linger=1, retries=0)
 async def batched(items: list[int]) -> list[int | Exception]:
     return [item if item else KeyError("none") for item in items]
 """

@@ -29,7 +29,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.
 Attributes = dict[str, str | int]
 
 
-class Instrumented(Protocol):
+class TracedApp(Protocol):
     """An app: what `instrument` needs of `Lockwork`."""
 
     def middleware(self, function: Callable[[JobContext], Iterator[None]], /) -> object:
@@ -43,7 +43,7 @@ class Instrumented(Protocol):
 
 
 def instrument(
-    lw: Instrumented,
+    lw: TracedApp,
     *,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,

@@ -86,6 +86,7 @@ class _Reports:
 
     def process(self, job: JobContext) -> Iterator[None]:
         """Run an attempt in a scope and a transaction of its own."""
+        raised: BaseException | None = None
         with sentry_sdk.isolation_scope() as scope:
             scope.clear_breadcrumbs()
             _tag(scope, job)
@@ -96,14 +97,16 @@ class _Reports:
                 _describe(span, job.queue)
                 span.set_data("messaging.message.id", job.id)
                 span.set_data("messaging.message.retry.count", job.attempt - 1)
+                status = "ok"
                 try:
                     yield
-                except BaseException as error:
+                except BaseException as error:  # noqa: BLE001 - raised again, outside: here it would fail the transaction
+                    raised, status = error, "cancelled"
                     if is_failure(error):
-                        self._failed[job.id] = _FailedAttempt(scope, span)
-                    span.set_status("internal_error" if is_failure(error) else "cancelled")
-                    raise
-                span.set_status("ok")
+                        self._failed[job.id], status = _FailedAttempt(scope, span), "internal_error"
+                span.set_status(status)
+        if raised is not None:
+            raise raised
 
     def retrying(self, event: Retrying) -> None:
         """Forget a failed attempt."""
