@@ -144,7 +144,7 @@ def jobs(
 
 def _meant(words: tuple[str, ...]) -> tuple[str | None, Action | None]:
     """Read the queue, None for all, and the action, None to show them; either may come first."""
-    actions = [word for word in words if word in ACTIONS]
+    actions: list[Action] = [action for word in words for action in ACTIONS if word == action]
     queues = [word for word in words if word not in ACTIONS]
     if len(actions) > 1 or len(queues) > 1:
         raise click.UsageError("give one queue, or none, and cancel, retry, delete or no action")
