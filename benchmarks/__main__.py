@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bounds, contention, enqueueing, renewal, standing, uncontended, waiters, working
+from benchmarks import bounds, contention, enqueueing, monitoring, renewal, standing, uncontended, waiters, working
 from benchmarks.figures import Bench, Figure
 from lockwork.runtime.embedded import start_private
 
@@ -32,6 +32,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "memory": enqueueing.waiting_job,
     "ended": enqueueing.ended_job,
     "drain": working.drain,
+    "monitoring": monitoring.monitoring,
     "threads": working.threads,
     "latency": working.idle_latency,
     "flat": standing.flat,

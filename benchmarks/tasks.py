@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lockwork import Lockwork, Task
+from lockwork import JobContext, Lockwork, Task
 
 
-def _register(lw: Lockwork) -> Task[Any, Any, Any]:
+def register(lw: Lockwork) -> Task[Any, Any, Any]:
+    """Register the task that does nothing."""
+
     async def nothing(_number: int) -> None:
         """A job that costs nothing but its handling."""
 
@@ -22,7 +24,7 @@ def _register(lw: Lockwork) -> Task[Any, Any, Any]:
 def bench_app(url: str) -> Iterator[tuple[Lockwork, Task[Any, Any, Any]]]:
     """An app of its own for one measurement."""
     with Lockwork(url) as lw:
-        yield lw, _register(lw)
+        yield lw, register(lw)
 
 
 def idle(_number: int) -> None:
@@ -30,7 +32,7 @@ def idle(_number: int) -> None:
 
 
 lw = Lockwork(os.environ.get("LOCKWORK_URL", "redis://localhost:6379"))
-_register(lw)
+register(lw)
 lw.task(name="idle", keep_result=False)(idle)
 
 
@@ -38,3 +40,13 @@ lw.task(name="idle", keep_result=False)(idle)
 async def began() -> float:
     """When this job began, on the clock that all processes of a machine share."""
     return time.monotonic()
+
+
+surrounded = Lockwork(os.environ.get("LOCKWORK_URL", "redis://localhost:6379"))
+"""The same with a middleware that does nothing."""
+register(surrounded)
+
+
+@surrounded.middleware
+def _around(_job: JobContext) -> Iterator[None]:
+    yield

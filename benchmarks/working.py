@@ -35,7 +35,7 @@ def drain(bench: Bench) -> list[Figure]:
             client.flushall()
             nothing.enqueue_many(arguments)
             with worker(bench.url, "default"):
-                return _rate(lw, count)
+                return rate(lw, count)
 
     def floor() -> float:
         async def nothing() -> None: ...
@@ -75,7 +75,7 @@ def threads(bench: Bench) -> list[Figure]:
             client.flushall()
             lw.task(name="idle", keep_result=False)(idle).enqueue_many(arguments)
             with worker(bench.url, "default"):
-                return _rate(lw, count)
+                return rate(lw, count)
 
     def floor() -> float:
         async def run() -> None:
@@ -111,9 +111,9 @@ def idle_latency(bench: Bench) -> list[Figure]:
 
 
 @contextmanager
-def worker(url: str, queue: str) -> Iterator[None]:
+def worker(url: str, queue: str, app: str = "benchmarks.tasks:lw") -> Iterator[None]:
     """A real `lockwork worker` with one child process."""
-    command = [sys.executable, "-m", "lockwork", "worker", "benchmarks.tasks:lw", "--queue", queue]
+    command = [sys.executable, "-m", "lockwork", "worker", app, "--queue", queue]
     process = subprocess.Popen(
         [*command, "--concurrency", str(CONCURRENCY)],
         env={**os.environ, "LOCKWORK_URL": url},
@@ -126,7 +126,7 @@ def worker(url: str, queue: str) -> Iterator[None]:
         process.wait(30)
 
 
-def _rate(lw: Lockwork, count: int) -> float:
+def rate(lw: Lockwork, count: int) -> float:
     """Jobs per second between two looks: at the first job done, and at the last."""
     queue = lw.queue()
     while not (first := queue.status().succeeded):
