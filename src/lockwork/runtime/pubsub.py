@@ -172,7 +172,7 @@ class Subscription(PubSubConnection):
             # to a ping: it is busy or loads its data, and still sends its messages
             if not self._confirmed:
                 self._broken(refusal(reply, self._channel))
-                self.next_event: float = now() + PING
+                self.next_event: float | None = now() + PING
                 return False
             return True
         words = reply if isinstance(reply, list) else []
