@@ -18,7 +18,7 @@ from lockwork.cli.options import duration, names_the_app, opened, partitions_opt
 from lockwork.cli.progress import progress
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import HIDDEN, STYLES, lasting, printable
+from lockwork.cli.text import HIDDEN, STYLES, lasting, printable, unfolded
 from lockwork.errors import ConfigError
 from lockwork.protocol.queues.dead import DeadGroup, DeadJob, DeadPage
 from lockwork.queues.dead import DeadSet, Matching, checked_filter
@@ -28,7 +28,7 @@ _SHOWN = 300
 
 
 _JOBS = (
-    Column("id"),
+    Column("id", whole=True),
     Column("task"),
     Column("error"),
     Column("attempts", right=True),
@@ -106,7 +106,7 @@ def job_report(job: DeadJob, hidden: Collection[str] = ()) -> Report:
         "enqueued": "" if job.age is None else f"{lasting(job.age)} ago",
         "error": f"{job.error.type}: {job.error.text}" if job.error.type else job.error.text,
     }
-    lines = [printable(line) for line in (job.error.traceback or "").splitlines()]
+    lines = [unfolded(line) for line in (job.error.traceback or "").splitlines()]
     return Report(_job(job, hidden), [facts((title, printable(text)) for title, text in rows.items()), *lines])
 
 

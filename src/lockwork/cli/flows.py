@@ -26,9 +26,9 @@ from lockwork.protocol.queues.flow_graph import FlowNode
 from lockwork.validation import several
 
 _COLUMNS = (
-    Column("flow"),
+    Column("flow", whole=True),
     Column("queue"),
-    Column("state"),
+    Column("state", whole=True),
     Column("jobs", right=True),
     Column("ended", right=True),
     Column("failed", right=True),

@@ -21,7 +21,7 @@ from lockwork.cli.names import unknown
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import HIDDEN, ago, arguments, moment, printable, sized, state, until, value
+from lockwork.cli.text import HIDDEN, ago, arguments, moment, printable, sized, state, unfolded, until, value
 from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import Attempt, JobSnapshot
@@ -153,7 +153,7 @@ def _body(seen: JobSnapshot, nodes: list[FlowNode], *, hidden: bool) -> Iterator
         yield Listing(_ATTEMPTS, map(_attempt, seen.timeline))
     if seen.error and seen.error.traceback:
         yield ""
-        yield from (printable(line) for line in seen.error.traceback.splitlines())
+        yield from (unfolded(line) for line in seen.error.traceback.splitlines())
     if nodes:
         yield Text(f"\nflow {printable(seen.flow or '')}", style="bold")
         yield tree(nodes, seen.id)

@@ -27,11 +27,11 @@ from lockwork.jobs.search import MOST, JobFilter, JobPage, JobRow, JobState
 
 F = TypeVar("F", bound=Callable[..., object])
 _COLUMNS = (
-    Column("id"),
+    Column("id", whole=True),
     Column("queue"),
     Column("task"),
     Column("arguments", cut=True),
-    Column("state"),
+    Column("state", whole=True),
     Column("attempt", right=True, least=100),
     Column("when", right=True),
     Column("ran", right=True, least=100),

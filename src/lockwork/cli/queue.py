@@ -24,8 +24,8 @@ from lockwork.queues.queue import Queue
 from lockwork.validation import several
 
 _COLUMNS = (
-    Column("queue"),
-    Column("state"),
+    Column("queue", whole=True),
+    Column("state", whole=True),
     Column("ready", right=True),
     Column("running", right=True),
     Column("scheduled", right=True),

@@ -61,10 +61,10 @@ class Output:
             return
         out = console()
         if out.is_terminal:
-            out.print(*map(line, report.body), sep="\n")
+            out.print(*map(line, report.body), sep="\n", crop=False)
             return
         with out.capture() as captured:
-            out.print(*map(line, report.body), sep="\n")
+            out.print(*map(line, report.body), sep="\n", crop=False)
         for text in captured.get().splitlines():
             click.echo(text.rstrip())  # tables pad their lines
 

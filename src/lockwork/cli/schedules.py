@@ -20,11 +20,11 @@ from lockwork.errors import ConfigError
 from lockwork.schedules.schedule import ScheduleStatus
 
 _COLUMNS = (
-    Column("schedule"),
+    Column("schedule", whole=True),
     Column("queue"),
     Column("task", least=100),
     Column("when"),
-    Column("state"),
+    Column("state", whole=True),
     Column("next"),
     Column("last", least=120),
     Column("enqueued", right=True),

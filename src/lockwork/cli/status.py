@@ -17,10 +17,11 @@ from lockwork.cli.table import Column, Listing
 from lockwork.cli.text import brief, lasting, printable, state
 from lockwork.cli.workers import listing
 from lockwork.doctor import findings
+from lockwork.validation import several
 
 _QUEUES = (
-    Column("queue"),
-    Column("state"),
+    Column("queue", whole=True),
+    Column("state", whole=True),
     Column("ready", right=True),
     Column("scheduled", right=True),
     Column("running", right=True),
@@ -58,7 +59,8 @@ def _report(lw: Lockwork) -> Report:
         for name, counts, served in queues
     ]
     p95 = {"wait": total.wait.quantile(0.95), "run": total.run.quantile(0.95)}
-    hour = f"last hour: {total.succeeded:,} succeeded, {total.failed:,} failed attempts, {total.dead:,} dead"
+    failed = several(total.failed, "failed attempt", "failed attempts")
+    hour = f"last hour: {total.succeeded:,} succeeded, {failed}, {total.dead:,} dead"
     hour += "".join(f", {what} p95 {brief(seconds)}" for what, seconds in p95.items() if seconds is not None)
     body: list[RenderableType] = [
         *listed(found),

@@ -14,7 +14,7 @@ from lockwork.cli.table import Column, Listing
 from lockwork.cli.text import printable
 
 _COLUMNS = (
-    Column("stock"),
+    Column("stock", whole=True),
     Column("queue"),
     Column("total", right=True),
     Column("available", right=True),

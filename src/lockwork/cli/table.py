@@ -18,6 +18,8 @@ class Column(NamedTuple):
     """Align to the right, as numbers are."""
     cut: bool = False
     """Cut long cells by an ellipsis on a terminal; else they are folded."""
+    whole: bool = False
+    """Never fold or cut its cells: they are copied, as ids are."""
     least: int = 0
     """Columns of a terminal from which on this one is shown."""
 
@@ -57,7 +59,7 @@ class Listing:
             table.add_column(
                 column.title,
                 justify="right" if column.right else "left",
-                no_wrap=column.right or cut,
+                no_wrap=column.right or column.whole or cut,
                 overflow="ellipsis" if cut else "fold",
             )
         for row in self._rows:

@@ -38,6 +38,11 @@ def printable(text: str) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
+def unfolded(text: str) -> Text:
+    """A line that is not folded at the width of the screen, as of a traceback."""
+    return Text(printable(text), no_wrap=True, overflow="ignore")
+
+
 def time_left(seconds: float) -> str:
     """The time until an end, as people read it: 0 only when it is over."""
     return lasting(ceil(round(seconds * 1000) / 100) / 10)

@@ -17,8 +17,8 @@ from lockwork.errors import ConfigError
 from lockwork.workers import Worker, WorkerHandle
 
 COLUMNS = (
-    Column("worker"),
-    Column("state"),
+    Column("worker", whole=True),
+    Column("state", whole=True),
     Column("app", least=80),
     Column("queues", cut=True),
     Column("busy", right=True),
@@ -28,7 +28,13 @@ COLUMNS = (
     Column("seen", right=True, least=120),
     Column("version", least=140),
 )
-_JOB_COLUMNS = (Column("job"), Column("task"), Column("queue"), Column("attempt", right=True), Column("since"))
+_JOB_COLUMNS = (
+    Column("job", whole=True),
+    Column("task"),
+    Column("queue"),
+    Column("attempt", right=True),
+    Column("since"),
+)
 _ORDERS: dict[str, Callable[[WorkerHandle], bool]] = {
     "quiet": WorkerHandle.quiet,
     "resume": WorkerHandle.resume,

@@ -113,7 +113,7 @@ def _said(trouble: str, some: list[QueueFacts], about: str, name: str, apps: dic
             level: Level = "warning" if died >= _MANY_DEAD else "info"
             text = f"{several(died, 'job', 'jobs')} died in the last {RECENT // 60} minutes."
             return Finding(
-                level, about, text, f"See why: `lockwork dead list {name}`.", f"dead?queue={base_queue(name)}"
+                level, about, text, f"See why: `lockwork dead --queue {name}`.", f"dead?queue={base_queue(name)}"
             )
         case _:
             size = sum(queue.rules.size or 0 for queue in some)

@@ -1,0 +1,115 @@
+"""The page of the command line shows what its commands print; LOCKWORK_WRITE_PAGE=1 writes it anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lockwork import Lockwork
+from lockwork.cli.commands import cli
+from processes import until, worker
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+COLUMNS = 96
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_ID = re.compile(r"\b[0-9A-Za-z_-]{16}\b")
+_CHANGES = re.compile(r"enqueue|cancel|reschedule|delete|retry|pause|limit|quiet")
+_VARYING = (
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "TIME"),
+    (re.compile(r"[\w.-]+/\d+(/[0-9a-f]{10})?"), "WORKER"),
+    (re.compile(r'File ".*?"'), "FILE"),
+    (re.compile(r"\d[\d.]* (?:[kMG]?B|ms|s|d)\b|\d+ m \d\d s|\d+ h \d\d m"), "SIZE"),
+    (re.compile(r"\bnow\b|in SIZE"), "SOON"),
+    (re.compile(r"SIZE ago"), "AGO"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def steps(text: str) -> Iterator[tuple[str, str]]:
+    """The commands of a block, each with what it prints."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, printed = part.partition("\n")
+        yield command, printed
+
+
+def plain(text: str) -> str:
+    """What does not vary from run to run."""
+    text = _ID.sub("ID", text)
+    for found, instead in _VARYING:
+        text = found.sub(instead, text)
+    return text.strip()
+
+
+def same(command: str, printed: str, shown: str) -> bool:
+    """Whether a command printed what the page shows; jobs that end at about the same time have no order."""
+    if command == "lockwork jobs":
+        return sorted(map(plain, printed.splitlines())) == sorted(map(plain, shown.splitlines()))
+    return plain(printed) == plain(shown)
+
+
+class Shell:
+    """Runs the commands of the page, where ids are others."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url, self._folder = url, folder
+        self._ids: dict[str, str] = {}
+
+    def run(self, command: str, shown: str) -> tuple[str, str]:
+        """Run a command, again while it shows something else and changes nothing; returns both as they are here."""
+        here = _ID.sub(lambda found: self._ids.get(found[0], found[0]), command)
+        if here.startswith("python"):
+            words = [sys.executable, *here.split()[1:]]
+            subprocess.run(words, cwd=self._folder, env=self._environment(), check=True)
+            return here, ""
+        end = time.monotonic() + (2 if os.environ.get("LOCKWORK_WRITE_PAGE") else 30)
+        while True:
+            printed = self._printed(here)
+            if same(here, printed, shown) or _CHANGES.search(here) or time.monotonic() > end:
+                break
+        self._ids |= dict(zip(_ID.findall(shown), _ID.findall(printed), strict=False))
+        return here, printed
+
+    def _printed(self, command: str) -> str:
+        name, *words = shlex.split(command)[1:]
+        found = CliRunner().invoke(cli, [name, "--url", self._url, *words])
+        error = f"lockwork: {found.exception}\n" if found.exit_code == 1 and found.exception.args != (1,) else ""
+        return found.stdout + error
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {"LOCKWORK_URL": self._url, "PYTHONPATH": ":".join(sys.path)}
+
+
+def test_commands_print_what_the_page_shows(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    text = PAGE.read_text()
+    code = re.search(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert code is not None
+    (tmp_path / "shop.py").write_text(code[1])
+    shell = Shell(own_url, tmp_path)
+
+    def played(block: re.Match[str]) -> str:
+        lines: list[str] = []
+        for command, shown in steps(block[1]):
+            here, printed = shell.run(command, shown)
+            assert all(
+                len(line) <= COLUMNS for line in printed.splitlines() if not line.startswith(("lockwork: ", "  File "))
+            )
+            if not os.environ.get("LOCKWORK_WRITE_PAGE"):
+                assert same(here, printed, shown), f"{here}\n{printed}"
+            lines.append(f"$ {here}\n{printed.replace(str(tmp_path), '/srv/shop')}")
+        return f"```console\n{''.join(lines)}```"
+
+    with worker("shop:lw", url=own_url, folder=tmp_path), Lockwork(own_url) as lw:
+        until(lambda: lw.apps() and lw.schedules("reports"), "the app is announced")
+        new = _BLOCK.sub(played, text)
+    if os.environ.get("LOCKWORK_WRITE_PAGE"):
+        PAGE.write_text(new)
