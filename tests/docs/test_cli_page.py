@@ -81,8 +81,8 @@ class Shell:
     def _printed(self, command: str) -> str:
         name, *words = shlex.split(command)[1:]
         found = CliRunner().invoke(cli, [name, "--url", self._url, *words])
-        error = f"lockwork: {found.exception}\n" if found.exit_code == 1 and found.exception.args != (1,) else ""
-        return found.stdout + error
+        failed = found.exit_code == 1 and not isinstance(found.exception, SystemExit)
+        return found.stdout + (f"lockwork: {found.exception}\n" if failed else "")
 
     def _environment(self) -> dict[str, str]:
         return os.environ | {"LOCKWORK_URL": self._url, "PYTHONPATH": ":".join(sys.path)}
