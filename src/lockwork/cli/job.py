@@ -188,6 +188,7 @@ def _facts(seen: JobSnapshot, now: datetime, *, hidden: bool) -> Iterator[tuple[
     yield "group", printable(seen.group or "")
     yield "tags", printable(", ".join(seen.tags))
     yield "schedule", printable(seen.schedule or "")
+    yield "stock", printable(seen.stock or "")
     yield "checkpoints", ", ".join(f"{printable(name)}={_cut(value(each))}" for name, each in seen.checkpoints.items())
     yield "size", sized(seen.size)
 

@@ -162,7 +162,7 @@ def _tell_history(scope: Scope, event: Died, job: JobSnapshot | None) -> None:
                 data={"worker": past.worker},
             )
     facts: dict[str, Any] = {"enqueued": job.enqueued and job.enqueued.isoformat(), "tags": list(job.tags)}
-    facts |= {name: getattr(job, name) for name in ("key", "group", "flow", "schedule") if getattr(job, name)}
+    facts |= {name: getattr(job, name) for name in ("key", "group", "flow", "schedule", "stock") if getattr(job, name)}
     if sentry_sdk.get_client().options["send_default_pii"]:
         facts |= {"args": job.args, "kwargs": job.kwargs}
     scope.set_context("lockwork job", facts)

@@ -174,31 +174,52 @@ def carried(extra: object, options: Options) -> Options:
 
 def with_headers(record: bytes, headers: Mapping[str, str], cap: int) -> bytes:
     """Return the record with headers for its job; raises ConfigError, PayloadTooLarge when its body is over `cap`."""
-    at = record.index(b";") + 1
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise ConfigError(f"a job's headers are texts by name, not {name!r:.60}: {value!r:.60}")
+    return _with(record, {"headers": headers}, "headers", cap)
+
+
+def with_stock(record: bytes, stock: str, cap: int) -> bytes:
+    """Return the record of a job that a stock enqueues; raises PayloadTooLarge when its body is over `cap`."""
+    return _with(record, {"stock": stock}, "stock", cap)
+
+
+def _with(record: bytes, facts: Mapping[str, object], what: str, cap: int) -> bytes:
+    at = record.index(b";") + 1
     parts = msgspec.json.decode(record[at:], type=list[msgspec.Raw])
     parts += [msgspec.Raw(b"{}")] * (4 - len(parts))
-    extra = {**codecs.decode(bytes(parts[3])), "headers": headers}
+    extra = {**codecs.decode(bytes(parts[3])), **facts}
     parts[3] = msgspec.Raw(msgspec.json.encode(extra))
     body = msgspec.json.encode(parts)
     if len(body) > cap:
-        raise PayloadTooLarge(f"a job would be {len(body)} bytes with its headers, and the cap is {cap}")
+        raise PayloadTooLarge(f"a job would be {len(body)} bytes with its {what}, and the cap is {cap}")
     return record[:at] + body
 
 
 def headers(record: bytes) -> dict[str, str]:
     """Return the headers of a job; none when they cannot be read."""
+    return _added(record).headers
+
+
+def stock(record: bytes) -> str | None:
+    """Return the name of the stock that enqueued a job; None when it cannot be read."""
+    return _added(record).stock
+
+
+class _Added(msgspec.Struct):
+    """What a job carries beside its options."""
+
+    headers: dict[str, str] = {}
+    stock: str | None = None
+
+
+def _added(record: bytes) -> _Added:
     try:
         parts = msgspec.json.decode(record_header.body(record), type=list[msgspec.Raw])
-        return msgspec.json.decode(parts[3], type=_Headers).headers if len(parts) > 3 else {}
+        return msgspec.json.decode(parts[3], type=_Added) if len(parts) > 3 else _Added()
     except (ValueError, RecursionError):
-        return {}
-
-
-class _Headers(msgspec.Struct):
-    headers: dict[str, str] = {}
+        return _Added()
 
 
 _CARRIED = ("backoff", "timeout", "hard_timeout", "retry_on", "give_up_on", "tags", "result_ms")

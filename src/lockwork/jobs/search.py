@@ -13,6 +13,7 @@ from typing import Any, Literal, TypedDict
 from lockwork.config import check_names
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
+from lockwork.jobs import options
 from lockwork.jobs.snapshot import JobError, moment_us, tags_of
 from lockwork.protocol.keys import base_queue, checked
 from lockwork.protocol.queues import history, record_header, records, search
@@ -99,6 +100,7 @@ class JobRow:
     """Of a dead job, or of the last attempt of one that will run again; without its traceback."""
     flow: str | None
     schedule: str | None
+    stock: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,7 @@ def row(job: StoredJob) -> JobRow:
         error=JobError(job.error.type, job.error.text) if job.error else None,
         flow=history.flow_of(job.id, job.record),
         schedule=history.schedule_of(job.id),
+        stock=options.stock(job.record),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from lockwork.jobs import options
 from lockwork.protocol.queues import history, record_header, records
 from lockwork.protocol.queues.history import PastAttempt
 from lockwork.protocol.queues.job_control import JobSight, Whereabouts
@@ -82,6 +83,8 @@ class JobSnapshot:
     """The id of its flow."""
     schedule: str | None = None
     """The name of the schedule that enqueued it."""
+    stock: str | None = None
+    """The name of the stock that enqueued it."""
 
 
 def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
@@ -125,6 +128,7 @@ def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
         group=record_header.names(record)[1],
         flow=history.flow_of(id, record),
         schedule=history.schedule_of(id),
+        stock=options.stock(record),
     )
 
 

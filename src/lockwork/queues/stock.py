@@ -8,6 +8,7 @@ from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
+from lockwork.jobs.options import with_stock
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
 from lockwork.protocol.queues import stock as protocol
@@ -49,6 +50,7 @@ class Stock:
     ) -> None:
         self.name: str = checked(name, "a stock's name")
         self._partitions = config.partitions
+        self._max_payload = config.max_payload
         self.queue: str = self._partitions.place(checked_queue(queue), name)
         self._runtime = runtime
         self._books = Books(
@@ -217,7 +219,8 @@ class Stock:
                 f"stock {self.name!r} lives with queue {self.queue!r} and the task's queue is {call.queue!r}: "
                 f"one atomic step needs one queue, so make it lw.stock({self.name!r}, ..., queue={call.queue!r})"
             )
-        return call.job(id or new_id())
+        job = call.job(id or new_id())
+        return job._replace(record=with_stock(job.record, self.name, self._max_payload))
 
     def __repr__(self) -> str:
         return f"<Stock {self.name!r} queue={self.queue!r}>"

@@ -34,7 +34,10 @@ def enqueued(lw: Lockwork) -> int:
 def test_the_job_has_the_id_of_the_reservation(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5, queue="orders")
     held = phones.reserve("bob", enqueue=place.call("bob"))
-    assert lw.job(held.id, queue="orders").state() == "ready"
+    job = lw.job(held.id, queue="orders")
+    assert (job.state(), job.inspect().stock, job.inspect().args) == ("ready", "phone", ("bob",))
+    (row,) = lw.jobs("orders").jobs
+    assert row.stock == "phone"
     later = phones.reserve("eve", enqueue=place.options(delay="1h").call("eve"))
     assert lw.job(later.id, queue="orders").state() == "scheduled"
     assert enqueued(lw) == 2
