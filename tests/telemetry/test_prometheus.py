@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
+import msgspec
 import pytest
 import redis
 from click.testing import CliRunner
@@ -23,15 +25,19 @@ from prometheus_client.parser import text_string_to_metric_families
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
 from lockwork.ids import new_id
+from lockwork.protocol import announcements
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import enqueue, leases, metrics
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.metrics import Times
-from lockwork.telemetry.families import ClusterFamilies, Family, TaskFamilies, exposition
+from lockwork.telemetry.cluster import ClusterFamilies
+from lockwork.telemetry.families import Family, TaskFamilies, exposition
 from lockwork.telemetry.prometheus import LockworkCollector
+from lockwork.worker.ipc.messages import Load
 from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.supervisor.status import WorkerStatus
+from lockwork.workers import Worker
 from model.bench import Bench
 from ports import free_port
 from processes import started, until
@@ -53,8 +59,21 @@ def simulated(url: str) -> Iterator[Server]:
     server.close()
 
 
+def announce(lw: Lockwork) -> None:
+    """Let two workers be known."""
+    at = datetime.now(UTC)
+    made = (
+        Worker("a", "host", 1, "0.1.0", "shop", ["mail"], 1, 10, at, 15.0, "running", 7, 10, [], None, 0.25),
+        Worker("b", "host", 2, "0.1.0", "shop", ["mail"], 1, 10, at, 15.0, "quiet", 2, 10),
+    )
+    for each in made:
+        record = msgspec.msgpack.encode(each)
+        lw.runtime.run(announcements.put("lw", announcements.WORKERS, each.name, record))
+
+
 def at_work(lw: Lockwork) -> None:
     """Leave something of everything on the server."""
+    announce(lw)
     queue = QueueKeys("lw", "default")
     lw.queue().limit(rate="500/s", concurrency=3, size=100)
     lw.stock("phones", 10).reserve("ann", 2)
@@ -71,7 +90,7 @@ def worker_text(lw: Lockwork) -> str:
     """What the health port of a worker says."""
     nothing: Counter[str] = Counter()
     state: dict[str, Any] = {"trouble": "", "silence": 0.0, "replaced": nothing, "runners_replaced": nothing}
-    status = SimpleNamespace(**state, memory=lambda: [[1, 1]])
+    status = SimpleNamespace(**state, memory=lambda: [[1, 1]], loads=lambda: [Load(3, 0.5, [])])
     return Metrics(lw, ["default"], cast("WorkerStatus", status), 15).text()
 
 
@@ -115,6 +134,20 @@ def test_dashboard_and_alerts_ask_for_what_there_is(lw: Lockwork) -> None:
                 for each in value.split("|") if sign == "=~" and value != "$queue" else [value]:
                     assert each in values | {"$queue"}, f"{name} has no {label}={each}: {expression}"
     assert any("lockwork_worker_ready" in each for each in asked)
+
+
+def test_workers_and_their_slots(lw: Lockwork) -> None:
+    announce(lw)
+    found = parsed(exposition(ClusterFamilies(lw.runtime, "lw").read()))
+    assert {name: value for name, value in found.items() if "worker" in name and "queue" not in name} == {
+        'workers{app="shop",state="running"}': 1,
+        'workers{app="shop",state="quiet"}': 1,
+        'workers{app="shop",state="stopping"}': 0,
+        'workers{app="shop",state="lost"}': 0,
+        'worker_slots{app="shop"}': 20,
+        'worker_slots_busy{app="shop"}': 9,
+        'worker_event_loop_lag_seconds{app="shop"}': 0.25,
+    }
 
 
 promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")

@@ -19,7 +19,8 @@ from lockwork.dashboard.page import RANGES, Dashboard, NotFound, Page, View
 from lockwork.dashboard.rendering import render
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
-from lockwork.telemetry.families import ClusterFamilies, exposition
+from lockwork.telemetry.cluster import ClusterFamilies
+from lockwork.telemetry.families import exposition
 
 log: Log = Log("lockwork.dashboard")
 

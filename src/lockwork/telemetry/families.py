@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from lockwork.errors import LockworkError, ServerRefused
 from lockwork.ids import made_at
 from lockwork.protocol.keys import QueueKeys, base_queue
 from lockwork.protocol.locks import overview
-from lockwork.protocol.queues import browse, metrics, sessions, stock
+from lockwork.protocol.queues import metrics, sessions, stock
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.limits import QueueRules
 from lockwork.protocol.queues.metrics import PER_OCTAVE, Moment, Times
@@ -23,7 +22,8 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 
 PREFIX = "lockwork_"
-_PATIENCE = 1.0
+PATIENCE: float = 1.0
+"""Seconds to wait for the server."""
 _PLACES = ("ready", "scheduled", "blocked", "running", "dead")
 _COUNTERS = {
     "enqueued": "Jobs enqueued",
@@ -166,8 +166,8 @@ class QueueFamilies:
 
     def _seen(self, name: str) -> _Seen:
         keys = QueueKeys(self._prefix, name)
-        status, workers, rules = self._run(sessions.within(_PATIENCE, queue_status.status_and_rules(keys)))
-        return _Seen(status, rules, len(workers), self._run(sessions.within(_PATIENCE, sessions.queue_head(keys))))
+        status, workers, rules = self._run(sessions.within(PATIENCE, queue_status.status_and_rules(keys)))
+        return _Seen(status, rules, len(workers), self._run(sessions.within(PATIENCE, sessions.queue_head(keys))))
 
 
 def _rate(seen: _Seen) -> float | None:
@@ -289,28 +289,3 @@ class LockFamilies:
             for place in ("available", "reserved", "sold"):
                 units.add(getattr(status, place), queue=queue, stock=name, place=place)
         return [units]
-
-
-class ClusterFamilies:
-    """Everything that the server knows, for all queues with this prefix; safe to read from any thread."""
-
-    def __init__(self, runtime: Runtime, prefix: str) -> None:
-        self._runtime = runtime
-        self._prefix = prefix
-        self._queues = QueueFamilies(runtime, prefix)
-        self._tasks = TaskFamilies(runtime, prefix)
-        self._locks = LockFamilies(runtime, prefix)
-        self._lock = threading.Lock()
-
-    def read(self) -> list[Family]:
-        """Read all families; only `server_up` if the server does not answer."""
-        with self._lock:
-            try:
-                names = self._runtime.run(sessions.within(_PATIENCE, browse.find(self._prefix)))
-                found = [*self._queues.read(names), *self._tasks.read(names)]
-                for read in (self._locks.locks, self._locks.stocks):
-                    with contextlib.suppress(ServerRefused):  # a key of another type, or no right to read it
-                        found += read()
-            except LockworkError:
-                return [gauge("server_up", "Whether the server answers", 0)]
-            return found

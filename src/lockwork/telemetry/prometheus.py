@@ -8,7 +8,8 @@ from typing import Protocol
 from lockwork.config import Config
 from lockwork.errors import ConfigError
 from lockwork.runtime.runtime import Runtime
-from lockwork.telemetry.families import PREFIX, ClusterFamilies
+from lockwork.telemetry.cluster import ClusterFamilies
+from lockwork.telemetry.families import PREFIX
 
 try:
     from prometheus_client.core import Metric

@@ -45,6 +45,10 @@ class Metrics:
         yield gauge("worker_ready", "Whether this worker takes jobs", not status.trouble)
         yield gauge("lease_age_seconds", "Since the server last confirmed this worker's leases", status.silence)
         yield gauge("lease_seconds", "How long a lease lasts without being confirmed", self._lease)
+        loads = status.loads()
+        yield gauge("worker_slots_busy", "Jobs that this worker runs", sum(load.busy for load in loads))
+        late = max((load.lag for load in loads), default=0.0)
+        yield gauge("worker_event_loop_lag_seconds", "By how much an event loop was late, at most", late)
         yield gauge("worker_processes", "Worker processes of this worker", len(children))
         sizes, own = gauge("worker_memory_bytes", "Resident memory"), resident(os.getpid())
         if own is not None:

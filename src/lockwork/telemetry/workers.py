@@ -1,0 +1,28 @@
+"""Families of workers, as they announce themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import get_args
+
+from lockwork.runtime.runtime import Runtime
+from lockwork.telemetry.families import Family, gauge
+from lockwork.workers import WorkerState, read_workers
+
+
+def worker_families(runtime: Runtime, prefix: str) -> list[Family]:
+    """Count the workers of the last hour by app and state, and the slots of those that live."""
+    found = runtime.run(read_workers(prefix))
+    counts = Counter((worker.app, worker.state) for worker in found)
+    workers = gauge("workers", "Workers of an app, by state; lost: no announcement, in the last hour")
+    slots = gauge("worker_slots", "Jobs that the workers of an app can run at once")
+    busy = gauge("worker_slots_busy", "Jobs that the workers of an app run")
+    lag = gauge("worker_event_loop_lag_seconds", "By how much an event loop was late, at most, by app")
+    for app in sorted({worker.app for worker in found}):
+        for state in get_args(WorkerState):
+            workers.add(counts[app, state], app=app, state=state)
+        alive = [worker for worker in found if worker.app == app and worker.alive]
+        slots.add(sum(worker.slots for worker in alive), app=app)
+        busy.add(sum(worker.busy for worker in alive), app=app)
+        lag.add(max((worker.lag or 0.0 for worker in alive), default=0.0), app=app)
+    return [workers, slots, busy, lag]
