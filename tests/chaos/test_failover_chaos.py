@@ -59,7 +59,7 @@ def test_failovers(topology: str, tmp_path: Path, chaos_url: str, monkeypatch: p
     confirmed: set[int] = set()
     with ExitStack() as stack:
         url, servers = stack.enter_context(troubled(topology, tmp_path / "servers"))
-        running = WorkerProcesses(stack, url, tmp_path, 2, lease="20s", places=20, partitions=PARTITIONS)
+        running = WorkerProcesses(stack, url, tmp_path, 2, lease="20s", places=20, partitions={"default": PARTITIONS})
         players = Players(stack, url, tmp_path / "turns", "turns.py", "real", 4)
         step = running.step.options(replicas=1)
         with Trouble(servers, 20 if SECONDS > 60 else 8, 5 if SECONDS > 60 else 2) as trouble:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import re
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -48,10 +51,10 @@ class WorkerProcesses:
         lease: str,
         places: int,
         broken: str = "",
-        partitions: int = 1,
+        partitions: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.history = History(folder / "history")
-        self.app = stack.enter_context(Lockwork(url, partitions={"default": partitions}))
+        self.app = stack.enter_context(Lockwork(url, partitions=partitions))
         self.step = self.app.task(name="step", retries=0)(_step)
         self.in_order = self.app.task(name="in_order", retries=0, key="{key}")(_in_order)
         shared = self.app.task(name="shared", retries=0, group="{tenant}", group_concurrency=3)
@@ -68,7 +71,7 @@ class WorkerProcesses:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CHAOS_HISTORY", self.history.path)
             patch.setenv("CHAOS_BROKEN", self._broken)
-            patch.setenv("CHAOS_PARTITIONS", str(self._partitions))
+            patch.setenv("CHAOS_PARTITIONS", json.dumps(dict(self._partitions)))
             return self._stack.enter_context(worker("load_jobs:lw", *self._options, url=self._url, folder=APPS))
 
     def status(self) -> QueueStatus:

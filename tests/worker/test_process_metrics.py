@@ -18,7 +18,14 @@ from scraping import parsed
 
 def _metrics(app: Lockwork) -> dict[str, float]:
     nothing: Counter[str] = Counter()
-    state = {"trouble": "", "silence": 0.0, "replaced": nothing, "runners_replaced": nothing, "memory": list}
+    state = {
+        "trouble": "",
+        "silence": 0.0,
+        "replaced": nothing,
+        "runners_replaced": nothing,
+        "memory": list,
+        "loads": list,
+    }
     return parsed(Metrics(app, "abc", cast("WorkerStatus", SimpleNamespace(**state)), 15).text())
 
 

@@ -1,7 +1,7 @@
 """The jobs of the chaos run: each attempt appends a line before it does anything, and one when it has done it.
 
 CHAOS_BROKEN names a twin that must be caught: `settle` believes whoever says that a job is done, whether or not it is
-still his; `key` does not look whether a key is taken. CHAOS_PARTITIONS is how many the queue has.
+still his; `key` does not look whether a key is taken. CHAOS_PARTITIONS is what the app has of them, in JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if BROKEN:
 
     effects.script = _without_check  # type: ignore[attr-defined,assignment]
 
-lw = Lockwork(partitions={"default": int(os.environ.get("CHAOS_PARTITIONS", "1"))})
+lw = Lockwork(partitions=msgspec.json.decode(os.environ.get("CHAOS_PARTITIONS", "{}")))
 _file = os.open(HISTORY, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 _pid = os.getpid()
 
