@@ -55,7 +55,6 @@ def troubled(topology: str, folder: Path) -> Iterator[tuple[str, Servers]]:
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_failovers(topology: str, tmp_path: Path, chaos_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHAOS_STORE", chaos_url)
-    monkeypatch.setenv("CHAOS_PARTITIONS", str(PARTITIONS))
     confirmed: set[int] = set()
     with ExitStack() as stack:
         url, servers = stack.enter_context(troubled(topology, tmp_path / "servers"))
