@@ -15,8 +15,9 @@ from clusters import Cluster, clustered, count_calls, names_everywhere
 from hanging import frozen
 from lockwork import Lockwork, ServerUnavailable
 from lockwork.protocol import slots
-from lockwork.protocol.effects import Calls, Protocol, script_call
+from lockwork.protocol.effects import Call, Calls, Effect, Protocol, script_call
 from lockwork.runtime.sync_connection import Wire
+from lockwork.runtime.sync_driver import SyncDriver
 from processes import until
 
 
@@ -57,6 +58,68 @@ def test_status_of_a_queue_is_one_round_trip_per_shard(
         assert sorted(writes.ports) == sorted(node.port for node in still.nodes)
         assert count_calls(still, "evalsha") - before == partitions, "one script for each partition"
         assert app.queue("mail").clear() == 60
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many calls a blocking caller makes at once, each time."""
+    found: list[int] = []
+    perform = SyncDriver.perform
+
+    def counted(driver: SyncDriver, effect: Effect) -> Any:
+        if isinstance(effect, Call | Calls):
+            found.append(len(effect.calls) if isinstance(effect, Calls) else 1)
+        return perform(driver, effect)
+
+    monkeypatch.setattr(SyncDriver, "perform", counted)
+    return found
+
+
+def test_overviews_walk_all_shards_at_once(still: Cluster, turns: list[int]) -> None:
+    with Lockwork(still.url) as app:
+        names = names_everywhere(still, "lock")
+        grants = [app.lock(name).acquire() for name in names]
+        queues = [f"walked-{number}" for number in range(12)]
+        for queue in queues:
+            app.task(queue=queue, name=queue)(lambda: None).enqueue()
+        limiters = [f"walked-{number}" for number in range(12)]
+        for limiter in limiters:
+            app.limiter(limiter, "5/s").acquire()
+
+        del turns[:]
+        assert {lock.name for lock in app.locks().locks} >= set(names)
+        assert turns == [3]
+        del turns[:]
+        assert set(app.queues()) >= set(queues)
+        assert turns == [3]
+        del turns[:]
+        assert {one.name for one in app.limiters().limiters} >= set(limiters)
+        assert turns[0] == 3
+        for grant in grants:
+            grant.release()
+
+
+async def test_overviews_in_a_loop(still: Cluster) -> None:
+    async with Lockwork(still.url) as app:
+        names = names_everywhere(still, "lock")
+        grants = [await app.lock(name).aacquire() for name in names]
+        assert {lock.name for lock in (await app.alocks()).locks} >= set(names)
+        for grant in grants:
+            await grant.arelease()
+
+
+def test_partitions_are_asked_together(still: Cluster, turns: list[int]) -> None:
+    """Schedules, jobs that wait, limits and pauses: one round trip per shard for all partitions."""
+    with Lockwork(still.url, partitions={"asked": 6}) as app:
+        task = app.task(queue="asked", name="asked", cron="0 3 * * *")(lambda: None)
+        for number in range(30):
+            task.options(key=f"user:{number}").enqueue()
+        queue = app.queue("asked")
+        for ask in (app.schedules, queue.peek, queue.limits, queue.pause, queue.resume):
+            del turns[:]
+            ask()
+            assert set(turns) == {6}, ask
+        assert queue.clear() == 30
 
 
 async def test_status_in_a_loop(still: Cluster) -> None:

@@ -15,7 +15,7 @@ from lockwork.runtime.async_connection import Mux
 from lockwork.runtime.clock import HEALTHY, REPLICAS, limit, now
 from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
-from lockwork.runtime.replies import Failover, Moved, NoScript, Retry, acknowledged, raise_error
+from lockwork.runtime.replies import Failover, Late, Moved, NoScript, Retry, acknowledged, raise_error
 from lockwork.runtime.resp import ASKING, pack_ahead, pack_wait
 from lockwork.runtime.trying import Tries
 from lockwork.runtime.wakeups import WakeupSource
@@ -145,7 +145,7 @@ class AsyncDriver:
                     mux.renounce(error)
                 tries = tries or Tries(self._endpoint.shown, began, self._patience_of(call))
                 await asyncio.sleep(tries.pause(error))
-                tries.again(error)
+                tries.again()
                 call = call.again()
 
     async def _limited(self, mux: Mux, call: Call, began: float, *, whole: bool, asking: bool) -> Any:
@@ -166,7 +166,7 @@ class AsyncDriver:
                 first = await reply
                 return first if type(first) is hiredis.ReplyError else (first, acknowledged(await count, shown))
         except TimeoutError:
-            late = Retry(f"no answer within {seconds:.1f} s")
+            late = Late("no answer", seconds)
             late.sent = sent
             raise late from None
         except Retry as error:
@@ -183,7 +183,7 @@ class AsyncDriver:
                 async with asyncio.timeout(seconds):
                     await cluster.arefresh()
             except TimeoutError:
-                late = Retry(f"no node of the Cluster at {cluster.shown} named the slots within {seconds:.1f} s")
+                late = Late(f"no node of the Cluster at {cluster.shown} named the slots", seconds)
                 late.sent = False
                 raise late from None
         node = cluster.route(call) if moved is None else cluster.moved_slot(moved)

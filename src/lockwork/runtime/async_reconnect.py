@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import redis
 
 from lockwork.runtime.endpoint import ASK, COMMANDS, Endpoint, Identity, check, end
-from lockwork.runtime.replies import FORESEEN, Retry, raise_connecting
+from lockwork.runtime.replies import FORESEEN, Late, raise_connecting
 from lockwork.runtime.resp import NOTHING, new_reader
 
 _READ_SIZE = 1 << 16
@@ -49,7 +49,7 @@ async def opened_within(seconds: float, endpoint: Endpoint, abandoned: list[Iden
             raise ConnectionResetError("closed by the server")
     except TimeoutError:
         await _disconnect(connection)
-        raise Retry(f"no connection to {endpoint.shown} within {seconds:.1f} s") from None
+        raise Late(f"no connection to {endpoint.shown}", seconds) from None
     except FORESEEN as error:
         await _disconnect(connection)
         raise_connecting(error, endpoint.shown)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from lockwork.runtime.endpoint import Endpoint
-from lockwork.runtime.replies import Retry
+from lockwork.runtime.replies import Late
 from lockwork.runtime.sync_connection import Wire
 
 
@@ -44,7 +44,7 @@ class Dial:
     def result(self, seconds: float) -> Wire:
         """Return the connection, waiting for at most `seconds`; raises Retry or a LockworkError."""
         if not self._ended.acquire(timeout=max(0.0, seconds)):
-            raise Retry(f"no connection to {self._endpoint.shown} within {seconds:.1f} s")
+            raise Late(f"no connection to {self._endpoint.shown}", seconds)
         if self._wire is None:
             error, self._error = self._error, None
             assert error is not None

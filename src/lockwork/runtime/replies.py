@@ -61,6 +61,14 @@ class Demoted(Failover):
     """The server is a read-only replica."""
 
 
+class Late(Retry):
+    """A try had no answer in the seconds that it was given."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what} within {seconds:.1f} s")
+        self.seconds = seconds
+
+
 class Busy(Retry):
     """The server has refused the call, and will take it later."""
 

@@ -116,7 +116,7 @@ class SyncDriver:
                 moved = self._endpoint.failed(error)
                 tries = tries or Tries(self._endpoint.shown, began, patience)
                 time.sleep(tries.pause(error))
-                tries.again(error)
+                tries.again()
                 call = call.again()
             left = max(began + seconds - now(), SHORTEST)
 
@@ -144,7 +144,7 @@ class SyncDriver:
             try:
                 tries = tries or Tries(self._endpoint.shown, began, patience)
                 time.sleep(tries.pause(last))
-                tries.again(last)
+                tries.again()
             except LockworkError:
                 for at, why in failed.items():
                     results[at] = gone(self._endpoint.shown, why, now() - began)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 
 from lockwork.runtime.clock import now
-from lockwork.runtime.replies import Retry, gone, unforeseen
+from lockwork.runtime.replies import Late, Retry, gone, unforeseen
 
 REMEMBERED: float = 50.0
 """Seconds for which a call that may have reached the server is sent again, whatever its patience.
 
 Scripts know what they did before from logs that last a minute. Later a call would be done a second time.
 """
+
+_HURRIED = 1.0
+"""Seconds below which a try without an answer says less than the error before it: only the patience was over."""
 
 
 def backoff(tries: int) -> float:
@@ -22,7 +25,7 @@ def backoff(tries: int) -> float:
 class Tries:
     """The tries of one call, which began at `began`."""
 
-    __slots__ = ("_began", "_count", "_patience", "_sent", "_tried", "_where")
+    __slots__ = ("_began", "_count", "_patience", "_sent", "_tried", "_where", "_why")
 
     def __init__(self, where: str, began: float, patience: float) -> None:
         self._where = where
@@ -31,27 +34,31 @@ class Tries:
         self._count = 0
         self._sent: float | None = None
         """When it may first have reached the server."""
+        self._why: Retry | None = None
 
     def pause(self, error: Retry) -> float:
         """Return the seconds to wait before the next try; raises the final error when there is none."""
         self._count += 1
         if error.sent and self._sent is None:
             self._sent = self._tried
+        if self._why is None or not (isinstance(error, Late) and error.seconds < _HURRIED):
+            self._why = error
         seconds = backoff(self._count)
         if now() + seconds > min(self._began + self._patience, self._last()):
-            raise self._final(error)
+            raise self._final()
         return seconds
 
-    def again(self, error: Retry) -> None:
+    def again(self) -> None:
         """Begin the next try; raises the final error when the pause took too long, as when the machine slept."""
         self._tried = now()
         if self._tried > self._last():
-            raise self._final(error)
+            raise self._final()
 
     def _last(self) -> float:
         return float("inf") if self._sent is None else self._sent + REMEMBERED
 
-    def _final(self, error: Retry) -> Exception:
-        final = gone(self._where, error, now() - self._began)
-        final.__cause__ = unforeseen(error) or error
+    def _final(self) -> Exception:
+        assert self._why is not None
+        final = gone(self._where, self._why, now() - self._began)
+        final.__cause__ = unforeseen(self._why) or self._why
         return final

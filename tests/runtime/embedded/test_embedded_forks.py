@@ -19,7 +19,7 @@ pytestmark = MARKS
 def forked(run: str, folder: Path) -> subprocess.Popen[bytes]:
     """A process that opens, forks a child that does `run` and waits, says both pids, and ends when told."""
     code = f"""
-import os, signal, sys, pathlib
+import os, select, signal, sys, pathlib
 from lockwork.runtime.embedded import Embedded, open_shared, start_private
 opened = {run.partition(":")[0]}(pathlib.Path(sys.argv[1]))
 ready, done = os.pipe()
@@ -31,7 +31,8 @@ if child == 0:
         signal.pause()
 os.read(ready, 1)
 print(opened.pid, child, flush=True)
-sys.stdin.read()
+while not select.select([sys.stdin], [], [], 0.1)[0]:
+    pass  # a read without limit would not notice a signal that came just before it
 opened.close()
 """
     return subprocess.Popen([sys.executable, "-c", code, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
