@@ -146,7 +146,7 @@ class JobMachine(QueueMachine):
         if self._overdue(job):
             self._expire()
         state = {"ready": "active", "running": "active", "scheduled": "scheduled", "dead": "dead"}
-        assert found.state == state.get(job.place, "ended")
+        assert found.state == state.get(self.seen_place(job), "ended")
         if job.place != "succeeded":
             assert found.attempts == job.tries
         assert found.note.progress == job.said

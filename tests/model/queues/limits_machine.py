@@ -87,7 +87,7 @@ class LimitsMachine(QueueMachine):
     def _change(self, name: str, value: Argument, twice: bool) -> None:
         found = self.bench.run(queue_limits.change(self.queue, {name: value}), twice=twice)
         assert (found.paused is not None) == self.paused
-        assert found[1:] == (self.rate, self.at_once, self.size)
+        assert found[1:4] == (self.rate, self.at_once, self.size)
         assert self.bench.run(queue_limits.rules(self.queue)) == found
 
     @rule(delayed=st.booleans())

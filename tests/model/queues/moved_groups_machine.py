@@ -73,6 +73,7 @@ class MovedGroupsMachine(GroupsMachine):
         """Where a job is said to be."""
         states = {"scheduled": "scheduled", "ready": "active", "waits for its key": "active", "running": "active"}
         for id in self._special(*states):
-            place = self.jobs[id].place
+            job = self.jobs[id]
+            place = "ready" if job.place == "scheduled" and job.due <= self.ms else job.place
             assert self.bench.run(control.look(self.queue, id)).state == states[place]
             assert self.bench.run(control.where(self.queue, id)).state == place.replace("waits for its key", "ready")

@@ -30,4 +30,4 @@ end
 local at = tonumber(redis.call('ZSCORE', due, id) or -1)
 local limit = tonumber(redis.call('ZSCORE', expiry, id) or -1)
 if channel ~= '' then add_watcher(watch, id, '\1' .. channel) end
-return {at >= 0 and 'scheduled' or waits_in_flow(flows, id) and 'blocked' or 'active', attempts, at, limit, note, '', record, today, timeline, '', ''}
+return {at > today and 'scheduled' or waits_in_flow(flows, id) and 'blocked' or 'active', attempts, at, limit, note, '', record, today, timeline, '', ''}

@@ -18,6 +18,7 @@ if redis.call('HEXISTS', jobs, id) == 0 then return {'unknown', ''} end
 if redis.call('ZSCORE', dead, id) then return {'dead', redis.call('HGET', errors, id) or ''} end
 local limit = redis.call('ZSCORE', expiry, id)
 if limit and tonumber(limit) <= math.floor(now / 1000) then return {'overdue', ''} end
-local state = redis.call('ZSCORE', due, id) and 'scheduled' or waits_in_flow(flows, id) and 'blocked' or 'active'
+local at = redis.call('ZSCORE', due, id)
+local state = at and tonumber(at) > math.floor(now / 1000) and 'scheduled' or waits_in_flow(flows, id) and 'blocked' or 'active'
 if channel ~= '' then add_watcher(watch, id, channel) end
 return {state, ''}

@@ -1,5 +1,5 @@
 -- Reads jobs that wait, some at a time: the ready ones in the order in which they will run, then those that wait for their
--- key or their group's turn; or the scheduled by due time.
+-- key or their group's turn, then those that are due and that no worker has moved yet; or the scheduled by due time.
 -- KEYS: jobs, ready*3, due, tries, group_queue, void
 -- ARGV: place, skip: number, most: number, bytes: number
 --   place: ready or scheduled; bytes: of each record
@@ -11,8 +11,9 @@ local lengths, ids, times = {}, {}, {}
 for level = 1, 3 do lengths[level] = redis.call('LLEN', ready[level]) end
 lengths[4] = redis.call('ZCARD', due)
 lengths[5] = redis.call('ZCARD', group_queue)
+local came = redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000))
 if most > 0 and place == 'scheduled' then
-  local found = redis.call('ZRANGE', due, skip, skip + most - 1, 'WITHSCORES')
+  local found = redis.call('ZRANGE', due, came + skip, came + skip + most - 1, 'WITHSCORES')
   for at = 1, #found, 2 do
     ids[#ids + 1] = found[at]
     times[#times + 1] = tonumber(found[at + 1])
@@ -28,6 +29,10 @@ elseif most > 0 then
     for _, entry in ipairs(redis.call('ZRANGE', group_queue, skip, skip + most - #ids - 1)) do
       ids[#ids + 1] = string.match(entry, ' ([^ ]+)$')
     end
+  end
+  skip = math.max(0, skip - lengths[5])
+  if #ids < most and skip < came then
+    for _, id in ipairs(redis.call('ZRANGE', due, skip, math.min(came, skip + most - #ids) - 1)) do ids[#ids + 1] = id end
   end
 end
 local reply, read = {math.floor(now / 1000), lengths, 0, ''}, 0

@@ -10,7 +10,8 @@ local alive = redis.call('ZCOUNT', workers, string.format('(%.0f', math.floor(no
 local paused = redis.call('HEXISTS', stats, 'paused')
 local function standing(state) return {state, alive, paused} end
 if redis.call('HEXISTS', jobs, id) == 0 or redis.call('ZSCORE', dead, id) then return standing('gone') end
-if redis.call('ZSCORE', due, id) then return standing('scheduled') end
+local at = redis.call('ZSCORE', due, id)
+if at then return standing(tonumber(at) > math.floor(now / 1000) and 'scheduled' or 'ready') end
 if waits_in_flow(flows, id) then return standing('blocked') end
 if redis.call('HEXISTS', groups, '@ ' .. id) == 1 then return standing('ready') end
 local known = {}

@@ -3,11 +3,17 @@
 -- ARGV: wakes: flag, (name, value)
 --   wakes: wake workers; name: paused (value 1), rate (jobs/per ms), concurrency, size; value: '' to take it away
 -- Reply: {1 when more workers are to be woken by another call, paused since (ms) or '', rate or '', concurrency or '', size or ''}
--- Invariants: a pause that is on keeps its beginning; a rate that changes keeps what is used up of it, up to one period
+-- Invariants: a pause that is on keeps its beginning, the last 8 that are over are noted; a rate that changes keeps what is used up of it, up to one period
 -- include: now
 -- include: publish
 for at = FIRST, #ARGV, STRIDE do
   local name, value = ARGV[at], ARGV[at + 1]
+  local since = name == 'paused' and value == '' and redis.call('HGET', stats, name)
+  if since then
+    local past = (redis.call('HGET', stats, 'pauses') or '') .. since .. '-' .. math.floor(now / 1000) .. ' '
+    local _, many = past:gsub(' ', '')
+    redis.call('HSET', stats, 'pauses', many > 8 and past:gsub('^%S+ ', '') or past)
+  end
   if value == '' then
     redis.call('HDEL', stats, name)
   elseif name == 'paused' then
