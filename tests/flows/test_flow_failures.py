@@ -151,7 +151,7 @@ def test_cancelling_a_flow_compensates_finished_jobs(flowing: Any, history: Hist
 def test_cancelling_one_job_of_a_flow(own: Any) -> None:
     run = own.lw.chain(own.number.call(1), own.double, own.double).enqueue()
     assert run.job(2).cancel()
-    assert [job.state() for job in run.jobs()] == ["scheduled", "cancelled", "cancelled"]
+    assert [job.state() for job in run.jobs()] == ["ready", "cancelled", "cancelled"]
     assert run.job(1).cancel()
     with pytest.raises(JobCancelled):
         run.result(0)

@@ -31,7 +31,7 @@ def diamond(lw: Lockwork) -> FlowRun:
 def test_a_graph_names_who_waits_for_whom(lw: Lockwork, diamond: FlowRun) -> None:
     nodes = diamond.graph()
     assert [(node.number, node.children) for node in nodes] == [(1, (2, 3)), (2, (4,)), (3, (4,)), (4, ())]
-    assert [node.state for node in nodes] == ["scheduled", "blocked", "blocked", "blocked"]
+    assert [node.state for node in nodes] == ["ready", "blocked", "blocked", "blocked"]
     assert {node.task for node in nodes} == {"add"}
     assert [node.id for node in nodes] == [job.id for job in diamond.jobs()]
     diamond.cancel()
@@ -44,7 +44,7 @@ async def test_a_graph_is_read_in_parts(alw: Lockwork) -> None:
     nodes = await run.agraph(300, first=101)
     assert [node.number for node in nodes] == list(range(101, 401))
     states = [node.state for node in await run.agraph(101)]
-    assert states[98:] == ["scheduled", "scheduled", "active"], "only the first hundred are looked for"
+    assert states[98:] == ["ready", "ready", "active"], "only the first hundred are looked for"
     assert await run.agraph(first=451) == []
     with pytest.raises(ConfigError, match="limit"):
         await run.agraph(0)

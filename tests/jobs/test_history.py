@@ -69,7 +69,7 @@ def test_job_is_known_from_its_enqueue_to_its_end(lw: Lockwork, session: str) ->
     assert [(each.number, each.outcome) for each in seen.timeline] == [(1, "running")]
     settle(lw, [job], "r")
     seen = handle.inspect()
-    assert (seen.state, seen.attempts, seen.worker) == ("scheduled", 1, session)
+    assert (seen.state, seen.attempts, seen.worker) == ("ready", 1, session)
     assert seen.error is not None
     assert (seen.error.type, seen.error.text, seen.error.traceback) == ("ValueError", "no such order", "")
     assert handle.error() == seen.error

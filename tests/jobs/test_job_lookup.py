@@ -46,7 +46,7 @@ async def test_a_job_waits_or_runs(tasks: Lockwork) -> None:
         await lw.runtime.arun(leases.reserve(QueueKeys("lw", "default"), SESSION, 1, "r1", ""))
         assert [await job.astate() for job in (first, second)] == ["running", "ready"]
         assert (await first.ainspect()).state == "running"
-        assert await (await send.aenqueue("ada")).astate() == "scheduled", "one with a key is admitted by a worker"
+        assert await (await send.aenqueue("ada")).astate() == "ready", "one with a key, before a worker admits it"
 
 
 def test_a_timeout_error_names_the_state_of_the_job(tasks: Lockwork) -> None:
@@ -90,18 +90,18 @@ def test_a_job_is_found_in_any_queue_of_the_app(tasks: Lockwork, own_url: str) -
     here = send.enqueue("bob")
     with Lockwork(own_url) as other:
         found = other.job(here.id)
-        assert found.state() == "scheduled", "an app without that task looks in all queues"
+        assert found.state() == "ready", "an app without that task looks in all queues"
         assert found.queue == "mail"
         assert other.job(here.id, "default").state() == "unknown"
         with pytest.raises(ResultUnavailable, match=f"nothing is known of job {here.id} in queue 'default'"):
             other.job(here.id, "default").result(0)
-        assert other.job(here.id, "mail").state() == "scheduled"
+        assert other.job(here.id, "mail").state() == "ready"
 
 
 async def test_it_is_found_by_an_asyncio_task_too(tasks: Lockwork) -> None:
     async with tasks as lw:
         job = await lw.registry.get("send").aenqueue("ada")
-        assert await lw.job(job.id).astate() == "scheduled"
+        assert await lw.job(job.id).astate() == "ready"
         assert await lw.job(job.id).acancel()
 
 

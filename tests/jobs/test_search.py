@@ -164,7 +164,8 @@ def test_filters(lw: Lockwork) -> None:
     assert ids(error="ValueError", state="scheduled") == {retried}
     assert ids(text="order:7") == ids(key="order:7") == {keyed, behind}
     assert ids(group="shop") == {keyed}
-    assert ids(text=dead) == {dead}
+    assert ids(text=dead) == ids(text=dead[3:]) == {dead}
+    assert dead in ids(text="ValueError: no such") & ids(text="ValueError:") & ids(text=" such order")
     assert ids(since="1h") == {dead, retried, tagged, named, keyed, behind}
     assert ids(until="1h") == set()
 

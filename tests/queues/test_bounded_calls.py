@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 
+from commandstats import command_calls
 from lockwork import Lockwork
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
@@ -175,9 +176,8 @@ def test_a_job_keeps_a_few_hundred_watchers(lw: Lockwork, queue: QueueKeys, admi
 
 
 def calls(admin: redis.Redis) -> int:
-    """How many scripts the server has run since its figures were set back."""
-    stats = admin.info("commandstats")
-    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha"))
+    """How many scripts the servers have run since their figures were set back."""
+    return command_calls(admin, "eval", "evalsha")
 
 
 def waiting(admin: redis.Redis, queue: QueueKeys) -> list[str]:

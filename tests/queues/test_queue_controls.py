@@ -14,6 +14,8 @@ import pytest
 
 from history import History
 from lockwork import ConfigError, Lockwork, ResultTimeout, WaitTimeout
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues.status import status_and_rules
 from lockwork.queues.limits import QueueLimits
 from processes import Started, until, worker
 
@@ -227,3 +229,19 @@ def test_bad_limits(lw: Lockwork, given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         lw.queue().limit(**given)
     assert lw.queue().limits() == QueueLimits(None, None, None)
+
+
+def test_the_last_eight_pauses_are_noted(lw: Lockwork) -> None:
+    queue = lw.queue("mail")
+    queue.resume()
+    found: list[tuple[tuple[int, int], ...]] = []
+    for _ in range(10):
+        queue.pause()
+        queue.resume()
+        queue.resume()
+        _, _, rules = lw.runtime.run(status_and_rules(QueueKeys(lw.config.prefix, "mail")))
+        found.append(rules.pauses)
+    assert [len(pauses) for pauses in found] == [1, 2, 3, 4, 5, 6, 7, 8, 8, 8]
+    assert found[-1][:6] == found[-3][2:]
+    assert all(began <= ended for began, ended in found[-1])
+    assert list(found[-1]) == sorted(found[-1])

@@ -107,7 +107,7 @@ async def test_callers_waiting_for_replicas_get_their_own_error(alw: Lockwork) -
     """The first are enqueued, though no replica has them; the others are not. Hooks are told of what is enqueued."""
     told: list[int] = []
 
-    @alw.task(replicas=1)
+    @alw.task(replicas=2)
     async def work(number: int) -> None: ...
 
     @alw.hooks.enqueue
@@ -126,7 +126,7 @@ async def test_callers_waiting_for_replicas_get_their_own_error(alw: Lockwork) -
 def test_a_large_batch_that_waits_for_replicas_has_both_troubles(lw: Lockwork) -> None:
     told: list[int] = []
 
-    @lw.task(replicas=1)
+    @lw.task(replicas=2)
     def work(number: int) -> None: ...
 
     @lw.hooks.enqueue
@@ -134,7 +134,7 @@ def test_a_large_batch_that_waits_for_replicas_has_both_troubles(lw: Lockwork) -
         told.append(event.args[0])
 
     lw.queue().limit(size=2300)
-    text = "2000 jobs are enqueued, but only 0 of 1 replicas .* those after it are not enqueued: 2,000 jobs wait"
+    text = "2000 jobs are enqueued, but only [01] of 2 replicas .* those after it are not enqueued: 2,000 jobs wait"
     with pytest.raises(JobNotReplicated, match=text) as caught:
         work.enqueue_many([(number,) for number in range(4000)])
     assert len(caught.value.ids) == 2000

@@ -130,7 +130,7 @@ def test_a_dead_job_does_not_come_back_beside_another(lw: Lockwork, admin: redis
         admin.zrem(KEYS.due, job.id)
     other = report.enqueue(1)
     assert lw.queue().dead.retry_all() == 1
-    assert [job.state() for job in dead] == ["dead", "scheduled"]
+    assert [job.state() for job in dead] == ["dead", "ready"]
     assert report.enqueue(2).id == dead[1].id
     assert not lw.queue().dead.retry(dead[0].id)
     assert other.cancel()

@@ -9,11 +9,11 @@ from lockwork.app.state import AppState
 from lockwork.errors import ConfigError
 from lockwork.flows.flow import Flow, Next
 from lockwork.flows.runs import FlowPage, FlowRun, page
-from lockwork.protocol.effects import Protocol
+from lockwork.protocol.effects import Protocol, concurrently
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
 from lockwork.protocol.queues import browse, flow_graph
 from lockwork.protocol.queues import schedules as protocol
-from lockwork.protocol.queues.flows import FlowSight, Policy
+from lockwork.protocol.queues.flows import Policy
 from lockwork.queues.limits import MOST
 from lockwork.schedules.options import ScheduleSettings, checked_schedule
 from lockwork.schedules.schedule import Schedule, ScheduleStatus, checked_count, status
@@ -114,11 +114,8 @@ class PlanningMethods(AppState):
             names = yield from browse.find(prefix)
         else:
             names = self.config.partitions.names(checked_queue(queue))
-        found: list[tuple[str, dict[str, FlowSight], int, bool]] = []
-        for name in names:
-            flows, searched, complete = yield from flow_graph.find(QueueKeys(prefix, name), looked)
-            found.append((name, flows, searched, complete))
-        return page(found, most)
+        found = yield from concurrently([flow_graph.find(QueueKeys(prefix, name), looked) for name in names])
+        return page([(name, *each) for name, each in zip(names, found, strict=True)], most)
 
     def _named(self, name: str, queue: str = "default") -> Schedule:
         queue, name = checked_queue(queue), checked_schedule(name)
@@ -128,9 +125,9 @@ class PlanningMethods(AppState):
         return Schedule(self.runtime, self.config.prefix, name, partition, self.registry.context.errors)
 
     def _listed(self, queue: str | None, count: int) -> Protocol[list[ScheduleStatus]]:
-        found, slots = list[ScheduleStatus](), checked_count(count)
+        slots = checked_count(count)
         queues = self.registry.queues() if queue is None else [checked_queue(queue)]
-        for each in (name for one in queues for name in self.config.partitions.names(one)):
-            now, known = yield from protocol.listed(QueueKeys(self.config.prefix, each))
-            found += [status(each, row, now, slots) for row in known]
-        return found
+        names = [name for one in queues for name in self.config.partitions.names(one)]
+        found = yield from concurrently([protocol.listed(QueueKeys(self.config.prefix, name)) for name in names])
+        pages = zip(names, found, strict=True)
+        return [status(name, row, now, slots) for name, (now, known) in pages for row in known]

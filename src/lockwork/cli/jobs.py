@@ -117,9 +117,9 @@ def jobs(
 ) -> None:
     """Show the jobs of a queue, or of all queues: running, ready, scheduled, blocked and ended ones; change them all.
 
-    The newest come first; of the scheduled ones, the next due. State, key, group and time use an index; the other
-    filters read jobs one by one, and the list says how many it has searched. `cancel`, `retry` and `delete` change all
-    jobs that match: they count them first, and ask.
+    The newest come first; of the scheduled ones, the next due. State and time use an index, and so do the key and
+    the group of ready jobs; other filters read jobs one by one, and the list says how many it has searched. `cancel`,
+    `retry` and `delete` change all jobs that match: they count them first, and ask.
     """
     queue, action = _meant(words)
     if action and (after or oldest or output.watch is not None):

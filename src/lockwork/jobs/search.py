@@ -23,7 +23,7 @@ from lockwork.validation import one_of, whole, yes_or_no
 JobState = Literal["ready", "scheduled", "running", "blocked", "dead", "succeeded", "cancelled", "expired", "done"]
 """The states by which jobs are searched; `done`: dead, succeeded, cancelled or expired."""
 _PLACES: dict[str, tuple[str, ...]] = {
-    "ready": ("ready:0", "ready:1", "ready:2", "groups"),
+    "ready": ("ready:0", "ready:1", "ready:2", "groups", "came"),
     "scheduled": ("due",),
     "running": ("running",),
     "blocked": ("blocked",),
@@ -145,7 +145,7 @@ def read_filter(given: JobFilter, newest: object, parameters: Parameters, *, fro
 
 
 def _texts(given: JobFilter) -> list[str]:
-    """What the record or the error of a job that matches surely contains."""
+    """What the id, the record or the error of a job that matches surely contains."""
     found = [f",{given['key']},"] if "key" in given else []
     found += [f'"{text}"' for text in (given.get("task", ""), given.get("tag", "")) if _SAFE.fullmatch(text)]
     found += [given["group"]] if "group" in given else []
@@ -153,6 +153,9 @@ def _texts(given: JobFilter) -> list[str]:
     for text in (given.get("error", ""), value):
         if _SAFE.fullmatch(text) and text.lower() not in ("true", "false", "none", "null"):
             found.append(text)
+    text = given.get("text", "")
+    if _SAFE.fullmatch(text) and ": " not in f":{text} ":  # it may not begin in an error's type and end in its text
+        found.append(text)
     return found
 
 

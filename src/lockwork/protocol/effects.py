@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from lockwork.errors import LockworkError
 from lockwork.protocol.declarations import Names
 from lockwork.protocol.scripts import Script, script
 
@@ -141,3 +142,37 @@ class Calls:
 Effect = Call | Calls | Park | Clock | Shards
 Result = TypeVar("Result")
 Protocol = Generator[Effect, Any, Result]
+
+
+def concurrently(protocols: Sequence[Protocol[Result]]) -> Protocol[list[Result]]:
+    """Run protocols side by side, and return their results: the calls that they make in each turn leave together.
+
+    They must not wait for messages, nor have anything to clean up. Raises the first error, and ends the others then.
+    """
+    if len(protocols) == 1:
+        return [(yield from protocols[0])]
+    results: dict[int, Result] = {}
+    replies: dict[int, Any] = dict.fromkeys(range(len(protocols)))
+    try:
+        while replies:
+            calls: dict[int, Call] = {}
+            for at, reply in replies.items():
+                protocol = protocols[at]
+                try:
+                    effect = protocol.throw(reply) if isinstance(reply, LockworkError) else protocol.send(reply)
+                    while not isinstance(effect, Call):
+                        effect = protocol.send((yield effect))
+                except StopIteration as end:
+                    results[at] = end.value
+                else:
+                    calls[at] = effect
+            replies = dict(zip(calls, (yield Calls([*calls.values()])), strict=True)) if calls else {}
+    finally:
+        for protocol in protocols:
+            protocol.close()
+    return [results[at] for at in range(len(protocols))]
+
+
+def on_each_shard(ask: Callable[[int], Protocol[Result]]) -> Protocol[list[Result]]:
+    """Run a protocol for each server that shares the keys, side by side, and return the results."""
+    return (yield from concurrently([ask(shard) for shard in range((yield Shards()))]))

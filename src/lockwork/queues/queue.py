@@ -15,7 +15,7 @@ from lockwork.errors import ConfigError, WaitTimeout
 from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.locks.grant import OnLost
-from lockwork.protocol.effects import Argument, Clock, Protocol
+from lockwork.protocol.effects import Argument, Clock, Protocol, concurrently
 from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked, checked_queue
 from lockwork.protocol.queues import browse
 from lockwork.protocol.queues import limits as rules
@@ -176,12 +176,8 @@ class Queue:
         await self._runtime.arun(self._drain(_patience(timeout), delayed))
 
     def _each(self, ask: Callable[[QueueKeys], Protocol[T]]) -> Protocol[list[T]]:
-        """Ask each partition; returns their answers."""
-        found: list[T] = []
-        for partition in self._partitions:
-            answer = yield from ask(partition)
-            found.append(answer)
-        return found
+        """Ask the partitions side by side; returns their answers."""
+        return (yield from concurrently([ask(partition) for partition in self._partitions]))
 
     def _status(self) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
         found = yield from queue_status.statuses(self._partitions)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 import redis
 
+from commandstats import command_calls
 from lockwork import Lockwork
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.queues import delay_queue as protocol
@@ -142,5 +142,4 @@ def _until_waiting(lw: Lockwork, count: int) -> None:
 
 
 def _calls(admin: redis.Redis) -> int:
-    found: Any = admin.info("commandstats")
-    return sum(int(found.get(f"cmdstat_{name}", {}).get("calls", 0)) for name in ("eval", "evalsha"))
+    return command_calls(admin, "eval", "evalsha")

@@ -107,7 +107,7 @@ def test_a_lock_of_the_queue(four: Lockwork) -> None:
         assert four.queue("mail").lock("7").locked()
         job = grant.release_and_enqueue(keyed.call(7))
     assert job.queue == home(7)
-    assert job.state() == "scheduled"
+    assert job.state() == "ready"
     grant = lock.acquire()
     with pytest.raises(ConfigError, match="lock '7' lives on partition"):
         grant.release_and_enqueue(keyed.call(int(elsewhere(7))))

@@ -79,7 +79,7 @@ async def test_the_same_for_asyncio_tasks(url: str, admin: object) -> None:
         assert [await job.astate() for job in jobs] == ["ready"] * 40
         jobs = await asyncio.gather(*(keyed.aenqueue(number) for number in range(40)))
         assert [job.queue for job in jobs] == [home(number) for number in range(40)]
-        assert [await job.astate() for job in jobs] == ["scheduled"] * 40
+        assert [await job.astate() for job in jobs] == ["ready"] * 40
         unique = plain(app, name="unique", unique="{number}")
         assert (await unique.aenqueue(5)).id == (await unique.aenqueue(5)).id
         assert (await send.options(expires="1h").aenqueue(1)).queue in ALL
@@ -115,7 +115,7 @@ def test_a_full_partition_error_lists_the_enqueued_jobs(four: Lockwork) -> None:
         keyed.enqueue_many((number,) for number in numbers)
     full = caught.value
     assert (full.queue, full.limit, full.enqueued + len(full.missing)) == ("mail/2", 10, 100)
-    there = {job.call.args[0] for job in four.queue("mail").peek(1000, place="scheduled") if job.call.args}
+    there = {job.call.args[0] for job in four.queue("mail").peek(1000) if job.call.args}
     assert there == set(numbers) - {numbers[at] for at in full.missing}
     assert len(there) == full.enqueued
     four.queue("mail/2").limit(size=None)
@@ -168,7 +168,7 @@ def test_after_a_commit(four: Lockwork) -> None:
     for callback in callbacks:
         callback()
     assert one.state() == "ready", "it is where its handle says"
-    assert {job.state() for job in many} == {"scheduled"}
+    assert {job.state() for job in many} == {"ready"}
 
 
 def test_an_unpartitioned_queue_of_the_same_app(four: Lockwork, other: Lockwork) -> None:

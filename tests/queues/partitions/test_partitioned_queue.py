@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+import redis
 
 from lockwork import ConfigError, Lockwork, WaitTimeout
 from lockwork.errors import QueueFull
@@ -140,7 +141,7 @@ def test_drain_waits_for_all(four: Lockwork) -> None:
     queue.drain(0)
 
 
-def test_drain_rechecks_earlier_partitions(four: Lockwork) -> None:
+def test_drain_rechecks_earlier_partitions(four: Lockwork, admin: redis.Redis) -> None:
     """A job of the last partition enqueues one to the first, and only then ends."""
     by_key = plain(four, key="{number}")
     queue = four.queue("mail")
@@ -155,10 +156,10 @@ def test_drain_rechecks_earlier_partitions(four: Lockwork) -> None:
 
     drained = threading.Thread(target=drain)
     drained.start()
-    until(lambda: four.runtime.run(_listens("mail/3")), "it waits for the last one")
+    until(lambda: admin.hexists(QueueKeys("lw", "mail/3").stats, "drain"), "it waits for the last one")
     by_key.enqueue(keys["mail/0"])
     settle(four, "mail/3", last)
-    until(lambda: four.runtime.run(_listens("mail/0")), "it has come back to the first")
+    until(lambda: admin.hexists(QueueKeys("lw", "mail/0").stats, "drain"), "it has come back to the first")
     assert not told
     settle(four, "mail/0", until(lambda: lease(four, "mail/0"), "it is leased"))
     drained.join()
@@ -167,14 +168,6 @@ def test_drain_rechecks_earlier_partitions(four: Lockwork) -> None:
 
 def home_of(app: Lockwork, number: int) -> str:
     return app.config.partitions.place("mail", str(number))
-
-
-def _listens(partition: str) -> Any:
-    from lockwork.protocol.effects import Call
-    from lockwork.protocol.scripts import Script
-
-    looks = Script("looks", "return redis.call('HGET', KEYS[1], 'drain') or ''")
-    return (yield Call(looks, [QueueKeys("lw", partition).stats], []))
 
 
 async def test_the_same_for_a_task(url: str, admin: object) -> None:

@@ -157,7 +157,7 @@ def abandon(asked: Request, why: BaseException | None = None) -> Protocol[None]:
 
 def _ask(asked: Request, wait: int, trying: float | None, secret: str) -> Call:
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, wait, asked.channel, *asked.extra, secret)
-    return script_call(f"{asked.kind}_acquire", asked.key, args, trying, replicas=asked.replicas)
+    return script_call(f"{asked.kind}_acquire", asked.key, args, trying, ordered=True, replicas=asked.replicas)
 
 
 def _replicated(asked: Request, reply: list[int], acknowledged: int) -> list[int]:

@@ -15,7 +15,7 @@ from math import inf
 from typing import Any
 
 from lockwork.protocol import slots
-from lockwork.protocol.effects import Call, Protocol, Shards, script_call
+from lockwork.protocol.effects import Call, Protocol, Shards, on_each_shard, script_call
 from lockwork.protocol.locks import deadlocks
 from lockwork.protocol.locks.deadlocks import Deadlock, Edge, Resource, Share
 
@@ -132,14 +132,17 @@ def literal(name: str) -> str:
 def look(prefix: str, pattern: str = "*") -> Protocol[Overview]:
     """Read all locks, and return those whose names match a pattern with *, ? and [...], with what concerns them."""
     found: dict[str, LockSnapshot] = {}
-    for shard in range((yield Shards())):
+    match = f"{_SIGNS.sub(_escaped, prefix)}:{{*"
+
+    def walk(shard: int) -> Protocol[None]:
         cursor = ""
         while cursor != "0":
-            asked = _call(prefix, [], cursor or "0", f"{_SIGNS.sub(_escaped, prefix)}:{{*")
-            reply = yield replace(asked, shard=shard)
+            reply = yield replace(_call(prefix, [], cursor or "0", match), shard=shard)
             postponed = _sort(prefix, reply, found)
             yield from _read(prefix, postponed, found)
             cursor = reply[0].decode()
+
+    yield from on_each_shard(walk)
     locks = sorted(found.values(), key=lambda each: (each.name, each.kind))
     locks = [each for each in locks if each.holders or each.line or each.kept_for]
     resources = [_resource(each) for each in locks]

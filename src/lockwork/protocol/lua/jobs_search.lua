@@ -1,10 +1,10 @@
--- Reads jobs of one place, some at a time, and leaves out those whose record and error do not contain certain texts.
+-- Reads jobs of one place, some at a time, and leaves out those whose id, record and error do not contain certain texts.
 -- KEYS: jobs, ready*3, due, tries, dead, errors, groups, group_queue, void, stats, flows, history, history_order,
 --   timelines
 -- ARGV: place, newest: flag, score, behind, least, greatest, most: number, matches: number, bytes: number, letters,
 --   needles: number, texts...
 --   place: ready:0, ready:1, ready:2, groups, or a part of it: groups LINE, groups k (the lines of all keys); holder KEY (of that, if
---     it is ready), due, dead, history, blocked, or ids
+--     it is ready), came (due already, and no worker has moved it yet), due (later), dead, history, blocked, or ids
 --   score, behind: go on behind this entry ('': from the beginning): its score and id; of a list, how many to pass over; of the
 --     blocked, the cursor of a scan
 --   least, greatest: scores of due, dead, history ('': any); most: how many to look at; matches: after how many to stop
@@ -79,7 +79,9 @@ local function entries()
     end
     return found, #given, false
   end
-  local key = kind == 'due' and due or kind == 'dead' and dead or history_order
+  local key = (kind == 'due' or kind == 'came') and due or kind == 'dead' and dead or history_order
+  if kind == 'came' then greatest = string.format('%.0f', math.floor(now / 1000)) end
+  if kind == 'due' then least = string.format('%.0f', math.floor(now / 1000) + 1) end
   if not ask('ZCARD', key) then return found, 0, false end
   local first, last, count = ranks(key, least, greatest, newest, score, behind)
   local some = ranked(key, first, last, newest, most)
@@ -87,10 +89,10 @@ local function entries()
   return some, count, last - first + 1 > #some / 2
 end
 
-local function contains(record, fault, timeline)
+local function contains(id, record, fault, timeline)
   for _, text in ipairs(wanted) do
     if not string.find(record, text, 1, true) and not string.find(fault, text, 1, true)
-      and not string.find(timeline, text, 1, true) then
+      and not string.find(timeline, text, 1, true) and not string.find(id, text, 1, true) then
       return false
     end
   end
@@ -133,7 +135,7 @@ for at = 1, #found, 2 do
   local record, size = stored(at)
   read = read + size
   if kind == 'history' then
-    if size > 0 and (letters == '' or string.find(letters, string.sub(record, 3, 3), 1, true)) and contains(record, '', '') then
+    if size > 0 and (letters == '' or string.find(letters, string.sub(record, 3, 3), 1, true)) and contains(id, record, '', '') then
       add(found[at], id, '', 0, '', '', '', record)
     end
   elseif size > 0 and not (any_void and ask('SISMEMBER', void, id) == 1) then
@@ -141,7 +143,7 @@ for at = 1, #found, 2 do
     local trace = string.find(fault, ',"traceback":"', 1, true)
     fault = trace and string.sub(fault, 1, trace - 1) .. '}' or string.sub(fault, 1, 8192)
     local timeline = heavy and any_timeline and ask('HGET', timelines, id) or pasts[(at - chunk_from) / 2 + 1] or ''
-    if contains(record, fault, timeline) then
+    if contains(id, record, fault, timeline) then
       add(found[at], id, ask('HGET', tries, id) or '', size, string.sub(record, 1, bytes), fault, timeline, '')
     end
   end

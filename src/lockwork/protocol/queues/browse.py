@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from lockwork.protocol import slots
-from lockwork.protocol.effects import Argument, Protocol, Shards, script_call
+from lockwork.protocol.effects import Argument, Protocol, on_each_shard, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import records
 
@@ -75,11 +75,13 @@ def find(prefix: str) -> Protocol[list[str]]:
 def scan(begins: str, rest: str) -> Protocol[set[str]]:
     """The keys that begin with this text, and go on as a pattern says, read in bounded steps."""
     match = _SIGNS.sub(r"\\\g<0>", begins) + rest
-    found: set[str] = set()
-    for shard in range((yield Shards())):
-        cursor = ""
+
+    def walk(shard: int) -> Protocol[set[str]]:
+        found, cursor = set[str](), ""
         while cursor != "0":
             step = yield replace(script_call("queues_find", [], [cursor or "0", match, _SCAN]), shard=shard)
             found.update(text for key in step[1] if (text := key.decode(errors="replace")).startswith(begins))
             cursor = step[0].decode()
-    return found
+        return found
+
+    return set().union(*(yield from on_each_shard(walk)))

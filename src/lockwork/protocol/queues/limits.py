@@ -17,12 +17,16 @@ _RECHECK = 1.0
 
 
 class QueueRules(NamedTuple):
-    """What holds for a queue; None is no limit. The rate is jobs and ms, the pause is since when, ms since 1970."""
+    """What holds for a queue; None is no limit. The rate is jobs and ms, the pause is since when, ms since 1970.
+
+    `pauses` are the last ones that are over, from and to; only a status has them.
+    """
 
     paused: int | None
     rate: tuple[int, int] | None
     concurrency: int | None
     size: int | None
+    pauses: tuple[tuple[int, int], ...] = ()
 
 
 def room_for(queue: QueueKeys, reply: Any, ahead: int = 0, *, jobs: int = 1) -> int:
@@ -96,7 +100,9 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
         yield from listen(hints, queue.stats, until if give_up is None else min(until, give_up), key=queue.stats)
 
 
-def read(paused: bytes = b"", rate: bytes = b"", concurrency: bytes = b"", size: bytes = b"") -> QueueRules:
+def read(
+    paused: bytes = b"", rate: bytes = b"", concurrency: bytes = b"", size: bytes = b"", pauses: bytes = b""
+) -> QueueRules:
     """Read the rules as the server keeps them; empty is none."""
     jobs, _, per_ms = rate.partition(b"/")
     return QueueRules(
@@ -104,4 +110,5 @@ def read(paused: bytes = b"", rate: bytes = b"", concurrency: bytes = b"", size:
         (int(jobs), int(per_ms)) if rate else None,
         int(concurrency) if concurrency else None,
         int(size) if size else None,
+        tuple((int(since), int(to)) for since, _, to in (each.partition(b"-") for each in pauses.split())),
     )

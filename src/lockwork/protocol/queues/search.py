@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lockwork.protocol.effects import Argument, Protocol, script_call
+from lockwork.errors import LockworkError
+from lockwork.protocol.effects import Argument, Calls, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import history, records
 from lockwork.protocol.queues.history import EndedJob, PastAttempt
@@ -19,9 +20,17 @@ STEP = 1000
 """Records that one call reads at most."""
 _SEARCH = 400
 """Records in which one call looks for texts; more would take a large server longer than 5 ms."""
+_SEARCH_DEAD = 200
+"""The same of dead jobs: their errors are read as well."""
 _SEEN = 2048
 """Bytes of a record that are read: the arguments of a longer one are not shown."""
-_STAGES = (("running",), ("ready:0", "ready:1", "ready:2", "groups"), ("due",), ("blocked",), ("dead", "history"))
+_STAGES = (
+    ("running",),
+    ("ready:0", "ready:1", "ready:2", "groups", "came"),
+    ("due",),
+    ("blocked",),
+    ("dead", "history"),
+)
 """The places; pages show one stage after the other."""
 PLACES: frozenset[str] = frozenset(place for stage in _STAGES for place in stage)
 
@@ -65,7 +74,7 @@ class Wanted:
     """The earliest time, in seconds since 1970."""
     until: float | None = None
     texts: tuple[str, ...] = ()
-    """What a job's record or error surely contains if the job is meant."""
+    """What a job's id, record or error surely contains if the job is meant."""
     matches: Callable[[StoredJob], bool] = lambda _: True
     newest: bool = True
     """The newest first, and of scheduled jobs the next due; else the other way round."""
@@ -106,8 +115,7 @@ def search(
     """Read up to `limit` jobs that are meant; about `budget` records are searched for those."""
     total = sampled = searched = 0
     sources: list[_Source] = []
-    for keys in queues:
-        places = yield from _places(keys)
+    for keys, places in zip(queues, (yield from _places(queues)), strict=True):
         total += sum(places.counts[place] for place in wanted.places) - places.void * ("ready:0" in wanted.places)
         sampled += places.left_out if "history" in wanted.places else 0
         sources += _sources(keys, places, wanted, after)
@@ -177,22 +185,34 @@ class _Places(NamedTuple):
     """When it started (µs), id, token and session."""
 
 
-def _places(keys: QueueKeys) -> Protocol[_Places]:
-    sessions: list[str] = []
-    while True:
-        reply = yield script_call("jobs_places", keys, sessions, runs=[*map(keys.run, sessions)])
-        *lengths, left_out, listed = reply[:11]
-        found = [session.decode() for session in listed]
-        if set(found) <= set(sessions):
-            break
-        sessions = found
+def _places(queues: Sequence[QueueKeys]) -> Protocol[list[_Places]]:
+    """Count for all queues: as many round trips as for one, on each server."""
+    found: dict[QueueKeys, _Places] = {}
+    sessions: dict[QueueKeys, list[str]] = {keys: [] for keys in queues}
+    while left := [keys for keys in queues if keys not in found]:
+        replies = yield Calls(
+            [script_call("jobs_places", keys, sessions[keys], runs=[*map(keys.run, sessions[keys])]) for keys in left]
+        )
+        for keys, reply in zip(left, replies, strict=True):
+            if isinstance(reply, LockworkError):
+                raise reply
+            listed = [session.decode() for session in reply[11]]
+            if set(listed) <= set(sessions[keys]):
+                found[keys] = _counted(sessions[keys], reply)
+            sessions[keys] = listed
+    return [found[keys] for keys in queues]
+
+
+def _counted(sessions: Sequence[str], reply: Sequence[Any]) -> _Places:
+    *lengths, left_out, _ = reply[:12]
     running = [
         (_started(tokens[at + 1]), records.name(tokens[at]), tokens[at + 1], session)
-        for session, tokens in zip(sessions, reply[11:], strict=True)
+        for session, tokens in zip(sessions, reply[12:], strict=True)
         for at in range(0, len(tokens), 2)
     ]
-    names = ("ready:0", "ready:1", "ready:2", "void", "groups", "due", "dead", "history", "blocked")
+    names = ("ready:0", "ready:1", "ready:2", "void", "groups", "due", "dead", "history", "blocked", "came")
     counts = dict(zip(names, lengths, strict=True)) | {"running": len(running)}
+    counts["due"] -= counts["came"]
     return _Places(counts, counts.pop("void"), left_out, running)
 
 
@@ -285,7 +305,7 @@ class _Source:
         started, _, token, session = tokens.get(id, (0, "", b"", ""))
         past = history.read_timeline(timeline)
         attempts = records.counts(token or tried).attempts
-        due = int(float(mark) * 1000) if self.kind == "due" else 0
+        due = int(float(mark) * 1000) if self.kind in ("due", "came") else 0
         died = int(float(mark) * 1000) if self.kind == "dead" else 0
         if died and past:
             started, died, session = past[-1].started, past[-1].ended, past[-1].session
@@ -302,7 +322,10 @@ def _read(sources: Iterable[_Source], wanted: Wanted, need: int, budget: int) ->
     for source in sources:
         first = True
         while not source.all_read and len(source.found) < need and (first or searched < budget):
-            most = _SEARCH if wanted.texts else STEP if wanted.letters else min(STEP, need - len(source.found))
+            if wanted.texts:
+                most = _SEARCH_DEAD if source.kind == "dead" else _SEARCH
+            else:
+                most = STEP if wanted.letters else min(STEP, need - len(source.found))
             most = max(1, min(most, budget - searched)) if not first else min(most, max(need, budget))
             searched += yield from source.read(wanted, most, need - len(source.found))
             first = False

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from lockwork.errors import ConfigError, LockworkError, RateLimited
 from lockwork.protocol import messages
-from lockwork.protocol.effects import Argument, Clock, Protocol, Shards, script_call
+from lockwork.protocol.effects import Argument, Clock, Protocol, on_each_shard, script_call
 from lockwork.protocol.keys import LimiterKeys
 from lockwork.protocol.keys import limiter as limiter_keys
 from lockwork.protocol.retry import undo
@@ -104,7 +104,8 @@ def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, chan
     patience = None if wait is None else max(wait, _AGAIN)
     ticket = f"{limits.keys.limiter}:{request}"
     try:
-        reply = yield script_call("limiter_take", limits.keys, [limits.rule, request, n, wanted, channel], patience)
+        args: list[Argument] = [limits.rule, request, n, wanted, channel]
+        reply = yield script_call("limiter_take", limits.keys, args, patience, ordered=True)
         code, ahead, _ = reply
         # from the answer on: counted from the call's beginning, it could be too early
         until = (yield Clock()) + ahead / 1_000_000
@@ -150,15 +151,18 @@ def overview(prefix: str, pattern: str, most: int) -> Protocol[LimiterOverview]:
     """Find limiters whose names match, in a bounded search of all keys, and read up to `most` of them."""
     begins = f"{prefix}:{{limiter:"
     match = f"{_SIGNS.sub(_escaped, begins)}{pattern}}}"
-    names: set[str] = set()
-    complete = True
-    for shard in range((yield Shards())):
-        cursor, steps = "", 0
+
+    def walk(shard: int) -> Protocol[tuple[set[str], bool]]:
+        names, cursor, steps = set[str](), "", 0
         while cursor != "0" and steps < _STEPS:
             found = yield replace(script_call("queues_find", [], [cursor or "0", match, _SCAN]), shard=shard)
             names.update(key.decode(errors="replace").removeprefix(begins).removesuffix("}") for key in found[1])
             cursor, steps = found[0].decode(), steps + 1
-        complete = complete and cursor == "0"
+        return names, cursor == "0"
+
+    walked = yield from on_each_shard(walk)
+    names = {name for some, _ in walked for name in some}
+    complete = all(whole for _, whole in walked)
     limiters: list[LimiterSummary] = []
     for name in sorted(names)[:most]:
         reply = yield script_call("limiter_state", limiter_keys(prefix, name), [""])
