@@ -10,9 +10,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import uvicorn
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page
 
 from lockwork import Lockwork
@@ -48,6 +50,21 @@ def serving(url: str, **options: Any) -> Iterator[str]:
         server.should_exit = True
         thread.join(10)
         listener.close()
+
+
+SHOTS = Path(__file__).parents[2] / ".screenshots"
+"""Where the screenshots of each run go."""
+SIZES = {"light": (1440, 900), "dark": (1440, 900), "phone": (390, 844)}
+
+
+def barriers(page: Page) -> list[str]:
+    """Return what on a page serious or critical rules of axe refuse."""
+    return [
+        f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+        for each in Axe().run(page).response["violations"]
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
 
 
 T = TypeVar("T")

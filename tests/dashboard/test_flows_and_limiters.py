@@ -100,8 +100,8 @@ async def test_job_shows_its_flow_with_itself_marked(alw: Lockwork, client: Clie
         page = (await browser.get(f"/job/{run.job(4).id}?queue=steps")).text
     boxes = re.findall(r'<a href="([^"]+)" aria-label="([^"]+)" class="box ([^"]+)"', page)
     assert [(words, "chosen" in kind) for _, words, kind in boxes] == [
-        ("step: 8 scheduled", False),
-        ("step: scheduled", True),
+        ("step: 8 ready", False),
+        ("step: ready", True),
         ("step: blocked", False),
     ]
     assert f"/flow/{run.id}?queue=steps" in page

@@ -54,7 +54,7 @@ def test_boxes_of_a_graph_lead_to_their_jobs(page: Page, album: FlowRun) -> None
 def test_graph_is_updated_live_and_its_flow_is_cancelled(page: Page, album: FlowRun, lw: Lockwork) -> None:
     page.goto(f"/flow/{album.id}?queue=album")
     words = page.locator("svg.graph .box .word")
-    expect(words).to_have_text(["scheduled", "500 blocked", "blocked", "blocked"])
+    expect(words).to_have_text(["ready", "500 blocked", "blocked", "blocked"])
     page.get_by_text("Cancel…").click()
     expect(page.get_by_text("Of its 503 jobs, 503 have not ended")).to_be_visible()
     page.wait_for_timeout(500)  # live updates do not close the question
@@ -64,7 +64,7 @@ def test_graph_is_updated_live_and_its_flow_is_cancelled(page: Page, album: Flow
     expect(page.get_by_text("Cancel…")).to_have_count(0)
     other = aside(lambda: lw.group([lw.task(name="list", queue="album")(print).call(1)]).enqueue())
     page.goto(f"/flow/{other.id}?queue=album")
-    expect(words).to_have_text(["scheduled"])
+    expect(words).to_have_text(["ready"])
     aside(other.cancel)
     expect(words).to_have_text(["cancelled"])
     expect(page.locator("svg.graph .box")).to_have_class(re.compile("s-cancelled"))

@@ -6,24 +6,19 @@ import contextlib
 import re
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 import redis
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, Page, expect
 
-from dashboard.browsing import CHROMIUM, aside, troubles_of, watched
+from dashboard.browsing import CHROMIUM, SHOTS, SIZES, aside, barriers, troubles_of, watched
 from dashboard.payloads import PAYLOADS
 from lockwork import Lockwork
 from lockwork.dashboard.pages import PAGES
 from lockwork.errors import LockLost
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
-SHOTS = Path(__file__).parents[2] / ".screenshots"
-"""Where the screenshots of each run go."""
-SIZES = {"light": (1440, 900), "dark": (1440, 900), "phone": (390, 844)}
 
 
 @pytest.fixture
@@ -102,14 +97,7 @@ def test_each_page_is_accessible_and_looks_as_it_should(
         expect(page.locator(".live")).to_have_attribute("data-state", "on")
         # given a path, Playwright writes it on a thread that stays until the browser is closed
         (SHOTS / f"{name}-{look}.png").write_bytes(page.screenshot())
-        found = Axe().run(page)
-        serious = [
-            f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
-            for each in found.response["violations"]
-            if each["impact"] in ("serious", "critical")
-            for node in each["nodes"]
-        ]
-        assert not serious, f"{name}, {look}: {serious}"
+        assert not (found := barriers(page)), f"{name}, {look}: {found}"
         scrolls = page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert not scrolls, f"{name}, {look}: the page is wider than the screen"
     assert troubles_of(page) == []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.requests import Request
 
+from dashboard.browsing import serving
 from dashboard.conftest import SAME, Client, act
 from lockwork import Lockwork
 from lockwork.dashboard import User, access, app
@@ -17,6 +21,7 @@ from lockwork.dashboard.pages import PAGES
 from lockwork.errors import ConfigError
 
 TOKEN = "0123456789abcdef0123"
+EVENTS = {"Accept": "text/event-stream"}
 PATHS = [re.sub(r"\{.*?\}", "x", page.path) for page in PAGES]
 
 
@@ -73,6 +78,50 @@ async def test_forged_and_ended_cookies_are_refused(client: Client, monkeypatch:
         assert (await browser.get("/queues")).status_code == 200
         monkeypatch.setattr(time, "time", lambda: int(end) + 1.0)
         assert (await browser.get("/queues")).status_code == 303
+
+
+async def test_streams_and_copied_cookies_end_with_the_logout(url: str) -> None:
+    with serving(url, token=TOKEN) as address:
+        async with httpx.AsyncClient(base_url=address) as browser, httpx.AsyncClient(base_url=address) as other:
+            for each in (browser, other):
+                await each.post("/-/login", data={"secret": TOKEN}, headers=SAME)
+            copied = browser.cookies[access.SESSION]
+            async with (
+                browser.stream("GET", "/queues", headers=EVENTS) as stream,
+                other.stream("GET", "/queues", headers=EVENTS) as going_on,
+            ):
+                events, others = stream.aiter_lines(), going_on.aiter_lines()
+                await until_event(events, "page")
+                await browser.post("/-/logout", headers=SAME)
+                await until_event(events, "gone")
+                assert [line async for line in events if line.startswith("event:")] == []
+                await until_event(others, "page")
+            assert access.SESSION not in browser.cookies
+            browser.cookies.set(access.SESSION, copied)
+            assert (await browser.get("/queues")).status_code == 401
+            assert (await other.get("/queues")).status_code == 200
+
+
+@pytest.mark.parametrize("later", [False, User("ada", actions=False)])
+async def test_streams_end_when_authorize_says_otherwise(url: str, later: User | bool) -> None:
+    verdicts: list[User | bool] = [User("ada")]
+    with serving(url, authorize=lambda _: verdicts[-1]) as address:
+        async with (
+            httpx.AsyncClient(base_url=address) as browser,
+            browser.stream("GET", "/queues", headers=EVENTS) as stream,
+        ):
+            events = stream.aiter_lines()
+            await until_event(events, "page")
+            verdicts.append(later)
+            await until_event(events, "gone")
+
+
+async def until_event(lines: AsyncIterator[str], name: str) -> None:
+    async with asyncio.timeout(10):
+        async for line in lines:
+            if line == f"event: {name}":
+                return
+    raise AssertionError(f"the stream ended without {name!r}")
 
 
 async def test_users_log_in_with_passwords_and_a_viewer_cannot_act(

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from dashboard.browsing import CHROMIUM, aside, serving, troubles_of, watched
+from dashboard.browsing import CHROMIUM, SHOTS, SIZES, aside, barriers, serving, troubles_of, watched
 from lockwork import Lockwork
+from lockwork.jobs.search import JobState
 from processes import until, worker
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+ENDS: tuple[JobState, JobState] = ("done", "dead")
 
 
 @pytest.fixture
@@ -157,8 +159,44 @@ def worked(own_url: str, apps: Path) -> Iterator[Lockwork]:
             until(
                 lambda: aside(lambda: sum(each.succeeded for each in lw.metrics().points)) == 3, "they are counted", 20
             )
+            for _ in range(10):
+                aside(lambda: lw.queue("office").pause())
+                aside(lambda: lw.queue("office").resume())
             aside(lambda: lw.queue("office").pause())
         yield lw
+
+
+@pytest.mark.parametrize("look", SIZES)
+def test_pages_of_work_that_was_done_are_accessible(
+    browser: Browser, worked: Lockwork, own_url: str, look: str
+) -> None:
+    SHOTS.mkdir(exist_ok=True)
+    width, height = SIZES[look]
+    (done, *_), (dead,) = aside(lambda: [worked.jobs("office", state=state).jobs for state in ENDS])
+    paths = {"overview": "/?range=15m", "workers": "/workers", "schedules": "/schedules", "tasks": "/tasks",
+             "dead": "/dead", "job-done": f"/job/{done.id}", "job-dead": f"/job/{dead.id}"}  # fmt: skip
+    with serving(own_url, allow_actions=True, token="0123456789abcdef") as address:
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            base_url=address,
+            color_scheme="dark" if look == "dark" else "light",
+            reduced_motion="reduce",
+        )
+        page = watched(context)
+        page.goto("/")
+        assert not (found := barriers(page)), f"login, {look}: {found}"
+        (SHOTS / f"login-{look}.png").write_bytes(page.screenshot())
+        page.get_by_label("Token").fill("0123456789abcdef")
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text("Overview")
+        for name, path in paths.items():
+            page.goto(path)
+            expect(page.locator(".live")).to_have_attribute("data-state", "on")
+            (SHOTS / f"work-{name}-{look}.png").write_bytes(page.screenshot())
+            assert not (found := barriers(page)), f"{name}, {look}: {found}"
+            assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), f"{name}, {look}"
+        assert troubles_of(page) == []
+        context.close()
 
 
 def test_charts_survive_restarts_have_marks_and_are_brushed(browser: Browser, worked: Lockwork, own_url: str) -> None:
@@ -172,7 +210,8 @@ def test_charts_survive_restarts_have_marks_and_are_brushed(browser: Browser, wo
                 expect(page.locator("[data-part]").last).to_have_text("1")
             page.goto("/?range=15m")
             marks = page.locator(".marks li")
-            expect(marks.filter(has_text="Queue office paused")).to_have_count(1)
+            expect(marks.filter(has_text=re.compile(r"Queue office paused (now|\d+ s ago|\d min)"))).to_have_count(1)
+            expect(marks.filter(has_text=re.compile(r"Queue office paused for \d+ ms"))).to_have_count(1)
             expect(marks.filter(has_text="1 worker started")).to_have_count(1)
             place = page.locator(".plot .u-over").bounding_box()
             assert place is not None

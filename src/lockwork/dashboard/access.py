@@ -40,8 +40,8 @@ Authorize = Callable[[Request], Verdict | Awaitable[Verdict]]
 class Access:
     """Decides about each request, and makes the cookies of those who log in.
 
-    A cookie is the user's name, its end, and a signature with the token or the user's password hash: the server keeps
-    nothing, and a changed token or password ends all of its sessions.
+    A cookie is the user's name, its end, and a signature with the token or the user's password hash, so a changed token
+    or password ends all of its sessions. This process remembers the sessions that were logged out.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Access:
         self._authorize = authorize
         self._hosts = {host.lower().rstrip(".") for host in allowed_hosts}
         self._hashing = asyncio.Semaphore(2)
+        self._logged_out: dict[str, int] = {}
 
     @property
     def by_password(self) -> bool:
@@ -119,9 +120,22 @@ class Access:
             right = await asyncio.to_thread(password_matches, secret, stored)
         return self._cookie(name, stored) if right and name in self._users else None
 
+    def log_out(self, cookie: str) -> None:
+        """End a session before its time, also for who has a copy of its cookie."""
+        if self._of_cookie(cookie) is None:
+            return
+        now = time.time()
+        self._logged_out = {each: end for each, end in self._logged_out.items() if end > now}
+        self._logged_out[cookie] = int(cookie.split("~")[1])
+
     def _of_cookie(self, cookie: str) -> User | None:
         parts = cookie.split("~")
-        if len(parts) != 4 or not parts[1].isdecimal() or int(parts[1][:15]) < time.time():
+        if (
+            cookie in self._logged_out
+            or len(parts) != 4
+            or not parts[1].isdecimal()
+            or int(parts[1][:15]) < time.time()
+        ):
             return None
         name = _unpacked(parts[0])
         if not name and self._token is not None:

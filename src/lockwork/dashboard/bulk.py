@@ -213,29 +213,28 @@ class Change:
     async def _count(self) -> None:
         if self._target.picked is not None:
             await self._look_at(self._target.picked)
-        elif any(name != "state" for name in self._target.matching):
-            for state in self.states:
-                async for page in self._pages(state, newest=True):
-                    self.count += len(page.jobs)
-                    self.searched += page.searched
-                    self._show(page)
-                    if time.monotonic() - self.seen > _IDLE:
-                        return
         else:
+            all_of_state = all(name == "state" for name in self._target.matching)
             for state in self.states:
-                await self._count_state(state)
+                if all_of_state and state in _COUNTED:  # history has no count by how jobs ended
+                    page = await self._lw.ajobs(self._target.queue, limit=_SHOWN, state=state)
+                    self.count += page.total
+                    self._show(page)
+                elif not await self._search(state):
+                    return
         self.stage = "counted"
 
-    async def _count_state(self, state: JobState) -> None:
-        if state in _COUNTED:
-            page = await self._lw.ajobs(self._target.queue, limit=_SHOWN, state=state)
-            self.count += page.total
-            self._show(page)
-            return
-        async for page in self._pages(state, newest=True):  # history has no count by how jobs ended
+    async def _search(self, state: JobState) -> bool:
+        """Count the jobs of a state that match; returns False if nobody looks any more."""
+        before = self.total
+        async for page in self._pages(state, newest=True):
             self.count += len(page.jobs)
             self.searched += page.searched
+            self.total = before + page.total
             self._show(page)
+            if time.monotonic() - self.seen > _IDLE:
+                return False
+        return True
 
     async def _look_at(self, picked: Sequence[tuple[str, str]]) -> None:
         fit = {*self.verb.states, *(_ENDED if "done" in self.verb.states else ())}
@@ -248,7 +247,6 @@ class Change:
                 self.unfit += 1
 
     def _show(self, page: JobPage) -> None:
-        self.total = max(self.total, page.total)
         self.preview += [
             Preview(job.id, job.partition, job.state, job.task, job.args, job.kwargs)
             for job in page.jobs[: _SHOWN - len(self.preview)]

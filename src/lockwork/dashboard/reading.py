@@ -27,6 +27,8 @@ class PartitionSummary:
     limits: QueueLimits
     paused: datetime | None
     """Since when it is paused."""
+    pauses: list[tuple[datetime, datetime]]
+    """The last pauses that are over, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,13 @@ class QueueSummary:
 async def read_partition(lw: Lockwork, name: str) -> PartitionSummary:
     """Read one partition."""
     status, workers, rules = await lw.runtime.arun(status_and_rules(QueueKeys(lw.config.prefix, name)))
-    since = None if rules.paused is None else datetime.fromtimestamp(rules.paused / 1000, UTC)
-    return PartitionSummary(name, status, workers, QueueLimits.of(rules), since)
+    since = None if rules.paused is None else _moment(rules.paused)
+    pauses = [(_moment(began), _moment(ended)) for began, ended in rules.pauses]
+    return PartitionSummary(name, status, workers, QueueLimits.of(rules), since, pauses)
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 async def read_queues(lw: Lockwork, names: Sequence[str] | None = None) -> list[QueueSummary]:

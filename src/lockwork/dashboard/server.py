@@ -111,12 +111,13 @@ class PageServer:
         return HTMLResponse(page, 401 if wrong else 200)
 
     async def log_out(self, request: Request) -> Response:
-        """End the session in this browser."""
+        """End the session."""
         if not same_origin(request):
             return PlainTextResponse("The form was not sent by a page of this dashboard.\n", 403)
         view = View(request, self._dashboard, User(""), "")
         response = RedirectResponse(view.url("/-/login"), 303)
         response.delete_cookie(SESSION, path=_cookie_path(request))
+        self._access.log_out(request.cookies.get(SESSION, ""))
         return response
 
     def _refused(self, request: Request) -> Response:
@@ -153,12 +154,15 @@ class PageServer:
         )
 
     async def _events(self, page: Page, view: View) -> AsyncIterator[str]:
-        """Send the page when it has changed; a comment now and then tells the reader that nothing has."""
+        """Send the page when it has changed; a comment now and then tells the reader that nothing has.
+
+        The stream ends when the reader's rights end or change.
+        """
         self._streams += 1
         try:
             yield f"retry: {round(self._dashboard.refresh * 1000)}\n\n"
             last, quiet = b"", 0.0
-            while True:
+            while await self._access.user(view.request) == view.user:
                 event, text = "page", ""
                 try:
                     found = await self._read(page, view)
@@ -174,6 +178,7 @@ class PageServer:
                     yield f"event: {event}\ndata: {json.dumps(text)}\n\n" if changed else ": unchanged\n\n"
                 quiet += self._dashboard.refresh
                 await asyncio.sleep(self._dashboard.refresh)
+            yield f"event: gone\ndata: {json.dumps('Your login has ended or changed: reload the page.')}\n\n"
         finally:
             self._streams -= 1
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from lockwork.dashboard.charts import Mark, stacked
-from lockwork.dashboard.formats import several
+from lockwork.dashboard.formats import duration, several
 from lockwork.dashboard.page import Page, View
 from lockwork.dashboard.reading import QueueSummary, read_queues
 from lockwork.doctor import afindings
@@ -20,6 +20,8 @@ _MARKS = 6
 """Marks on the chart."""
 _TOGETHER = timedelta(minutes=1)
 """Workers that start within this time of each other are one mark."""
+_AT_ONCE = timedelta(seconds=1)
+"""Partitions of a queue that are paused within this time of each other are one mark."""
 _TASKS = 8
 """Tasks that the page shows."""
 _PARTS = (("done", "succeeded"), ("retried", "retried"), ("dead", "dead"))
@@ -65,12 +67,19 @@ async def read(view: View) -> dict[str, Any]:
 
 
 def _marks(queues: Sequence[QueueSummary], workers: Sequence[Worker]) -> list[Mark]:
-    """Return when queues were paused that still are, and when workers started, as a deploy does; the newest first."""
+    """Return when queues were paused, and when workers started, as a deploy does; the newest first."""
     marks = [
         Mark(min(since), "blocked", f"Queue {queue.name} paused")
         for queue in queues
         if (since := [each.paused for each in queue.partitions if each.paused])
     ]
+    for queue in queues:
+        last = None
+        for began, ended in sorted(pause for each in queue.partitions for pause in each.pauses):
+            if last is None or began - last > _AT_ONCE:
+                lasted = duration((ended - began).total_seconds())
+                marks.append(Mark(began, "blocked", f"Queue {queue.name} paused for {lasted}"))
+            last = began
     groups: list[list[Worker]] = []
     for worker in sorted(workers, key=lambda worker: worker.started):
         if not groups or worker.started - groups[-1][-1].started > _TOGETHER:
