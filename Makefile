@@ -10,15 +10,17 @@ TOPOLOGY ?=
 JOBS ?= $(if $(TOPOLOGY),50000,200000)
 SECONDS ?= $(if $(TOPOLOGY),240,120)
 SEEDS ?= 1000
+CORE ?= -m core
 # Most tests wait for leases to end, so more of them than there are cores can run side by side, each worker with a server.
 WORKERS ?= 4
 
-.PHONY: help demo test quick matrix mutants seeds chaos check bench clean
+.PHONY: help demo test quick conformance matrix mutants seeds chaos check bench clean
 
 help:
 	@echo "make demo    the flash sale, for real (make demo ARGS=--dashboard shows it in a browser)"
 	@echo "make test    all tests, against a real server that they start themselves (make test ARGS='-k lock')"
 	@echo "make quick   types, unit tests, and the tests of one folder (make quick DIR=tests/locks)"
+	@echo "make conformance  the core of the conformance suite on a primary behind Sentinels, and on a Cluster (CORE= for all)"
 	@echo "make matrix  the conformance suite on every server, redis-py and Python (make matrix ARGS='-m core')"
 	@echo "make mutants search for the seeds that catch mutants soonest, and pin them (make mutants DIR=tests/model)"
 	@echo "make seeds   ten times the simulated and model runs that make test plays (make seeds SEEDS=2000)"
@@ -37,6 +39,10 @@ test: $(VENV)/.dev
 quick: $(VENV)/.dev
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/unit $(DIR) $(ARGS)
+
+conformance: $(VENV)/.dev
+	LOCKWORK_TEST_TOPOLOGY=sentinel $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(CORE) $(ARGS)
+	LOCKWORK_TEST_TOPOLOGY=cluster $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(CORE) $(ARGS)
 
 matrix: $(VENV)/.dev
 	@$(BIN)/python scripts/matrix.py $(ARGS)

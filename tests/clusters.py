@@ -76,8 +76,10 @@ def count_calls(cluster: Cluster, command: str) -> int:
 
 
 @contextlib.contextmanager
-def clustered(folder: Path, *, shards: int = 3, replicas: int = 0, alone: int = 0) -> Iterator[Cluster]:
-    """Start all; they end with the block. A node that is silent for two seconds is taken to be down.
+def clustered(
+    folder: Path, *, shards: int = 3, replicas: int = 0, alone: int = 0, silence: int = 2000
+) -> Iterator[Cluster]:
+    """Start all; they end with the block. A node that is silent for `silence` milliseconds is taken to be down.
 
     `alone`: start that many servers which are no nodes, and nothing else.
     """
@@ -87,7 +89,7 @@ def clustered(folder: Path, *, shards: int = 3, replicas: int = 0, alone: int = 
             return
         options = {
             "cluster-enabled": "yes",
-            "cluster-node-timeout": "2000",
+            "cluster-node-timeout": str(silence),
             "save": "",
             "appendonly": "no",
             "repl-diskless-sync-delay": "0",

@@ -51,27 +51,26 @@ ONE_SERVER: dict[str, tuple[str, ...]] = {
         "worker/test_server_away.py",
     ),
     "plays one server in virtual time": ("locks/test_inspect.py::test_a_lock_in_the_last_microsecond_of_its_lease",),
-    "counts the calls, or the time, of one server": (
-        "locks/semaphore/test_semaphore_faults.py::test_two_thousand_holders_cost_no_more_than_a_few",
-        "locks/test_dead_waiters.py::test_looking_at_a_lock_does_not_block_the_server",
-        "locks/test_named_bugs_elsewhere.py::test_rueidislock_602_waiter_does_not_poll",
-        "queues/test_enqueue_batcher.py::test_many_share_few_calls",
-        "queues/test_forged_offers.py::test_flood_of_hints_costs_bounded_calls",
+    "counts calls, and a Cluster is asked once more, or sends once more, around each subscription": (
         "synchronizers/test_latch.py::test_one_message_wakes_all_waiters_of_a_process",
         "synchronizers/test_limiter.py::test_it_costs_one_call",
-        "worker/test_several_queues.py::test_a_wake_up_that_a_busy_worker_cannot_use_goes_to_another",
-        "worker/test_several_queues.py::test_a_worker_that_stops_is_not_woken_any_more",
+    ),
+    "reads the slow log of one server": (
+        "locks/test_dead_waiters.py::test_looking_at_a_lock_does_not_block_the_server",
     ),
     "looks at one server's keys, or writes them by pipelines": (
         "locks/rwlock/test_rwlock_reading_and_writing.py::test_the_single_key_expires",
         "locks/test_dead_waiters.py::test_a_free_lock_is_granted_at_once_after_many_gave_up",
         "locks/test_dead_waiters.py::test_free_lock_is_granted_at_once_without_waiting",
-        "queues/partitions/test_placement.py::test_partitions_lie_in_different_slots",
+    ),
+    "sets the clock of one server": (
+        "worker/test_announcements.py::test_killed_worker_is_lost_and_forgotten_after_an_hour",
     ),
     "makes one call with the keys of several locks": (
         "locks/multilock/test_multilock.py::test_a_refused_call_sent_again_holds_no_lock",
     ),
     "connects a user of one server": (
+        "queues/test_forged_offers.py::test_flood_of_hints_costs_bounded_calls",
         "queues/test_forged_offers.py::test_forged_offer_runs_no_job",
         "queues/test_forged_offers.py::test_malformed_message_does_not_stop_a_queue",
     ),

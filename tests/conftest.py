@@ -29,6 +29,7 @@ from history import History
 from leftovers import check_keys, open_sockets, own_threads
 from lockwork import Lockwork
 from lockwork.runtime.embedded import Embedded, start_private
+from lockwork.runtime.embedded import folder as embedded_folder
 from lockwork.runtime.embedded import server as embedded_server
 from processes import worker
 from proxy import Proxy, proxied
@@ -47,6 +48,9 @@ settings.load_profile("lockwork")
 providers._get_local_constants = Constants
 
 TOPOLOGY = os.environ.get("LOCKWORK_TEST_TOPOLOGY", "single")
+RESP = os.environ.get("LOCKWORK_TEST_RESP", "2")
+SILENCE = 15_000
+"""Milliseconds: no server of the conformance suite fails, and on a busy machine each may be silent for seconds."""
 CLIENT_SOCKETS = {"single": 1, "sentinel": 3, "cluster": 4}
 LONG = (
     "chaos",
@@ -71,7 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     given = os.environ.get("LOCKWORK_TEST_SERVER")
     if given:
-        pytest.MonkeyPatch().setattr(embedded_server, "program", lambda: Path(given))
+        for module in (embedded_server, embedded_folder):  # the embedded server, and the nodes of topologies
+            pytest.MonkeyPatch().setattr(module, "program", lambda: Path(given))
     if not hasattr(config, "workerinput"):  # once, not in each of xdist's workers
         # tests start processes by the hundred, and with PYTHONDONTWRITEBYTECODE each would compile all of it
         compileall.compile_dir(Path(lockwork.__file__).parent, quiet=2)
@@ -115,10 +120,10 @@ def forked_workers() -> None:
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The run's server, or what LOCKWORK_TEST_TOPOLOGY names: cluster or sentinel."""
     if TOPOLOGY == "cluster":
-        with clustered(tmp_path_factory.mktemp("cluster")) as nodes:
+        with clustered(tmp_path_factory.mktemp("cluster"), silence=SILENCE) as nodes:
             yield nodes.url
     elif TOPOLOGY == "sentinel":
-        with watched(tmp_path_factory.mktemp("sentinel")) as servers:
+        with watched(tmp_path_factory.mktemp("sentinel"), silence=SILENCE) as servers:
             yield servers.url
     else:
         yield request.getfixturevalue("server").url
@@ -128,6 +133,11 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def app_url(url: str) -> str:
     """Where the apps under test connect: as a user with few rights, if LOCKWORK_TEST_ROLES says so."""
     return as_role(url)
+
+
+def app_at(url: str) -> Lockwork:
+    """Make an app; LOCKWORK_TEST_RESP=3 gives it a client that speaks RESP3 in place of the URL."""
+    return Lockwork(url) if RESP == "2" else Lockwork(client=client_of(url, protocol=int(RESP)))
 
 
 @pytest.fixture
@@ -142,28 +152,28 @@ def admin(url: str) -> Iterator[redis.Redis]:
 @pytest.fixture
 def lw(app_url: str, admin: redis.Redis) -> Iterator[Lockwork]:
     """An app on the run's server, for synchronous tests."""
-    with Lockwork(app_url) as app:
+    with app_at(app_url) as app:
         yield app
 
 
 @pytest.fixture
 async def alw(app_url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
     """An app on the run's server, for asyncio tests."""
-    async with Lockwork(app_url) as app:
+    async with app_at(app_url) as app:
         yield app
 
 
 @pytest.fixture
 def other(app_url: str, admin: redis.Redis) -> Iterator[Lockwork]:
     """Another app on it, as another process would be."""
-    with Lockwork(app_url) as app:
+    with app_at(app_url) as app:
         yield app
 
 
 @pytest.fixture
 async def aother(app_url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
     """The same for asyncio tests."""
-    async with Lockwork(app_url) as app:
+    async with app_at(app_url) as app:
         yield app
 
 

@@ -6,6 +6,9 @@ import socket
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    """A port that nobody listens on now; a node of a Cluster also listens 10,000 above it."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as found:
+            port = int(found.getsockname()[1])
+            if port <= 55_535:
+                return port

@@ -14,7 +14,7 @@ from typing import Any
 
 import redis
 
-from lockwork.runtime.embedded.folder import program
+from lockwork.runtime.embedded import folder as embedded_folder
 from ports import free_port
 from processes import until
 
@@ -97,8 +97,8 @@ class Watched:
 
 
 @contextlib.contextmanager
-def watched(folder: Path, *, replicas: int = 1, sentinels: int = 3) -> Iterator[Watched]:
-    """Start all; they end with the block. A primary that is silent for half a second is taken to be down."""
+def watched(folder: Path, *, replicas: int = 1, sentinels: int = 3, silence: int = 500) -> Iterator[Watched]:
+    """Start all; they end with the block. A primary that is silent for `silence` milliseconds is taken to be down."""
     with contextlib.ExitStack() as stack:
         servers: list[Node] = []
         for number in range(replicas + 1):
@@ -109,7 +109,9 @@ def watched(folder: Path, *, replicas: int = 1, sentinels: int = 3) -> Iterator[
         primary = servers[0]
         until(lambda: primary.client.info("replication")["connected_slaves"] == replicas, "the replicas follow")
         until(lambda: all(each.client.info("replication")["role"] == "slave" for each in servers[1:]), "all replicas")
-        watching = [_sentinel(stack, folder / f"sentinel{number}", primary.port) for number in range(sentinels)]
+        watching = [
+            _sentinel(stack, folder / f"sentinel{number}", primary.port, silence) for number in range(sentinels)
+        ]
         for each in watching:
             until(partial(_knows, each, replicas, sentinels - 1), "the Sentinels know each other")
         yield Watched(servers, watching)
@@ -126,19 +128,19 @@ def start_server(stack: contextlib.ExitStack, folder: Path, options: dict[str, s
     port = free_port()
     options = {"port": str(port), "bind": "127.0.0.1", "dir": str(folder), "logfile": str(folder / "log"), **options}
     words = [word for name, value in options.items() for word in (f"--{name}", *(value.split() or [""]))]
-    return _running(stack, port, [str(program()), *words])
+    return _running(stack, port, [str(embedded_folder.program()), *words])
 
 
-def _sentinel(stack: contextlib.ExitStack, folder: Path, primary: int) -> Node:
+def _sentinel(stack: contextlib.ExitStack, folder: Path, primary: int, silence: int) -> Node:
     folder.mkdir(parents=True)
     port = free_port()
     config = folder / "sentinel.conf"
     config.write_text(
         f"port {port}\nbind 127.0.0.1\ndir {folder}\nlogfile {folder}/log\n"
         f"sentinel monitor {NAME} 127.0.0.1 {primary} 2\n"
-        f"sentinel down-after-milliseconds {NAME} 500\nsentinel failover-timeout {NAME} 3000\n"
+        f"sentinel down-after-milliseconds {NAME} {silence}\nsentinel failover-timeout {NAME} 3000\n"
     )
-    return _running(stack, port, [str(program()), str(config), "--sentinel"])
+    return _running(stack, port, [str(embedded_folder.program()), str(config), "--sentinel"])
 
 
 def _running(stack: contextlib.ExitStack, port: int, command: list[str]) -> Node:

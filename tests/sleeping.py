@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import redis
-
+from clients import client_of
 from processes import until
 
 
 def sleepers(url: str, queue: str, count: int) -> None:
     """Wait until so many worker processes sleep on a queue: all that are to fetch, or none once they fetch no more."""
-    with redis.Redis.from_url(url) as admin:
+    with client_of(url) as admin:
         until(lambda: admin.zcard(f"lw:{{q:{queue}}}:idle_workers") == count, f"{count} workers sleep on {queue}")

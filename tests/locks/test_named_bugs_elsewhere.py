@@ -37,7 +37,8 @@ def test_rueidislock_602_waiter_does_not_poll(lw: Lockwork, other: Lockwork, adm
         until(lambda: lock.inspect().waiters == 5, "all wait")
         before = script_calls(admin)
         threading.Event().wait(2)
-        assert script_calls(admin) - before <= 10
+        # on a Cluster each asks once more when its subscription is confirmed
+        assert script_calls(admin) - before <= 15
         lock.release()
         for one in waiting:
             one.result()

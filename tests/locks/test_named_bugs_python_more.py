@@ -51,10 +51,10 @@ def test_coredis_replication_error(lw: Lockwork, other: Lockwork) -> None:
     """coredis: too few replicas, and the key was deleted without a look at whose it is by then."""
     with other.lock("x") as theirs:
         with pytest.raises(LockTimeout):
-            lw.lock("x", wait=0, replicas=1).acquire()
+            lw.lock("x", wait=0, replicas=2).acquire()
         assert lw.lock("x").inspect().fence == theirs.fence
     with ThreadPoolExecutor(1) as pool:
-        ours = lw.lock("x", replicas=1)
+        ours = lw.lock("x", replicas=2)
         with other.lock("x"):
             mine = pool.submit(ours.acquire)
             waiting(lw)

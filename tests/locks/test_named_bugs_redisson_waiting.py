@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
+from clients import connections
 from commandstats import script_calls
 from lockwork import LockTimeout, Lockwork
 from lockwork.protocol.scripts import script as load
@@ -129,7 +130,7 @@ async def test_a_thousand_waiters_share_one_subscription(alw: Lockwork, admin: r
             inside.set()
             while sum([(await alw.lock(name).ainspect()).waiters for name in names]) < count:
                 await asyncio.sleep(0.01)
-            subscribed = [one for one in admin.client_list() if int(one["sub"])]
+            subscribed = [one for one in connections(admin) if int(one["sub"])]
             assert len(subscribed) <= 1
             for name in names:
                 await alw.lock(name).arelease()

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import pytest
 import redis
 
+from clients import connections
 from lockwork import LockTimeout, Lockwork
 from processes import script, until
 
@@ -182,8 +183,24 @@ async def test_a_thousand_waiting_tasks_need_three_connections(alw: Lockwork, ad
         tasks = [asyncio.create_task(turn()) for _ in range(1000)]
         while (await alw.lock("x").ainspect()).waiters < 1000:
             await asyncio.sleep(0.01)
-        others = {admin.client_id()}
-        ours = [client for client in admin.client_list() if int(client["id"]) not in others]
+        ours = connections(admin)
         assert len(ours) <= 3, ours
     await asyncio.gather(*tasks)
     assert turns == 1000
+
+
+async def test_calls_of_a_script_that_is_new_to_the_server_keep_their_order(alw: Lockwork, admin: redis.Redis) -> None:
+    """The first would be sent again in full, behind those that came after it."""
+    lock = alw.lock("x")
+    await lock.ainspect()
+    admin.script_flush()
+    served: list[int] = []
+
+    async def turn(number: int) -> None:
+        for _ in range(number):
+            await asyncio.sleep(0)
+        async with alw.lock("x"):
+            served.append(number)
+
+    await asyncio.gather(*(turn(number) for number in range(20)))
+    assert served == sorted(served)

@@ -286,7 +286,7 @@ def test_unreachable_server_raises_after_the_commit(
 def test_too_few_replicas_are_reported_after_all_enqueues(lw: Lockwork, ship: Ship, engine: Any) -> None:
     with orm.Session(engine) as session:
         session.execute(INSERT)
-        first = ship.options(replicas=1).on_commit(session).enqueue(1)
+        first = ship.options(replicas=2).on_commit(session).enqueue(1)
         ship.on_commit(session).enqueue(2)
         with pytest.raises(JobNotReplicated) as caught:
             session.commit()
@@ -307,6 +307,6 @@ def test_a_unique_task(lw: Lockwork, engine: Any) -> None:
         ship.on_commit(session).enqueue(2)
         session.commit()
     assert lw.queue("mail").status().enqueued == 2
-    assert (first.state(), met.state()) == ("scheduled", "unknown")
+    assert (first.state(), met.state()) == ("ready", "unknown")
     with pytest.raises(ConfigError, match="a unique job does not wait for replicas"):
         ship.options(replicas=1)

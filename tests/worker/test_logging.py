@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
@@ -190,12 +191,13 @@ def test_a_format_that_an_app_with_its_own_would_not_follow(run: Run) -> None:
 
 def test_the_startup_lines_name_app_server_tasks_and_queues(tmp_path: Path, own_url: str) -> None:
     _written(tmp_path, TASKS)
-    url = own_url.replace("unix://", "unix://default:s3cret@")
+    url = own_url.replace("://", "://default:s3cret@", 1)
     with worker("shop:lw", "--burst", "-c", "7", "-p", "2", url=url, folder=tmp_path) as process:
         assert process.wait() == 0
         text = process.errors
-    place = own_url.partition("?")[0]
-    assert len(lines(text, f"lockwork {VERSION} runs shop:lw on the server at {place}")) == 1
+    hosts = re.search(r"\+\w+://([^/]+)", own_url)
+    place = hosts[1] if hosts else own_url.partition("?")[0]
+    assert len(lines(text, f"lockwork {VERSION} runs shop:lw on the ", f" at {place}")) == 1
     assert len(lines(text, "tasks: greet, refuse, render, send")) == 1
     assert len(lines(text, "queues: default, mail; 2 processes, concurrency 7 each")) == 1
     assert "s3cret" not in text
