@@ -14,7 +14,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bounds, contention, enqueueing, monitoring, renewal, standing, uncontended, waiters, working
+from benchmarks import (
+    bounds,
+    contention,
+    enqueueing,
+    idling,
+    monitoring,
+    renewal,
+    searching,
+    sharding,
+    standing,
+    uncontended,
+    waiters,
+    working,
+)
 from benchmarks.figures import Bench, Figure
 from lockwork.runtime.embedded import start_private
 
@@ -36,6 +49,9 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "threads": working.threads,
     "latency": working.idle_latency,
     "flat": standing.flat,
+    "search": searching.searching,
+    "cluster": sharding.sharding,
+    "idle": idling.idle,
     "bounds": bounds.bounds,
 }
 

@@ -37,8 +37,8 @@ LARGE = 1 << 20
 MOST_MS = 10.0
 """Milliseconds that any script may take, however slow the machine is not; or ten times the floor."""
 _ROUNDS = 3
-_WINDOW_MS = 600_000
-_SESSION = "host/1/bench"
+WINDOW_MS = 600_000
+SESSION = "host/1/bench"
 _QUEUE = QueueKeys("lw", "bounds")
 _HEAD = record_header.head(1, 5)
 _SMALL, _BIG = _HEAD + b'["nothing",[42]]', _HEAD + b"x" * LARGE
@@ -51,13 +51,13 @@ def bounds(bench: Bench) -> list[Figure]:
     with Lockwork(bench.url) as lw, redis.Redis.from_url(bench.url) as client:
         client.config_set("slowlog-log-slower-than", -1)
         client.config_set("slowlog-max-len", 200_000)
-        meter = _Meter(lw, client)
+        meter = Meter(lw, client)
         for kind in _KINDS:
             floor, rounds = [], []
             for _ in range(min(bench.rounds, _ROUNDS)):
                 client.flushall()
                 floor.append(_floor(client))
-                lw.runtime.run(leases.beat(_QUEUE, {_SESSION: True}, 3_600_000, 5.0))
+                lw.runtime.run(leases.beat(_QUEUE, {SESSION: True}, 3_600_000, 5.0))
                 rounds.append(max(kind(meter, bench)))
             # the machine's other programs interrupt the server, too: the round that met the fewest of them counts
             longest, name = min(rounds)
@@ -73,7 +73,7 @@ def bounds(bench: Bench) -> list[Figure]:
     return figures
 
 
-class _Meter:
+class Meter:
     """Runs protocols, and knows how long their scripts took."""
 
     def __init__(self, lw: Lockwork, client: redis.Redis) -> None:
@@ -115,7 +115,7 @@ class _Meter:
     def lease(self, count: int) -> list[Leased]:
         held: list[Leased] = []
         while len(held) < count:
-            some = self.run(leases.reserve(_QUEUE, _SESSION, count - len(held), f"l{len(held)}", "")).jobs
+            some = self.run(leases.reserve(_QUEUE, SESSION, count - len(held), f"l{len(held)}", "")).jobs
             assert some
             held += some
         return held
@@ -123,7 +123,7 @@ class _Meter:
     def bury(self, record: bytes, error: bytes, count: int) -> list[str]:
         self.push(record, count)
         held = self.lease(count)
-        self.run(leases.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "d", error) for job in held], _WINDOW_MS))
+        self.run(leases.settle(_QUEUE, SESSION, [Outcome(job.id, job.token, "d", error) for job in held], WINDOW_MS))
         return [job.id for job in held]
 
 
@@ -152,10 +152,10 @@ def _floor(client: redis.Redis) -> float:
     return sorted(times)[len(times) // 2]
 
 
-Kind = Callable[[_Meter, Bench], list[tuple[float, str]]]
+Kind = Callable[[Meter, Bench], list[tuple[float, str]]]
 
 
-def _push(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _push(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Enqueue 300 jobs of 1 MiB."""
     found: list[tuple[float, str]] = []
     with meter.watching(found):
@@ -163,7 +163,7 @@ def _push(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     return found
 
 
-def _push_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _push_small(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Enqueue 1,000,000 jobs."""
     found: list[tuple[float, str]] = []
     with meter.watching(found):
@@ -171,7 +171,7 @@ def _push_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     return found
 
 
-def _reserve(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _reserve(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Lease 300 jobs of 1 MiB."""
     meter.push(_BIG, bench.count(300))
     found: list[tuple[float, str]] = []
@@ -180,7 +180,7 @@ def _reserve(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     return found
 
 
-def _reserve_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _reserve_small(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Lease and settle 10,000 of 1,000,000 jobs, a thousand at a time."""
     meter.push(_SMALL, bench.count(1_000_000))
     found: list[tuple[float, str]] = []
@@ -188,57 +188,57 @@ def _reserve_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
         for _ in range(10):
             held = meter.lease(1000)
             done = [Outcome(job.id, job.token, "s", b"null") for job in held]
-            meter.run(leases.settle(_QUEUE, _SESSION, done, _WINDOW_MS))
+            meter.run(leases.settle(_QUEUE, SESSION, done, WINDOW_MS))
     return found
 
 
-def _reserve_due(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _reserve_due(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Lease one job while 100 of 1 MiB are due."""
     meter.push(_BIG, bench.count(100), -1)
-    return meter.longest(leases.reserve(_QUEUE, _SESSION, 1, "r", ""))
+    return meter.longest(leases.reserve(_QUEUE, SESSION, 1, "r", ""))
 
 
-def _expire(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _expire(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """End 100 jobs of 1 MiB that had to begin."""
     meter.push(_BIG, bench.count(100), 0, -1)
-    return meter.longest(leases.expire(_QUEUE, _WINDOW_MS))
+    return meter.longest(leases.expire(_QUEUE, WINDOW_MS))
 
 
-def _expire_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _expire_small(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """End 20,000 jobs that had to begin."""
     meter.push(_SMALL, bench.count(20_000), 0, -1)
-    return meter.longest(leases.expire(_QUEUE, _WINDOW_MS))
+    return meter.longest(leases.expire(_QUEUE, WINDOW_MS))
 
 
-def _recover(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _recover(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Give the 100 jobs of 1 MiB of a dead worker back."""
     meter.push(_BIG, bench.count(100))
     meter.lease(bench.count(100))
-    return meter.longest(leases.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True))
+    return meter.longest(leases.recover(_QUEUE, SESSION, WINDOW_MS, gone=True))
 
 
-def _recover_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _recover_small(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Give the 5,000 jobs of a dead worker back."""
     meter.push(_SMALL, bench.count(5_000))
     meter.lease(bench.count(5_000))
-    return meter.longest(leases.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True))
+    return meter.longest(leases.recover(_QUEUE, SESSION, WINDOW_MS, gone=True))
 
 
-def _give_back(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _give_back(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Give the 100 jobs of 1 MiB of a stopped worker back."""
     meter.push(_BIG, bench.count(100))
     meter.lease(bench.count(100))
-    return meter.longest(leases.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True, counted=False))
+    return meter.longest(leases.recover(_QUEUE, SESSION, WINDOW_MS, gone=True, counted=False))
 
 
-def _settle(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _settle(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Settle 100 results of 1 MiB."""
     meter.push(_SMALL, bench.count(100))
     done = [Outcome(job.id, job.token, "s", b"x" * LARGE) for job in meter.lease(bench.count(100))]
-    return meter.longest(leases.settle(_QUEUE, _SESSION, done, _WINDOW_MS))
+    return meter.longest(leases.settle(_QUEUE, SESSION, done, WINDOW_MS))
 
 
-def _fail(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _fail(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Let 1,000 jobs fail twelve times, with errors of 5 KB."""
     meter.push(_SMALL, bench.count(1000))
     error = b'{"type":"ValueError","message":"%b","traceback":"%b"}' % (b"m" * 1000, b"t" * 4000)
@@ -247,11 +247,11 @@ def _fail(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
         held = meter.lease(bench.count(1000))
         ends = [Outcome(job.id, job.token, "r", error, 0) for job in held]
         with meter.watching(found):
-            meter.run(leases.settle(_QUEUE, _SESSION, ends, _WINDOW_MS))
+            meter.run(leases.settle(_QUEUE, SESSION, ends, WINDOW_MS))
     return found
 
 
-def _search(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _search(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Search 20,000 of 1,000,000 jobs by argument."""
     meter.push(_SMALL, bench.count(1_000_000))
     found: list[tuple[float, str]] = []
@@ -260,13 +260,13 @@ def _search(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     return found
 
 
-def _search_ended(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _search_ended(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Show and search 10,000 ended jobs of 100 KB."""
     for _ in range(0, bench.count(10_000), 500):
         meter.push(_HEAD + b"x" * 100_000, 500)
         held = meter.lease(500)
         ends = [Outcome(job.id, job.token, "c") for job in held]
-        meter.run(leases.settle(_QUEUE, _SESSION, ends, _WINDOW_MS))
+        meter.run(leases.settle(_QUEUE, SESSION, ends, WINDOW_MS))
     found: list[tuple[float, str]] = []
     with meter.watching(found):
         meter.lw.jobs("bounds", state="done", limit=1000)
@@ -274,7 +274,7 @@ def _search_ended(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     return found
 
 
-def _search_large(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _search_large(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Search 300 jobs of 1 MiB."""
     meter.push(_BIG, bench.count(300))
     found: list[tuple[float, str]] = []
@@ -283,14 +283,14 @@ def _search_large(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     return found
 
 
-def _clear(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _clear(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Clear a queue of 100 due jobs of 1 MiB and 20,000 small ones."""
     meter.push(_BIG, bench.count(100), -1)
     meter.run(enqueue.push(_QUEUE, [NewJob(f"s{number}", _SMALL) for number in range(bench.count(20_000))]))
-    return meter.longest(browse.clear(_QUEUE, "bench", _WINDOW_MS))
+    return meter.longest(browse.clear(_QUEUE, "bench", WINDOW_MS))
 
 
-def _dead(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _dead(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """List, retry and delete 100 dead jobs of 1 MiB, with errors of 1 MiB."""
     meter.bury(_BIG, b'{"type":"E","message":"%b"}' % (b"x" * LARGE), bench.count(100))
     everything = dead.Filter()
@@ -304,13 +304,13 @@ def _dead(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     return listed + moved
 
 
-def _trim(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _trim(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Trim 20,000 dead jobs."""
     meter.bury(_SMALL, b'{"type":"E","message":"m"}', bench.count(20_000))
     return meter.longest(*(dead.trim(_QUEUE, dead.Bounds(0, 0)) for _ in range(bench.count(40))))
 
 
-def _cancel(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _cancel(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Look at, watch and cancel a job of 1 MiB that 20,000 ask for."""
     (id,) = meter.push(_BIG, 1, 3_600_000)
     for number in range(bench.count(20_000)):
@@ -318,13 +318,13 @@ def _cancel(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     return meter.longest(job_control.look(_QUEUE, id), job_control.cancel(_QUEUE, id, "lw"))
 
 
-def _status(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _status(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Read the state of a queue of 1,000,000 jobs, and wake its workers."""
     meter.push(_SMALL, bench.count(1_000_000))
     return meter.longest(status.status(_QUEUE), limits.rules(_QUEUE), sessions.queue_head(_QUEUE))
 
 
-def _forget_flows(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _forget_flows(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Lease a job while 5,000 flows are to be forgotten."""
     count = bench.count(5_000)
     flow = [FlowJob(_SMALL), FlowJob(_SMALL), FlowJob(_SMALL, (1, 2))]
@@ -332,20 +332,20 @@ def _forget_flows(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
         meter.run(flows.push(_QUEUE, f"f{number}", flow, None, 1))
     for _ in range(2):
         held = meter.lease(count) + meter.lease(count) if _ == 0 else meter.lease(count)
-        meter.run(leases.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "s", b"1") for job in held], 1))
+        meter.run(leases.settle(_QUEUE, SESSION, [Outcome(job.id, job.token, "s", b"1") for job in held], 1))
     meter.push(_SMALL, 1)
-    return meter.longest(*(leases.reserve(_QUEUE, _SESSION, 1, f"r{number}", "") for number in range(2)))
+    return meter.longest(*(leases.reserve(_QUEUE, SESSION, 1, f"r{number}", "") for number in range(2)))
 
 
-def _cancel_flow(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _cancel_flow(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Cancel a flow of 100 jobs of 1 MiB and 10,000 small ones."""
     large = [FlowJob(_BIG, (1,)) for _ in range(bench.count(100))]
     small = [FlowJob(_SMALL, (1,)) for _ in range(bench.count(10_000))]
     push = flows.push(_QUEUE, "f", [FlowJob(_SMALL), *large, *small], None)
-    return meter.longest(push, flows.cancel(_QUEUE, "f"), leases.expire(_QUEUE, _WINDOW_MS))
+    return meter.longest(push, flows.cancel(_QUEUE, "f"), leases.expire(_QUEUE, WINDOW_MS))
 
 
-def _barrier(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _barrier(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """Open a barrier for 10,000."""
     parties, places = bench.count(10_000), names.barrier("lw", "bench")
     found: list[tuple[float, str]] = []
@@ -360,7 +360,7 @@ def _barrier(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     return found
 
 
-def _once(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+def _once(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """End a run for which 100,000 of 1,000 processes wait."""
     key = names.once("lw", "bench")
     source = script("once_begin").source

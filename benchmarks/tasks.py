@@ -21,9 +21,9 @@ def register(lw: Lockwork) -> Task[Any, Any, Any]:
 
 
 @contextmanager
-def bench_app(url: str) -> Iterator[tuple[Lockwork, Task[Any, Any, Any]]]:
+def bench_app(url: str, partitions: int = 0) -> Iterator[tuple[Lockwork, Task[Any, Any, Any]]]:
     """An app of its own for one measurement."""
-    with Lockwork(url) as lw:
+    with Lockwork(url, partitions={"default": partitions} if partitions else {}) as lw:
         yield lw, register(lw)
 
 
@@ -40,6 +40,14 @@ lw.task(name="idle", keep_result=False)(idle)
 async def began() -> float:
     """When this job began, on the clock that all processes of a machine share."""
     return time.monotonic()
+
+
+sharded = Lockwork(
+    os.environ.get("LOCKWORK_URL", "redis://localhost:6379"),
+    partitions={"default": int(os.environ.get("BENCH_PARTITIONS", "1"))},
+)
+"""The same with partitions."""
+register(sharded)
 
 
 surrounded = Lockwork(os.environ.get("LOCKWORK_URL", "redis://localhost:6379"))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from time import perf_counter
@@ -111,12 +111,14 @@ def idle_latency(bench: Bench) -> list[Figure]:
 
 
 @contextmanager
-def worker(url: str, queue: str, app: str = "benchmarks.tasks:lw") -> Iterator[None]:
-    """A real `lockwork worker` with one child process."""
-    command = [sys.executable, "-m", "lockwork", "worker", app, "--queue", queue]
+def worker(
+    url: str, queue: str, app: str = "benchmarks.tasks:lw", more: Mapping[str, str] | None = None, processes: int = 1
+) -> Iterator[None]:
+    """A real `lockwork worker`; `more`: for its environment."""
+    command = [sys.executable, "-m", "lockwork", "worker", app, "--queue", queue, "--processes", str(processes)]
     process = subprocess.Popen(
         [*command, "--concurrency", str(CONCURRENCY)],
-        env={**os.environ, "LOCKWORK_URL": url},
+        env={**os.environ, "LOCKWORK_URL": url, **(more or {})},
         stderr=subprocess.DEVNULL,
     )
     try:
