@@ -47,7 +47,7 @@ def _commands(*groups: str) -> frozenset[str]:
 ROLES: dict[str, Role] = {
     "producer": Role(
         "enqueues jobs, waits for results, cancels jobs; flows, stocks, delay queues",
-        ("{q:*", "{dq:*"),
+        ("{q:*", "{dq:*", "{lockwork}:apps*"),
         _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES),
     ),
     "worker": Role(

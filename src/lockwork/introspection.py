@@ -12,6 +12,15 @@ _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__self__
 """The attributes in which two functions from the same source lines can differ."""
 
 
+def calling_module(inside: str) -> str:
+    """The name of the module that called into ours, whose names begin with `inside`."""
+    frame = sys._getframe(1)  # noqa: SLF001 - as namedtuple does, for the same purpose
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(inside):
+        frame = frame.f_back
+    name: str = frame.f_globals.get("__name__", "")
+    return name
+
+
 def shown(thing: object) -> str:
     """The qualified name, for messages."""
     return f"{getattr(thing, '__module__', '?')}.{getattr(thing, '__qualname__', thing)}"

@@ -91,7 +91,7 @@ class AnnouncedTask:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """What an app has in its code, as its workers announced it last."""
+    """What an app has in its code, as a process that runs or enqueues its jobs announced it last."""
 
     name: str
     tasks: list[AnnouncedTask]

@@ -42,5 +42,5 @@ class Lockwork(
         max_result: bytes of an encoded result. Default 4 MiB.
         allow_eviction: use a server whose maxmemory-policy may delete our keys. Default False.
         partitions: number of partitions of a queue, such as {"mail": 4}; the same in all processes. Default none.
-        app_name: names this app in `apps` and `workers`. Default: the `module:object` given to `lockwork worker`.
+        app_name: names this app in `apps` and `workers`. Default: its `module:object`, as given to `lockwork worker`.
     """

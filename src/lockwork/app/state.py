@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self, Unpack
 
+from lockwork import introspection
 from lockwork.config import Config, Settings
 from lockwork.contrib import sqlalchemy as _sqlalchemy  # noqa: F401 - registers its adapter for on_commit
 from lockwork.durations import in_milliseconds
@@ -20,6 +21,7 @@ class AppState:
 
     def __init__(self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]) -> None:
         self.config: Config = Config.read(settings)
+        self.made_in: str = introspection.calling_module("lockwork.")
         self.registry: Registry = Registry()
         self.plans: SchedulePlans = SchedulePlans(self.config.partitions)
         self.lifespans: Lifespans = Lifespans()

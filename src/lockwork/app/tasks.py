@@ -8,6 +8,7 @@ from functools import partial
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from lockwork.app.announcement import announce_producer
 from lockwork.app.state import AppState
 from lockwork.config import check_names
 from lockwork.durations import Duration
@@ -113,6 +114,7 @@ class TaskMethods(AppState):
             keys = [QueueKeys(self.config.prefix, each) for each in self.config.partitions.names(chosen.queue)]
             batchers = [self.registry.batcher(self.runtime, each) for each in keys]
             context = self.registry.context
+            context.announcing.begin(partial(announce_producer, self))
             task: Task[..., Any, Any] = Task(batchers, self.config, called, function, chosen, context, batching)
             self.plans.declare_own(task, timing, reloaded=self.registry.check(task))
             self.registry.add(task)

@@ -26,7 +26,7 @@ class WorkerMethods(AppState):
         return WorkerHandle(self.runtime, name)
 
     def apps(self) -> list[App]:
-        """The apps of which a worker ran in the last 30 days: their tasks, partitions and schedules."""
+        """The apps of which a worker ran, or a job was enqueued, in the last 30 days: tasks, partitions, schedules."""
         return self.runtime.run(read_apps(self.config.prefix))
 
     async def aapps(self) -> list[App]:

@@ -59,7 +59,7 @@ def enqueue(
 ) -> None:
     """Enqueue a job of TASK, and print its id.
 
-    The task's queue, parameters, retries, priority, key and group are those that its workers have announced. Its
+    The task's queue, parameters, retries, priority, key and group are those that its app has announced. Its
     `unique`, `debounce` and `expires` are not applied.
     """
     if output.watch is not None:

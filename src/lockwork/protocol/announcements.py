@@ -31,14 +31,16 @@ class Kind(NamedTuple):
     page: int
     """How many are read in a call."""
 
+    orders: str
+
     def keys(self, prefix: str) -> AnnouncementKeys:
         """Return the keys of this kind."""
         base = f"{prefix}:{{lockwork}}"
-        return AnnouncementKeys(f"{base}:{self.word}", f"{base}:{self.word}:seen", f"{base}:orders")
+        return AnnouncementKeys(f"{base}:{self.word}", f"{base}:{self.word}:seen", f"{base}:{self.orders}")
 
 
-WORKERS = Kind("workers", 3_600_000, 1000, 100)
-APPS = Kind("apps", 30 * 86_400_000, 200, 10)
+WORKERS = Kind("workers", 3_600_000, 1000, 100, "orders")
+APPS = Kind("apps", 30 * 86_400_000, 200, 10, "apps:orders")  # never written: who announces an app may order no worker
 
 
 class Announcement(NamedTuple):

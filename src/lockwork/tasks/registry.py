@@ -12,8 +12,9 @@ from lockwork.errors import ConfigError, UnknownTask
 from lockwork.hooks import is_async
 from lockwork.protocol.keys import QueueKeys, base_queue, checked
 from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
-from lockwork.tasks.task import AppContext, Task
+from lockwork.tasks.task import Task
 
 
 class Registry:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from inspect import get_annotations
 from itertools import count
@@ -17,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 from lockwork import codecs
 from lockwork.config import Config
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
-from lockwork.failures import Errors
-from lockwork.hooks import Enqueued, Hooks
+from lockwork.hooks import Enqueued
 from lockwork.ids import new_id, new_ids
-from lockwork.injection import Injection, Overrides
+from lockwork.injection import Injection
 from lockwork.injection.calling import call_alone
 from lockwork.jobs import options as job_options
 from lockwork.jobs.found import FoundJob
@@ -33,11 +31,13 @@ from lockwork.protocol.queues import enqueue as protocol
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.record_header import body
 from lockwork.protocol.queues.unique import push_unique
+from lockwork.runtime.clock import now
+from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.batch import Batching, of_one
 from lockwork.tasks.call import Extracted, ResultCall, extract, for_names
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.header_encoder import HeaderEncoder
-from lockwork.tasks.middleware import Middlewares, Outgoing
+from lockwork.tasks.middleware import Outgoing
 from lockwork.tasks.on_commit import Enqueuer, OnCommit, PendingJob
 from lockwork.tasks.options import ELSEWHERE, CallSettings, TaskOptions
 from lockwork.tasks.placement import Partition, SplitPush, check_one_name, split
@@ -46,16 +46,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class AppContext:
-    """What an app provides to all of its tasks."""
-
-    hooks: Hooks = field(default_factory=Hooks)
-    errors: Errors = field(default_factory=Errors)
-    overrides: Overrides = field(default_factory=Overrides)
-    middlewares: Middlewares = field(default_factory=Middlewares)
 
 
 class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
@@ -157,6 +147,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             self._run_hooks(partition, [job])
             raise
         self._run_hooks(partition, [job])
+        if self._context.announcing.due <= now():
+            await self._runtime.arun(self._context.announcing.announce())
         return Job(partition.origin, job.id)
 
     def _enqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
@@ -286,6 +278,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         if self._context.hooks.on_enqueue:
             new = {handle.id for handle in handles if handle.arrival == "new"}
             self._run_hooks(partition, [job for job in jobs if job.id in new])
+        if self._context.announcing.due <= now():
+            yield from self._context.announcing.announce()
         return handles
 
     def _sending(self, count: int) -> AbstractContextManager[Outgoing]:

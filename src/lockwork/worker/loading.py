@@ -48,6 +48,7 @@ def load(reference: str) -> Lockwork:
         found = getattr(found, part)
     if not isinstance(found, Lockwork):
         raise ConfigError(f"{reference} is a {type(found).__name__}, not a Lockwork object")
+    found.registry.context.announcing.stop()  # a supervisor does so, with what else it says
     return found
 
 

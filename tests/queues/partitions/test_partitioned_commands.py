@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from history import History
 from lockwork import Lockwork
+from lockwork.app.announcement import announced_app
 from lockwork.cli.commands import cli
 from lockwork.protocol import announcements
-from lockwork.worker.supervisor.announcer import announced_app
 from processes import worker
 
 ALL = {f"mail/{number}" for number in range(4)}

@@ -8,23 +8,23 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Literal
 
 import msgspec
 
+from lockwork.app.announcement import announce
 from lockwork.app.lockwork import Lockwork
 from lockwork.errors import ServerUnavailable
 from lockwork.logs import Log
 from lockwork.protocol import announcements as protocol
-from lockwork.protocol.announcements import APPS, TICKET, WORKERS
+from lockwork.protocol.announcements import TICKET, WORKERS
 from lockwork.protocol.effects import Park, Protocol
 from lockwork.protocol.queues.sessions import within
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
-from lockwork.tasks.task import Task
+from lockwork.tasks.announcing import EVERY
 from lockwork.worker.settings import WorkerOptions
 from lockwork.worker.supervisor.status import WorkerStatus
-from lockwork.workers import AnnouncedTask, App, RunningJob, Worker
+from lockwork.workers import RunningJob, Worker
 
 log: Log = Log("lockwork.worker")
 
@@ -32,12 +32,10 @@ _PAUSE = 5.0
 """Seconds between two announcements, unless something changes."""
 _SHORTEST = 0.2
 """Seconds between two announcements, whatever changes."""
-_APP_PAUSE = 3600.0
-"""Seconds between two announcements of the app."""
 _REFUSED = 60.0
 """Seconds until the next try after the server answered with an error: its rules are not changed soon."""
 _PATIENCE = 0.5
-_MOST_JOBS, _MOST_TASKS = 200, 1000
+_MOST_JOBS = 200
 
 
 class Announcer:
@@ -104,9 +102,8 @@ class Announcer:
         if order and order != handled:
             self._on_order(order)
         if now() >= self._app_at:
-            app = announced_app(self._app, self._options.app)
-            run(within(_PATIENCE, protocol.put(self._prefix, APPS, app.name, msgspec.msgpack.encode(app))))
-            self._app_at = now() + _APP_PAUSE
+            run(within(_PATIENCE, announce(self._app, app_name(self._app, self._options.app))))
+            self._app_at = now() + EVERY
 
     def _take_back(self) -> None:
         try:
@@ -147,46 +144,6 @@ class Announcer:
 def app_name(app: Lockwork, reference: str) -> str:
     """The name of an app: its setting, else the text `module:object` by which its worker was started."""
     return app.config.app_name or reference
-
-
-def announced_app(app: Lockwork, reference: str) -> App:
-    """Describe what the app has in its code."""
-    tasks = app.registry.of(app.registry.queues())
-    return App(
-        name=app_name(app, reference),
-        tasks=[_described(task) for task in tasks[:_MOST_TASKS]],
-        partitions=dict(app.config.partitions.counts),
-        schedules=sorted({name for plans in app.plans.values() for name in plans})[:_MOST_TASKS],
-        version=version("lockwork"),
-        python=platform.python_version(),
-    )
-
-
-def _described(task: Task[..., object, object]) -> AnnouncedTask:
-    options, limits = task.options_in_force, task.options_in_force.grouping.limits
-    return AnnouncedTask(
-        name=task.name,
-        queue=options.queue,
-        kind=_kind(task),
-        timeout=options.timeout,
-        retries=options.retries,
-        hidden=options.hide_arguments,
-        parameters=task.signature.described(),
-        priority=options.priority,
-        max_deliveries=options.max_deliveries,
-        key=options.grouping.key,
-        group=options.grouping.group,
-        group_concurrency=limits.at_once or None,
-        group_rate=f"{limits.jobs}/{limits.per_ms}ms" if limits.jobs else None,
-    )
-
-
-def _kind(task: Task[..., object, object]) -> Literal["async", "thread", "process", "batch"]:
-    if task.batching is not None:
-        return "batch"
-    if task.options_in_force.in_process:
-        return "process"
-    return "async" if task.is_async else "thread"
 
 
 def _parked(until: float) -> Protocol[None]:

@@ -1,0 +1,46 @@
+"""A process that enqueues announces its app on the server, as workers do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from lockwork.errors import LockworkError
+from lockwork.logs import Log
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.queues.sessions import within
+from lockwork.runtime.clock import now
+
+log: Log = Log("lockwork")
+
+EVERY: float = 3600.0
+"""Seconds between two announcements of an app by one process."""
+_PATIENCE = 0.5
+
+
+class Announcing:
+    """Announces the app after the first enqueue of a process, then after the next one in each hour."""
+
+    def __init__(self) -> None:
+        self.due: float = inf
+        """When the next enqueue is followed by an announcement, by this process's clock."""
+        self._put: Callable[[], Protocol[None]] | None = None
+
+    def begin(self, put: Callable[[], Protocol[None]]) -> None:
+        """Announce with `put` from the next enqueue on; only the first call of this counts."""
+        if self._put is None:
+            self.due, self._put = 0.0, put
+
+    def stop(self) -> None:
+        """Announce no more: somebody else does, such as the supervisor of this worker process."""
+        self.due = inf
+
+    def announce(self) -> Protocol[None]:
+        """Announce; an error is logged and nothing more, since the jobs are enqueued."""
+        if self._put is None:
+            return
+        self.due = now() + EVERY
+        try:
+            yield from within(_PATIENCE, self._put())
+        except LockworkError as error:
+            log.info("this app is not announced on the server: %s", error)

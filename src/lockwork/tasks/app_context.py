@@ -1,0 +1,22 @@
+"""What an app provides to all of its tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lockwork.failures import Errors
+from lockwork.hooks import Hooks
+from lockwork.injection import Overrides
+from lockwork.tasks.announcing import Announcing
+from lockwork.tasks.middleware import Middlewares
+
+
+@dataclass(frozen=True, slots=True)
+class AppContext:
+    """Hooks, classes of errors, overridden dependencies, middlewares, and the announcements of producers."""
+
+    hooks: Hooks = field(default_factory=Hooks)
+    errors: Errors = field(default_factory=Errors)
+    overrides: Overrides = field(default_factory=Overrides)
+    middlewares: Middlewares = field(default_factory=Middlewares)
+    announcing: Announcing = field(default_factory=Announcing)
