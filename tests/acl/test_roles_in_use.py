@@ -131,7 +131,7 @@ def test_viewer_can_see_everything_and_change_nothing(user: Callable[[str], str]
         assert app.metrics().total.succeeded == 0
         assert app.queue_ages()
         assert app.workers() == []
-        assert app.apps() == []
+        assert len(app.apps()) == 1
         assert "no worker" in findings(app, deep=True)[0].text
         for change in (queue.pause, queue.clear, job_of(app, job.id).cancel, app.lock("z").acquire):
             with pytest.raises(ServerRefused):

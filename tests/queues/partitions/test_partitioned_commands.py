@@ -7,15 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 
 from history import History
 from lockwork import Lockwork
-from lockwork.app.announcement import announced_app
 from lockwork.cli.commands import cli
-from lockwork.protocol import announcements
 from processes import worker
 
 ALL = {f"mail/{number}" for number in range(4)}
@@ -73,6 +70,7 @@ def test_a_partition_is_not_served_twice(own_url: str, apps: Path) -> None:
 
 
 def test_the_command_line_accepts_partitions(sorting: Any, own_url: str, tmp_path: Path) -> None:
+    sorting.lw.registry.context.announcing.stop()
     for number in range(8):
         sorting.double.enqueue(number)
     found = command(own_url, "queue", "status", "mail")
@@ -96,8 +94,6 @@ def test_the_command_line_accepts_partitions(sorting: Any, own_url: str, tmp_pat
 def test_announced_partitions_need_no_option(sorting: Any, own_url: str) -> None:
     for number in range(8):
         sorting.double.enqueue(number)
-    app = announced_app(sorting.lw, "sorting:lw")
-    sorting.lw.runtime.run(announcements.put("lw", announcements.APPS, app.name, msgspec.msgpack.encode(app)))
     whole = json.loads(command(own_url, "queue", "--json", "pause", "mail").stdout)
     assert (whole["queue"], whole["ready"], whole["paused"]) == ("mail", 8, True)
     assert command(own_url, "dead", "--queue", "mail").output == "no dead jobs\n"
@@ -118,6 +114,7 @@ def test_announced_partitions_need_no_option(sorting: Any, own_url: str) -> None
     ],
 )
 def test_options_without_effect_on_partitions_are_refused(sorting: Any, own_url: str, words: list[str]) -> None:
+    sorting.lw.registry.context.announcing.stop()
     for number in range(4):
         sorting.double.enqueue(number)
     refused = command(own_url, *words)
