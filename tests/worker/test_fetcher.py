@@ -22,7 +22,9 @@ class Server:
     """Has no jobs, and wakes nobody."""
 
     def __init__(self, error: Exception | None = None, offer: Leased | None = None) -> None:
+        self.asking = False
         self.asked = 0
+        self.jobs: list[Leased] = []
         self.passed_on = 0
         self.last = 0
         """What the fetcher said that it had when it asked."""
@@ -49,11 +51,12 @@ class Server:
         return self._reserve() if name == "jobs_reserve" else self._other(name)
 
     async def _reserve(self) -> Batch:
+        self.asking = True
         await asyncio.sleep(0)
         self.asked += 1
         if self._error is not None:
             raise self._error
-        return Batch([], self.next_due)
+        return Batch(self.jobs, self.next_due)
 
     async def _other(self, name: str) -> Leased | bool:
         if not name:
@@ -166,17 +169,17 @@ async def test_an_offered_job_starts_without_a_fetch() -> None:
     await running
 
 
-async def test_a_worker_without_supervisor_does_not_fetch() -> None:
+async def test_a_worker_that_ends_does_not_fetch() -> None:
     server = Server()
     async with asyncio.timeout(5):
-        await make(server, orphaned=lambda: True).run()
+        await make(server, ending=lambda: True).run()
     assert server.asked == 0
 
 
-async def test_jobs_that_arrive_without_a_supervisor_do_not_start() -> None:
+async def test_a_job_that_is_offered_to_a_worker_that_ends_does_not_start() -> None:
     """It goes back uncounted, and nothing more is asked for."""
     server, places, alone, back = Server(offer=_OFFER), Places(5), [False], list[Leased]()
-    made = make(server, places=places, orphaned=lambda: alone[0])
+    made = make(server, places=places, ending=lambda: alone[0])
     made._queues[0].runner = SimpleNamespace(give_back=back.append)
     running = asyncio.create_task(made.run())
     await turns(lambda: server.asked == 1)
@@ -184,6 +187,20 @@ async def test_jobs_that_arrive_without_a_supervisor_do_not_start() -> None:
     async with asyncio.timeout(5):
         await running
     assert (back, places.begun, places.free, server.asked) == ([_OFFER], [], 5, 1)
+
+
+async def test_jobs_that_a_fetch_brings_to_a_worker_that_was_stopped_do_not_start() -> None:
+    """They would have to end within its grace, and others are free to run them now."""
+    server, places, back = Server(), Places(5), list[Leased]()
+    server.jobs = [_OFFER, _OFFER._replace(id="j2")]
+    made = make(server, places=places)
+    made._queues[0].runner = SimpleNamespace(give_back=back.append)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asking)
+    made.stop()
+    async with asyncio.timeout(5):
+        await running
+    assert ([job.id for job in back], places.begun, places.free) == (["j2", "j1"], [], 5)
 
 
 @pytest.mark.parametrize("why", ["no place", "the last one", "outcomes that are not taken"])

@@ -36,8 +36,8 @@ class Fetcher:
 
     `max_jobs`: jobs after which the fetcher ends. `settled`: if given, the fetcher ends when no queue has a job that
     could run now, and first waits with `settled` until all outcomes are on the server. `recycle_after`: jobs after
-    which `on_recycle` is called, once. `orphaned`: whether the supervisor is gone, so nobody renews the session; from
-    then on nothing is leased, and no job starts. `shards`: the queues lie on several servers, of which one may be away.
+    which `on_recycle` is called, once. `ending`: whether this process was asked to end or to be quiet, or its supervisor
+    is gone, so that nobody renews the session; from then on nothing is leased, and no job starts. `shards`: the queues lie on several servers, of which one may be away.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Fetcher:
         settled: Callable[[], Coroutine[Any, Any, bool]] | None = None,
         recycle_after: int | None = None,
         on_recycle: Callable[[], None] = lambda: None,
-        orphaned: Callable[[], bool] = lambda: False,
+        ending: Callable[[], bool] = lambda: False,
         shards: bool = False,
     ) -> None:
         self._driver = driver
@@ -68,7 +68,7 @@ class Fetcher:
         self._settled = settled
         self._recycle_in = recycle_after or sys.maxsize
         self._on_recycle = on_recycle
-        self._orphaned = orphaned
+        self._ending = ending
         self._shards = shards
         self._stopped = False
         self._all_asked_again = False
@@ -84,7 +84,7 @@ class Fetcher:
     async def run(self) -> None:
         """Fetch until stopped or done; raises SessionOver when the server counts this session as dead."""
         try:
-            self._stopped = self._stopped or self._orphaned()
+            self._stopped = self._stopped or self._ending()
             while not self._stopped and (self._jobs_left or any(queue.held for queue in self._queues)):
                 if await self._ask_again():
                     continue
@@ -178,7 +178,7 @@ class Fetcher:
         queue.last = jobs[-1].fence
         queue.credit -= count
         self._all_asked_again = False
-        if self._orphaned():
+        if self._stopped or self._ending():
             # none has started, so none is counted; the last goes back first, each to the front of its list
             for job in reversed(jobs):
                 queue.runner.give_back(job)

@@ -113,6 +113,10 @@ class Control:
         """Return True if the supervisor is gone. This polls the pipe, because lines read so far may be older."""
         return bool(self._poll.poll(0))
 
+    def ending(self) -> bool:
+        """Return True if no more jobs shall start in this process."""
+        return self.urgency > Urgency.WORK or self.orphaned()
+
     def raise_to(self, urgency: Urgency) -> None:
         """Raise the urgency to at least this."""
         if urgency > self.urgency:

@@ -129,7 +129,7 @@ class Wiring:
             settled=self.settled if options.burst else None,
             recycle_after=options.max_jobs,
             on_recycle=lambda: reporter.report(Recycle()),
-            orphaned=control.orphaned,
+            ending=control.ending,
             shards=app.runtime.clustered,
         )
         queue_contexts = {executor.queue_context.queue: executor.queue_context for executor in self.executors}

@@ -231,8 +231,8 @@ class Supervisor:
         self._processes.open = False
         self._scheduler.cease()
         if not again:
-            log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
             self._processes.raise_to(Urgency.STOP)
+            log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
             self._events.later(self._options.grace + _HURRY, ("kill", None))
             self._systemd.notify(STOPPING=1, STATUS="running jobs are finishing")
             self._announcer.changed()
@@ -244,9 +244,9 @@ class Supervisor:
         if not self.status.quiet and not self.status.stopping:
             self.status.quiet = True
             self._processes.open = False
+            self._processes.raise_to(Urgency.QUIET)
             log.info("quiet: no more jobs are fetched; running ones go on")
             self._systemd.notify(STATUS="quiet: no more jobs are fetched")
-            self._processes.raise_to(Urgency.QUIET)
             self._announcer.changed()
 
     def _on_resume(self) -> None:
