@@ -56,6 +56,29 @@ def test_rows_are_selected_by_keys_and_cancelled_and_revived(page: Page, mail: L
     page.wait_for_url("**/jobs")
 
 
+def test_search_goes_on_by_itself_until_it_finds_something_or_is_stopped(page: Page, lw: Lockwork) -> None:
+    @lw.task
+    async def send(n: int) -> None: ...
+
+    aside(lambda: send.enqueue_many([(n,) for n in range(30_000)]))
+    page.goto("/jobs?state=ready&arg=20000&oldest=1")
+    expect(page.locator("#jobs tbody tr")).to_have_count(1, timeout=30_000)
+    expect(page.locator("#jobs tbody tr")).to_contain_text("20000")
+    expect(page.get_by_text("searched 22,000 of 30,000")).to_be_visible()
+    page.reload()
+    expect(page.locator("#jobs tbody tr")).to_contain_text("20000")
+    page.goto("/jobs?state=ready&arg=none")
+    expect(page.get_by_role("link", name="Go on")).to_be_hidden()
+    page.get_by_role("button", name="Stop").click()
+    on = page.get_by_role("link", name="Go on")
+    expect(on).to_be_visible()
+    reached = page.locator("[data-search-on]").inner_text()
+    page.wait_for_timeout(300)
+    assert page.locator("[data-search-on]").inner_text() == reached
+    on.click()
+    expect(page.get_by_text("No job matches", exact=True)).to_be_visible(timeout=30_000)
+
+
 def test_all_that_match_are_deleted_without_javascript(browser: Browser, address: str, mail: Lockwork) -> None:
     context = browser.new_context(base_url=address, java_script_enabled=False)
     page = context.new_page()

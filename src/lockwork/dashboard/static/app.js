@@ -54,7 +54,7 @@
     show("on", "Live");
   }
   function open() {
-    if (stream || paused || document.hidden || !("live" in body.dataset)) return;
+    if (stream || paused || document.hidden || searching() || !("live" in body.dataset)) return;
     stream = new EventSource(location.href);
     stream.addEventListener("open", recover);
     stream.addEventListener("page", (event) => { recover(); take(JSON.parse(event.data)); });
@@ -133,6 +133,7 @@
     relateAll();
     count();
     drawAll();
+    searchOn();
     content.dispatchEvent(new CustomEvent("lockwork:shown", { bubbles: true }));
   }
   document.addEventListener("htmx:after:swap", relateAll);
@@ -281,6 +282,28 @@
     open();
   }
 
+  // a search that has found nothing yet goes on by itself, page by page, until it finds something or is stopped
+  let stopped = paused, step = 0;
+  const searching = () => !stopped && content.querySelector("[data-search-on]");
+  function searchOn() {
+    const place = content.querySelector("[data-search-on]"), button = place?.querySelector("[data-do=search]");
+    clearTimeout(step);
+    if (!place) { open(); return; }
+    button.hidden = stopped;
+    place.querySelector("a[rel=next]").hidden = !stopped;
+    if (stopped || document.hidden) return;
+    close();
+    step = setTimeout(async () => {
+      const url = withPause(place.querySelector("a[rel=next]").href);
+      const answer = await fetch(url, { headers: { "HX-Request": "true", Accept: "text/html" } }).catch(() => null);
+      if (!searching()) return;
+      if (!answer?.ok) { stopped = true; searchOn(); complain("The search was cut short."); return; }
+      history.replaceState(null, "", url);
+      swap(await answer.text());
+    }, 50);
+  }
+  document.addEventListener("visibilitychange", searchOn);
+
   // keys
   let chord = 0;
   const rows = () => [...content.querySelectorAll("tbody tr")].filter((row) => row.querySelector("a") && row.offsetParent);
@@ -353,6 +376,7 @@
     else if (pressed.dataset.do === "theme") theme();
     else if (pressed.dataset.do === "keys") document.getElementById("keys").showModal();
     else if (pressed.dataset.do === "live") toggle();
+    else if (pressed.dataset.do === "search") { stopped = true; searchOn(); }
     else if (pressed.dataset.do === "unbrush") brush(content.querySelector("[data-plot]"), null);
     else if (pressed.dataset.do === "unselect") { for (const box of content.querySelectorAll("input[data-select]")) box.checked = false; count(); }
     else if (pressed.dataset.do === "fresh" && waiting) { const html = waiting; waiting = null; swap(html); }
@@ -363,5 +387,6 @@
   count();
   drawAll();
   if (paused) show("paused", "Paused");
+  searchOn();
   open();
 })();
