@@ -15,6 +15,9 @@ class _Cluster(redis.RedisCluster):
     def config_set(self, name: Any, value: Any, *more: Any, **options: Any) -> Any:
         return super().config_set(name, value, *more, **self._all(options))
 
+    def config_resetstat(self, **options: Any) -> Any:
+        return super().config_resetstat(**self._all(options))
+
     def client_kill_filter(self, *words: Any, **options: Any) -> Any:
         return super().client_kill_filter(*words, **self._all(options))
 

@@ -73,6 +73,7 @@ ONE_SERVER: dict[str, tuple[str, ...]] = {
         "queues/test_forged_offers.py::test_flood_of_hints_costs_bounded_calls",
         "queues/test_forged_offers.py::test_forged_offer_runs_no_job",
         "queues/test_forged_offers.py::test_malformed_message_does_not_stop_a_queue",
+        "tasks/test_producers_announce.py::test_without_the_right_to_announce_jobs_are_enqueued",
     ),
     "listens on one server for what a Cluster sends on its shards": (
         "queues/test_offers.py::test_a_cancelled_job_that_was_handed_over_and_is_passed_on_has_ended",

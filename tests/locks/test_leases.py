@@ -100,9 +100,9 @@ def test_a_grant_after_waiting_is_renewed(url: str, admin: redis.Redis) -> None:
 
 
 def test_many_locks_are_renewed_together(url: str, admin: redis.Redis) -> None:
-    with Lockwork(url, lock_lease=1) as lw:
+    with Lockwork(url, lock_lease=2) as lw:
         grants = [lw.lock(f"x{number}").acquire() for number in range(250)]
-        threading.Event().wait(1.7)
+        threading.Event().wait(2.7)
         assert not any(grant.lost for grant in grants)
         for number in range(250):
             lw.lock(f"x{number}").release()
