@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockwork.protocol.effects import Protocol, script_call
+from lockwork.protocol.effects import Protocol, concurrently, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import browse
 from lockwork.protocol.queues import status as queue_status
@@ -49,9 +49,7 @@ class Facts:
 def read_facts(prefix: str) -> Protocol[Facts]:
     """Read what the rules need; at most three calls for each queue."""
     names = yield from browse.find(prefix)
-    queues: list[QueueFacts] = []
-    for name in names[:MOST_QUEUES]:
-        queues += [(yield from _queue(QueueKeys(prefix, name)))]
+    queues = yield from concurrently([_queue(QueueKeys(prefix, name)) for name in names[:MOST_QUEUES]])
     workers = yield from read_workers(prefix)
     apps = yield from read_apps(prefix)
     return Facts(queues, len(names) - len(queues), workers, apps)

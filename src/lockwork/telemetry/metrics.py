@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from lockwork.errors import ConfigError
-from lockwork.protocol.effects import Protocol
+from lockwork.protocol.effects import Protocol, concurrently
 from lockwork.protocol.keys import QueueKeys, base_queue, checked_queue
 from lockwork.protocol.queues import browse, metrics, sessions
-from lockwork.protocol.queues.metrics import PER_OCTAVE, Moment, TaskMoments, Times, Unit
+from lockwork.protocol.queues.metrics import PER_OCTAVE, Moment, Times, Unit
 from lockwork.telemetry.families import Backlog
 
 Span = Literal["15m", "1h", "24h", "7d"]
@@ -96,8 +96,10 @@ def series(prefix: str, queue: str | None, task: str | None, span: Span) -> Prot
     """Read the points of a queue or of all, and of a task or of all."""
     unit, count = _unit(span)
     last, moments = 0, dict[int, Moment]()
-    for name in (yield from partitions(prefix, queue)):
-        found: TaskMoments = yield from metrics.read(QueueKeys(prefix, name), unit, count, task)
+    names = yield from partitions(prefix, queue)
+    for found in (
+        yield from concurrently([metrics.read(QueueKeys(prefix, name), unit, count, task) for name in names])
+    ):
         last = max(last, found.last)
         for each in found.tasks.values():
             _merge(moments, each)
@@ -113,8 +115,9 @@ def by_task(prefix: str, span: Span) -> Protocol[dict[tuple[str, str], Point]]:
     unit, count = _unit(span)
     moments: dict[tuple[str, str], list[Moment]] = {}
     first = 0
-    for name in (yield from partitions(prefix, None)):
-        found: TaskMoments = yield from metrics.read(QueueKeys(prefix, name), unit, count)
+    names = yield from partitions(prefix, None)
+    read = yield from concurrently([metrics.read(QueueKeys(prefix, name), unit, count) for name in names])
+    for name, found in zip(names, read, strict=True):
         first = first or found.last - count + 1
         for task, each in found.tasks.items():
             moments.setdefault((base_queue(name), task), []).extend(each.values())
@@ -124,8 +127,9 @@ def by_task(prefix: str, span: Span) -> Protocol[dict[tuple[str, str], Point]]:
 def queue_ages(prefix: str) -> Protocol[dict[str, float]]:
     """Read how long the oldest ready job of each queue has waited, in seconds, about; 0 when none is ready."""
     ages: dict[str, float] = {}
-    for name in (yield from partitions(prefix, None)):
-        head = yield from sessions.queue_head(QueueKeys(prefix, name))
+    names = yield from partitions(prefix, None)
+    heads = yield from concurrently([sessions.queue_head(QueueKeys(prefix, name)) for name in names])
+    for name, head in zip(names, heads, strict=True):
         queue = base_queue(name)
         ages[queue] = max(ages.get(queue, 0.0), Backlog().age(head))
     return ages

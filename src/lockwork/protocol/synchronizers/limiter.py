@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from lockwork.errors import ConfigError, LockworkError, RateLimited
 from lockwork.protocol import messages
-from lockwork.protocol.effects import Argument, Clock, Protocol, on_each_shard, script_call
+from lockwork.protocol.effects import Argument, Clock, Protocol, concurrently, on_each_shard, script_call
 from lockwork.protocol.keys import LimiterKeys
 from lockwork.protocol.keys import limiter as limiter_keys
 from lockwork.protocol.retry import undo
@@ -163,12 +163,13 @@ def overview(prefix: str, pattern: str, most: int) -> Protocol[LimiterOverview]:
     walked = yield from on_each_shard(walk)
     names = {name for some, _ in walked for name in some}
     complete = all(whole for _, whole in walked)
-    limiters: list[LimiterSummary] = []
-    for name in sorted(names)[:most]:
-        reply = yield script_call("limiter_state", limiter_keys(prefix, name), [""])
-        if reply:
-            limiters.append(_summary(name, reply))
-    return LimiterOverview(tuple(limiters), complete and len(names) <= most)
+    read = yield from concurrently([_summarized(prefix, name) for name in sorted(names)[:most]])
+    return LimiterOverview(tuple(each for each in read if each is not None), complete and len(names) <= most)
+
+
+def _summarized(prefix: str, name: str) -> Protocol[LimiterSummary | None]:
+    reply = yield script_call("limiter_state", limiter_keys(prefix, name), [""])
+    return _summary(name, reply) if reply else None
 
 
 def _escaped(sign: re.Match[str]) -> str:

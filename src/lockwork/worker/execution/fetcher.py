@@ -36,8 +36,9 @@ class Fetcher:
 
     `max_jobs`: jobs after which the fetcher ends. `settled`: if given, the fetcher ends when no queue has a job that
     could run now, and first waits with `settled` until all outcomes are on the server. `recycle_after`: jobs after
-    which `on_recycle` is called, once. `ending`: whether this process was asked to end or to be quiet, or its supervisor
-    is gone, so that nobody renews the session; from then on nothing is leased, and no job starts. `shards`: the queues lie on several servers, of which one may be away.
+    which `on_recycle` is called, once. `ending`: whether this process was asked to end or to be quiet, or its
+    supervisor is gone, so that nobody renews the session; from then on nothing is leased, and no job starts. `shards`:
+    the queues lie on several servers, of which one may be away.
     """
 
     def __init__(
