@@ -34,9 +34,10 @@ from lockwork.protocol.queues.metrics import Times
 from lockwork.telemetry.cluster import ClusterFamilies
 from lockwork.telemetry.families import Family, TaskFamilies, exposition
 from lockwork.telemetry.prometheus import LockworkCollector
-from lockwork.worker.ipc.messages import Load
+from lockwork.worker.ipc.messages import JobTimes, Load
 from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.supervisor.status import WorkerStatus
+from lockwork.worker.supervisor.task_times import TaskTimes
 from lockwork.workers import Worker
 from model.bench import Bench
 from ports import free_port
@@ -90,7 +91,9 @@ def worker_text(lw: Lockwork) -> str:
     """What the health port of a worker says."""
     nothing: Counter[str] = Counter()
     state: dict[str, Any] = {"trouble": "", "silence": 0.0, "replaced": nothing, "runners_replaced": nothing}
-    status = SimpleNamespace(**state, memory=lambda: [[1, 1]], loads=lambda: [Load(3, 0.5, [])])
+    times = TaskTimes()
+    times.add(JobTimes("default", "send", Times().packed(), Times(1000, Counter({40: 1})).packed()))
+    status = SimpleNamespace(**state, times=times, memory=lambda: [[1, 1]], loads=lambda: [Load(3, 0.5, [])])
     return Metrics(lw, ["default"], cast("WorkerStatus", status), 15).text()
 
 

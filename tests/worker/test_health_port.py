@@ -65,6 +65,27 @@ def test_metrics(shift: Any, own_url: str, apps: Path, history: History, tmp_pat
         assert process.wait() == 0
 
 
+def test_times_by_task_add_up_over_processes(
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path, ask: Any
+) -> None:
+    port, gate = free_port(), tmp_path / "gate"
+    with worker("shift:lw", "-p", "2", "-c", "2", "--health-port", str(port), url=own_url, folder=apps):
+        shift.gated.enqueue_many([(history.path, str(gate))] * 4)
+        assert len({line["pid"] for line in history.wait(4)}) == 2
+        gate.touch()
+        labels = '{queue="default",task="gated"}'
+
+        def look() -> dict[str, float] | None:
+            found = parsed(ask(port, "/metrics")[1])
+            return found if found.get(f"worker_job_run_seconds_count{labels}") == 4 else None
+
+        found = until(look, "both processes have reported")
+        assert found is not None
+        assert 0 < found[f"worker_job_run_seconds_sum{labels}"] < 4 * 60
+        assert found['worker_job_run_seconds_bucket{queue="default",task="gated",le="+Inf"}'] == 4
+        assert found[f"worker_job_wait_seconds_count{labels}"] == 4
+
+
 def test_metrics_report_the_settings_of_a_queue(shift: Any, own_url: str, apps: Path, history: History) -> None:
     """Whoever is woken by a growing backlog sees that somebody paused the queue, or how fast it may go."""
     port = free_port()

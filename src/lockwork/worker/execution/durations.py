@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lockwork.errors import LockworkError
 from lockwork.ids import made_at
@@ -41,12 +41,15 @@ class _TaskTimes:
 
 
 class Durations:
-    """The times of one queue's jobs."""
+    """The times of one queue's jobs; `on_flush` gets what is flushed: queue, task, how long its jobs waited and ran."""
 
-    def __init__(self, keys: QueueKeys, session: str) -> None:
+    def __init__(
+        self, keys: QueueKeys, session: str, on_flush: Callable[[str, str, Times, Times], None] = lambda *_: None
+    ) -> None:
         self.queue: str = keys.name
         self._keys = keys
         self._session = session
+        self._on_flush = on_flush
         self._tasks: dict[str, _TaskTimes] = {}
         self._calls = 0
         self._complaint = 0.0
@@ -74,6 +77,8 @@ class Durations:
             return
         gathered, self._tasks = self._tasks, {}
         times = {task: (each.wait, each.run) for task, each in gathered.items()}
+        for task, (wait, run) in times.items():
+            self._on_flush(self.queue, task, wait, run)
         first = self._calls
         self._calls += 1 + len(times)
         try:

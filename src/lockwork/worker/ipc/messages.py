@@ -214,7 +214,18 @@ class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """As many as fit in the message."""
 
 
-Reported = Ready | Recycle | Load | RunnerStarted | RunnerExited | HardTimeout | HardTimeoutEnded
+class JobTimes(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """How long jobs of a task waited and ran since the last such report."""
+
+    queue: str
+    """Its queue or partition."""
+    task: str
+    wait: list[int]
+    """As `Times.packed`, like `run`."""
+    run: list[int]
+
+
+Reported = Ready | Recycle | Load | JobTimes | RunnerStarted | RunnerExited | HardTimeout | HardTimeoutEnded
 
 
 class ProcessReport(msgspec.Struct, frozen=True, array_like=True):

@@ -50,6 +50,12 @@ class Metrics:
         late = max((load.lag for load in loads), default=0.0)
         yield gauge("worker_event_loop_lag_seconds", "By how much an event loop was late, at most", late)
         yield gauge("worker_processes", "Worker processes of this worker", len(children))
+        wait = Family("worker_job_wait_seconds", "histogram", "From the enqueue to the first start of a job, here")
+        run = Family("worker_job_run_seconds", "histogram", "How long attempts ran in this worker")
+        for queue, task, waited, ran in status.times.read():
+            wait.add_times(waited, queue=queue, task=task)
+            run.add_times(ran, queue=queue, task=task)
+        yield from (wait, run)
         sizes, own = gauge("worker_memory_bytes", "Resident memory"), resident(os.getpid())
         if own is not None:
             sizes.add(own, process="supervisor")

@@ -15,6 +15,7 @@ from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queues import leases, sessions
 from lockwork.protocol.queues.leases import Buried
+from lockwork.protocol.queues.metrics import Times
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.worker.environment import log_buried
 from lockwork.worker.execution import queue_state
@@ -31,7 +32,7 @@ from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.strays import give_back_strays
 from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.ipc.hard_timeouts import TimeLimits
-from lockwork.worker.ipc.messages import Control, Recycle, Reporter
+from lockwork.worker.ipc.messages import Control, JobTimes, Recycle, Reporter
 from lockwork.worker.process.hook_listener import HookListener
 from lockwork.worker.settings import ProcessSettings, WorkerOptions
 
@@ -79,6 +80,10 @@ class Wiring:
             for family, weight in zip(options.queues, weights, strict=True)
             for name in app.config.partitions.names(family)
         ]
+
+        def report_times(queue: str, task: str, wait: Times, run: Times) -> None:
+            reporter.report(JobTimes(queue, task, wait.packed(), run.packed()))
+
         for name, family, weight in served:
             if name in settings.without:
                 continue
@@ -86,7 +91,7 @@ class Wiring:
             settler = Settler(driver, keys, settings.session, window_ms)
             queue_context = QueueContext(name, keys, app.runtime, settings.session, app.config.max_result)
             limits = TimeLimits(reporter, name)
-            durations = Durations(keys, settings.session)
+            durations = Durations(keys, settings.session, report_times)
             executor = Executor(
                 queue_context,
                 app.registry,

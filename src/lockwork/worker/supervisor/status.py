@@ -8,6 +8,7 @@ from lockwork.runtime.clock import now
 from lockwork.worker.ipc.messages import Load
 from lockwork.worker.supervisor.heartbeat import Heartbeat
 from lockwork.worker.supervisor.processes import WorkerProcesses
+from lockwork.worker.supervisor.task_times import TaskTimes
 
 
 class WorkerStatus:
@@ -17,6 +18,7 @@ class WorkerStatus:
         self.stopping: bool = False
         self.quiet: bool = False
         """Whether SIGUSR1 or an order has stopped fetching."""
+        self.times: TaskTimes = TaskTimes()
         self._processes = processes
         self._heartbeat = heartbeat
         self._lease = lease

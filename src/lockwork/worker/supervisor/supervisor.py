@@ -25,6 +25,7 @@ from lockwork.worker.ipc.messages import (
     TOO_LONG,
     HardTimeout,
     HardTimeoutEnded,
+    JobTimes,
     Load,
     Ready,
     Recycle,
@@ -156,6 +157,8 @@ class Supervisor:
                 self._events.post(("replace", (session, MAX_JOBS, f"{done} done")))
             case Load():
                 self._processes.on_load(session, message)
+            case JobTimes():
+                self.status.times.add(message)
             case RunnerStarted() | RunnerExited():
                 self._processes.on_runner_report(session, message)
 
