@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +13,6 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.doctor import Finding, afindings, findings
-from lockwork.doctor.server import ServerFacts, check_server
 from lockwork.protocol import announcements as protocol
 from lockwork.protocol.announcements import APPS, WORKERS
 from lockwork.protocol.keys import QueueKeys
@@ -161,37 +159,3 @@ def test_findings_of_many_queues_are_quick(mail: Lockwork) -> None:
         findings(mail)
         took.append(time.process_time() - began)
     assert min(took) < 0.05
-
-
-HEALTHY = {"aof_enabled": "1", "maxmemory": "0", "used_memory": "1000", "maxmemory_policy": "noeviction"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "level", "text"),
-    [
-        ({"aof_enabled": "0"}, "warning", "on disk"),
-        ({"rdb_last_bgsave_status": "err"}, "serious", "snapshot failed"),
-        ({"maxmemory": "1010"}, "serious", "99% of its maxmemory"),
-        ({"maxmemory": "1200"}, "warning", "83% of its maxmemory"),
-        ({"maxmemory_policy": "allkeys-lru"}, "serious", "evict"),
-    ],
-)
-def test_server_is_checked(changes: dict[str, str], level: str, text: str) -> None:
-    (found,) = check_server(ServerFacts(HEALTHY | changes, 0.001, 1000.0, [], []), 1000.0)
-    assert found.level == level
-    assert text in found.text
-
-
-@pytest.mark.parametrize(
-    ("facts", "text"),
-    [
-        ({"latency": 0.5}, "500 ms"),
-        ({"clock": 940.0}, "differ by 1 min"),
-        ({"slow": [(0.5, "EVALSHA"), (3.0, "KEYS")]}, "1 script calls of 500 ms"),
-        ({"info": {}, "refused": ["INFO: no"]}, "may not read"),
-    ],
-)
-def test_calls_of_the_server_are_checked(facts: dict[str, Any], text: str) -> None:
-    healthy: dict[str, Any] = {"info": HEALTHY, "latency": 0.001, "clock": 1000.0, "slow": [], "refused": []}
-    (found,) = check_server(ServerFacts(**healthy | facts), 1000.0)
-    assert text in found.text

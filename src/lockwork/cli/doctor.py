@@ -15,7 +15,14 @@ from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.text import printable, state
 from lockwork.doctor import Finding, findings
-from lockwork.errors import LockworkError
+from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
+
+_FIXES = (
+    (ServerUnavailable, "Start it, or name another one by --url or LOCKWORK_URL."),
+    (ServerUnsuitable, "Name another server by --url or LOCKWORK_URL."),
+    (ServerRefused, "Use a user with the role `operator` or `viewer`, and its password: see `lockwork acl`."),
+)
+"""What to do about a server that cannot be examined."""
 
 
 @click.command(
@@ -47,7 +54,13 @@ def _examine(lw: Lockwork) -> list[Finding]:
     try:
         return findings(lw, deep=True)
     except LockworkError as error:
-        return [Finding("serious", "server", str(error), "Check --url, --prefix, the server and the user's rights.")]
+        fix = next((fix for kind, fix in _FIXES if isinstance(error, kind)), "See the server's log.")
+        return [Finding("serious", "server", _sentence(str(error)), fix)]
+
+
+def _sentence(text: str) -> str:
+    """An error's message as a sentence: the fix follows."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
 def listed(found: Sequence[Finding]) -> list[RenderableType]:

@@ -87,5 +87,8 @@ def names_the_app(command: F) -> F:
 
 
 def connected(url: str | None, prefix: str, partitions: Mapping[str, int] | None = None) -> Lockwork:
-    """Open the app that the options name, for a `with`; `partitions` by queue."""
-    return Lockwork(url, prefix=prefix, patience=_PATIENCE, partitions=partitions or {})
+    """Open the app that the options name, for a `with`; `partitions` by queue.
+
+    A server that may evict keys is no error here: the app has accepted it, or the doctor reports it.
+    """
+    return Lockwork(url, prefix=prefix, patience=_PATIENCE, partitions=partitions or {}, allow_eviction=True)

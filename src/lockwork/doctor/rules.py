@@ -105,7 +105,8 @@ def _said(trouble: str, some: list[QueueFacts], about: str, name: str, apps: dic
             return Finding("serious", about, f"{ready:,} ready, and all of its workers are quiet.", fix, link)
         case "old":
             oldest = lasting(max(queue.oldest or 0.0 for queue in some))
-            text = f"The oldest of {ready:,} ready jobs has waited for {oldest}."
+            which = "Its only ready job" if ready == 1 else f"The oldest of {ready:,} ready jobs"
+            text = f"{which} has waited for {oldest}."
             fix = "Start more workers, or raise --processes or --concurrency; check the queue's limits and slow tasks."
             return Finding("warning", about, text, fix, link)
         case "died":
@@ -128,21 +129,21 @@ def _all_quiet(queue: str, facts: Facts) -> bool:
 
 
 def _check_workers(facts: Facts) -> Iterator[Finding]:
-    known = {queue.name for queue in facts.queues}
+    # a worker makes its queues known, too
+    known = {queue.name for queue in facts.queues if queue.status.enqueued}
     now = datetime.now(UTC)
     for worker in facts.workers:
         about, link = f"Worker {worker.name}", f"workers/{worker.name}"
         if worker.state == "lost":
             ago = lasting(max(0.0, (now - worker.seen).total_seconds()))
-            text = f"It was lost {ago} ago with {several(worker.busy, 'job', 'jobs')} running; other workers run them."
-            fix = f"Look why it ended on {worker.host}: the log, the system's out-of-memory killer, the network."
+            running = f" with {several(worker.busy, 'job', 'jobs')} running" if worker.busy else ""
+            text = f"It was lost {ago} ago{running}; other workers take over."
+            fix = f"Find out why: see its log, the out-of-memory killer and the network of {worker.host}."
             yield Finding("warning", about, text, fix, link)
             continue
         if worker.lag is not None and worker.lag > _LAG:
             text = f"Its event loop was late by {lasting(worker.lag)}."
-            fix = (
-                "Its log names the job that blocks the loop: await what takes long, or define the task by a plain def."
-            )
+            fix = "Its log names the job that blocks the loop: await what takes long, or use a plain `def`."
             yield Finding("warning", about, text, fix, link)
         if not facts.unchecked and known.isdisjoint(worker.queues):
             text = f"No queue that it serves ever had a job: {', '.join(worker.queues[:5])}."

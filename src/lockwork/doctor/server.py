@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from lockwork.doctor.rules import Finding, lasting
 from lockwork.errors import ServerRefused
-from lockwork.protocol.effects import Clock, Protocol, script_call
+from lockwork.protocol.effects import Clock, Protocol, Shards, script_call
+from lockwork.validation import several
 
 _LATENCY = 0.02
 _CLOCK = 5.0
 _SLOW = 0.1
-"""Seconds that a slow command of Lockwork must have taken."""
+"""Seconds that a slow script must have taken."""
+_LATELY = 3600
+"""Seconds in which slow scripts count: the server's slow log keeps them until it is full."""
 _CALLS = 5
 
 
@@ -25,69 +28,98 @@ class ServerFacts:
     """Seconds of the fastest of some calls."""
     clock: float
     """Its time, seconds since 1970."""
-    slow: list[tuple[float, str]] | None
-    """The newest slow commands, in seconds; None if this user may not read them."""
+    slow: list[tuple[float, float, str]] | None
+    """The newest slow commands: seconds since 1970, and seconds it took; None if this user may not read them."""
     refused: list[str]
     """What this user may not read."""
 
 
-def read_server() -> Protocol[ServerFacts]:
-    """Read the facts about the server."""
+def read_servers() -> Protocol[list[ServerFacts]]:
+    """Read the facts about the server; on a Cluster, about each primary, one after the other, so that each is timed."""
+    servers: list[ServerFacts] = []
+    for shard in range((yield Shards())):
+        servers += [(yield from _read(shard))]
+    return servers
+
+
+def _read(shard: int) -> Protocol[ServerFacts]:
     latency, clock, info, refused = float("inf"), 0.0, b"", []
     for _ in range(_CALLS):
         began = yield Clock()
         try:
-            now, info = yield script_call("server_facts", [])
+            now, info = yield replace(script_call("server_facts", []), shard=shard)
             clock = now / 1e6
         except ServerRefused as error:
             refused.append(f"INFO: {error}")
             break
         ended = yield Clock()
         latency = min(latency, ended - began)
-    slow: list[tuple[float, str]] | None = None
+    slow: list[tuple[float, float, str]] | None = None
     try:
-        entries = yield script_call("slow_log", [], [64])
-        slow = [(entry[2] / 1e6, b" ".join(entry[3][:1]).decode(errors="replace")) for entry in entries]
+        entries = yield replace(script_call("slow_log", [], [64]), shard=shard)
+        slow = [(entry[1], entry[2] / 1e6, b" ".join(entry[3][:1]).decode(errors="replace")) for entry in entries]
     except ServerRefused as error:
         refused.append(f"SLOWLOG: {error}")
     facts = dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
     return ServerFacts(facts, latency, clock, slow, refused)
 
 
-def check_server(facts: ServerFacts, now: float) -> list[Finding]:
+def check_servers(servers: Sequence[ServerFacts], now: float) -> list[Finding]:
     """Apply all rules; `now` is the client's time, seconds since 1970."""
+    found: list[Finding] = []
+    for number, facts in enumerate(servers, 1):
+        port = facts.info.get("tcp_port", "")
+        about = "server" if len(servers) == 1 else f"server {number} of {len(servers)}, port {port}"
+        found += (replace(finding, subject=about) for finding in _check(facts, now))
+    return found
+
+
+def _check(facts: ServerFacts, now: float) -> list[Finding]:
     if not facts.info:
         text = f"This user may not read the server's facts ({facts.refused[0]})."
         return [Finding("info", "server", text, "Use a user with the role `operator` or `viewer`.")]
-    return [*_calls(facts, now), *_persistence(facts.info), *_memory(facts.info)]
+    return [*_calls(facts, now), *_slow_scripts(facts), *_persistence(facts.info), *_memory(facts.info)]
 
 
 def _calls(facts: ServerFacts, now: float) -> Iterator[Finding]:
     if facts.latency > _LATENCY:
         text = f"The fastest of {_CALLS} calls took {lasting(facts.latency)}."
-        yield Finding("warning", "server", text, "Run workers in the same data center, or look what loads the server.")
+        fix = "Run the workers in the server's data center, or find out what loads the server."
+        yield Finding("warning", "server", text, fix)
     if abs(facts.clock - now) > _CLOCK:
         text = f"Its clock and this machine's differ by {lasting(abs(facts.clock - now))}."
-        yield Finding("warning", "server", text, "Let NTP set both: `at=` and the age of jobs use the client's clock.")
+        fix = "Set both clocks by NTP: `at=` and the age of jobs use the client's clock."
+        yield Finding("warning", "server", text, fix)
+
+
+def _slow_scripts(facts: ServerFacts) -> Iterator[Finding]:
+    if facts.slow is None:
+        text = "This user may not read the slow log, so slow scripts were not looked for."
+        yield Finding("info", "server", text, "Use a user with the role `operator`.")
+        return
     slow = [
-        seconds for seconds, command in facts.slow or () if command.upper() in ("EVALSHA", "EVAL") and seconds > _SLOW
+        took
+        for at, took, command in facts.slow
+        if command.upper() in ("EVALSHA", "EVAL") and took > _SLOW and at > facts.clock - _LATELY
     ]
     if slow:
-        text = f"Its slow log has {len(slow)} script calls of {lasting(max(slow))} at most."
-        yield Finding("warning", "server", text, "See `SLOWLOG GET`; very large jobs, batches or a busy host cause it.")
+        some = several(len(slow), "script", "scripts")
+        text = f"{some} took more than {lasting(_SLOW)} in the last hour, the slowest {lasting(max(slow))}."
+        fix = "See `SLOWLOG GET`: very large jobs, very large batches or a busy machine cause it."
+        yield Finding("warning", "server", text, fix)
 
 
 def _persistence(info: dict[str, str]) -> Iterator[Finding]:
     about = "server"
     if info.get("aof_enabled") != "1":
-        if info.get("rdb_last_save_time", "0") == "0" or "rdb_changes_since_last_save" not in info:
-            text = "It keeps nothing on disk: a restart loses all jobs."
+        if info.get("rdb_last_bgsave_time_sec", "-1") == "-1":
+            text = "It has saved nothing since its start: a crash loses all jobs since then."
         else:
             text = "It keeps snapshots only: a crash loses the jobs since the last one."
         yield Finding("warning", about, text, "Set `appendonly yes`.")
     for field, what in [("rdb_last_bgsave_status", "snapshot"), ("aof_last_bgrewrite_status", "rewrite of its log"),
                         ("aof_last_write_status", "write to its log")]:  # fmt: skip
-        if info.get(field, "ok").strip() != "ok":
+        if info.get(field, "ok") != "ok":
             text = f"Its last {what} failed."
             yield Finding("serious", about, text, "See the server's log: the disk may be full, or not writable.")
 
@@ -96,9 +128,9 @@ def _memory(info: dict[str, str]) -> Iterator[Finding]:
     most, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
     if most and used > 0.8 * most:
         text = f"It uses {used / most:.0%} of its maxmemory, and refuses writes when that is full."
-        fix = "Raise maxmemory; keep less: result_ttl, dead_limit, history."
+        fix = "Raise maxmemory, or keep less: lower `result_ttl`, `dead_limit` or `history`."
         yield Finding("serious" if used > 0.95 * most else "warning", "server", text, fix)
-    policy = info.get("maxmemory_policy", "noeviction").strip()
+    policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         text = f"It may evict jobs and locks (maxmemory-policy {policy})."
         yield Finding("serious", "server", text, "Set `maxmemory-policy noeviction`.")

@@ -1,0 +1,51 @@
+"""A real server that is started with options of the test's own, such as `--maxmemory 20mb`."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+
+from lockwork.runtime.embedded.folder import program
+from ports import free_port
+from processes import until
+
+
+@dataclass(frozen=True)
+class Configured:
+    """One that runs."""
+
+    url: str
+    pid: int
+
+    def fill_disk(self) -> None:
+        """Let its disk be full from now on: no file can grow."""
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, 0))
+
+
+@contextlib.contextmanager
+def configured(folder: Path, *options: str) -> Iterator[Configured]:
+    """A server that keeps its files in `folder`, as long as the block lasts."""
+    port = free_port()
+    usual = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir", str(folder))
+    command = [str(program()), *usual, *options]
+    # without the signals' defaults it ignores SIGXFSZ, as Python does, and a write to a full disk is an error
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder, restore_signals=False) as process:
+        try:
+            with redis.Redis(port=port) as client:
+                until(lambda: answers(client), "it answers")
+            yield Configured(f"redis://127.0.0.1:{port}", process.pid)
+        finally:
+            process.kill()
+
+
+def answers(client: redis.Redis) -> bool:
+    """Whether the server has started."""
+    with contextlib.suppress(redis.ConnectionError):
+        return bool(client.ping())
+    return False
