@@ -1,4 +1,4 @@
-"""What all commands share: examples, --json, --watch, completion."""
+"""What all commands share: examples, --json, --watch, and what they say about a mistyped option."""
 
 from __future__ import annotations
 
@@ -68,35 +68,19 @@ def test_wrong_pause(url: str, words: list[str], said: str) -> None:
     assert said in found.output
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_printed_for_each_shell(shell: str) -> None:
-    found = CliRunner().invoke(cli, ["completion", shell])
-    assert found.exit_code == 0
-    assert "_LOCKWORK_COMPLETE" in found.output
-
-
-def completed(words: str, tmp_path: Path, url: str | None = None) -> list[str]:
-    """What bash offers for the last word of this line."""
-    line = ["env", f"COMP_WORDS={words}", f"COMP_CWORD={len(words.split(' ')) - 1}", "_LOCKWORK_COMPLETE=bash_complete"]
-    with started([*line, sys.executable, "-c", ENTRY], folder=tmp_path, url=url) as process:
-        assert process.process.stdout is not None
-        text = process.process.stdout.read().decode()
-        assert process.wait() == 0, process.errors
-    return [item.partition(",")[2] for item in text.split("\n") if item]
-
-
-ENTRY = "import sys; sys.argv[0] = 'lockwork'; from lockwork.cli import main; main()"
-
-
-def test_commands_and_names_of_queues_are_completed(lw: Lockwork, url: str, tmp_path: Path) -> None:
-    lw.task(name="send", queue="mail")(print).enqueue()
-    assert completed("lockwork qu", tmp_path) == ["queue"]
-    assert completed("lockwork dead --qu", tmp_path) == ["--queue"]
-    assert completed("lockwork queue pause m", tmp_path, url) == ["mail"]
-    assert completed(f"lockwork dead --url {url} -q m", tmp_path) == ["mail"]
-    assert completed("lockwork queue pause x", tmp_path, url) == []
-    assert completed("lockwork queue pause m", tmp_path, "redis://127.0.0.1:1") == []
-
-
-def test_the_embedded_server_is_not_started_to_complete_a_name(tmp_path: Path) -> None:
-    assert completed("lockwork queue pause m", tmp_path) == []
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("jobs --state done", "no option is named --state: did you mean --done?"),
+        ("jobs --state=dead", "no option is named --state: did you mean --dead?"),
+        ("jobs mail --status runing", "no option is named --status: did you mean --running?"),
+        ("jobs --state finished", "no option is named --state: there are --running, --ready, --scheduled,"),
+        ("jobs --queue mail", "no option is named --queue: leave it out before the name: lockwork jobs [QUEUE]"),
+        ("stocks --name phone", "no option is named --name: leave it out before the name: lockwork stocks [NAME]"),
+        ("jobs --ded --json", "No such option"),
+    ],
+)
+def test_mistyped_option_is_answered_by_what_was_meant(words: str, said: str) -> None:
+    found = CliRunner(env={"COLUMNS": "200"}).invoke(cli, words.split())
+    assert found.exit_code == 2
+    assert said in found.output

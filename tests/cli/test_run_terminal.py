@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pty
-import select
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,59 +11,9 @@ import pytest
 
 from lockwork import Lockwork
 from processes import PATIENCE, alive, children, until
+from terminals import Typist, typist
 
 RUN = f"{sys.executable} -m lockwork run --lock x"
-_LOGIN = "import os, sys; os.login_tty(int(sys.argv[1])); os.execvp(sys.argv[2], sys.argv[2:])"
-
-
-class Typist:
-    """Somebody at a terminal."""
-
-    def __init__(self, command: list[str], folder: Path, url: str) -> None:
-        self._end, theirs = pty.openpty()
-        environment = {**os.environ, "LOCKWORK_URL": url, "PS1": "ready> ", "TERM": "dumb"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _LOGIN, str(theirs), *command], cwd=folder, env=environment, pass_fds=(theirs,)
-        )
-        os.close(theirs)
-        self._unread = b""
-
-    def types(self, text: str) -> None:
-        os.write(self._end, text.encode())
-
-    def sees(self, text: str) -> str:
-        """Wait for this text, and return what came with it."""
-        wanted, deadline = text.encode(), time.monotonic() + PATIENCE
-        while wanted not in self._unread:
-            ready, _, _ = select.select([self._end], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"not seen: {text!r}, but {self._unread!r}"
-            try:
-                self._unread += os.read(self._end, 4096)
-            except OSError:
-                raise AssertionError(f"the terminal was closed without {text!r}: {self._unread!r}") from None
-        before, _, self._unread = self._unread.partition(wanted)
-        return before.decode() + text
-
-    def hang_up(self) -> None:
-        os.close(self._end)
-        self._end = -1
-
-    def leave(self) -> None:
-        if self._end >= 0:
-            self.hang_up()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(5)
-        self.process.kill()
-        self.process.wait()
-
-
-@contextlib.contextmanager
-def typist(command: list[str], folder: Path, url: str) -> Iterator[Typist]:
-    at_work = Typist(command, folder, url)
-    try:
-        yield at_work
-    finally:
-        at_work.leave()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ _PATIENCE = 1.0
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     """Print the lines that make this shell complete commands, options, and names of queues, tasks, workers,
-    schedules and stocks.
+    schedules, stocks and locks.
 
     Names come from the server of --url or LOCKWORK_URL.
     """
@@ -43,7 +43,10 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def names_of(read: Callable[[Lockwork], Iterable[str]]) -> Complete:
-    """Complete the names that `read` finds; nothing if no server is named, or if it does not answer soon."""
+    """Complete the names that `read` finds; nothing if no server is named, or if it does not answer soon.
+
+    Names that would steer the terminal are left out: anybody may write to the server.
+    """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
         from lockwork.app.lockwork import Lockwork  # noqa: PLC0415 - loaded only when a name is completed
@@ -52,11 +55,18 @@ def names_of(read: Callable[[Lockwork], Iterable[str]]) -> Complete:
         url = ctx.params.get("url")
         if not url:  # the embedded server would be started for a key press
             return []
-        with suppress(LockworkError), Lockwork(url, prefix=ctx.params.get("prefix") or "lw", patience=_PATIENCE) as lw:
-            return [CompletionItem(name) for name in sorted({*read(lw)}) if name.startswith(incomplete)]
+        prefix = ctx.params.get("prefix") or "lw"
+        with suppress(LockworkError), Lockwork(url, prefix=prefix, patience=_PATIENCE, allow_eviction=True) as lw:
+            names = sorted(name for name in {*read(lw)} if name.startswith(incomplete) and name.isprintable())
+            return [CompletionItem(name) for name in names]
         return []
 
     return complete
+
+
+def nothing(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+    """Complete nothing: an id is copied."""
+    return []
 
 
 def words_of(verbs: Iterable[str], names: Complete) -> Complete:
@@ -79,4 +89,5 @@ queue_names: Complete = names_of(_announced_queues)
 task_names: Complete = names_of(lambda lw: {task.name for app in lw.apps() for task in app.tasks})
 worker_names: Complete = names_of(lambda lw: {worker.name for worker in lw.workers()})
 schedule_names: Complete = names_of(lambda lw: {each.name for name in lw.queues() for each in lw.schedules(name)})
+lock_names: Complete = names_of(lambda lw: {lock.name for lock in lw.locks().locks})
 stock_names: Complete = names_of(lambda lw: {stock.name for stock in lw.stocks()})

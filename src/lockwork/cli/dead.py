@@ -12,7 +12,7 @@ from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.announced import Announced
-from lockwork.cli.completion import queue_names
+from lockwork.cli.completion import nothing, queue_names, task_names, words_of
 from lockwork.cli.help import Command
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.progress import progress
@@ -188,7 +188,7 @@ _ONLY_WITH = {
 @partitions_option
 @reports
 @names_the_app
-@click.option("--task", help="Only jobs of this task.")
+@click.option("--task", shell_complete=task_names, help="Only jobs of this task.")
 @click.option("--error", help="Only jobs that died of this type of error, such as ValueError.")
 @click.option("--text", help="Only jobs whose error contains this text.")
 @click.option("--older-than", help="Only jobs that died at least so long ago, such as 2d.")
@@ -198,7 +198,12 @@ _ONLY_WITH = {
 @click.option("--all", "everything", is_flag=True, help="Retry or delete all jobs, when nothing else is asked for.")
 @click.option("--one-more", is_flag=True, help="Retry with one more attempt each: what was used up is not given again.")
 @click.option("--yes", is_flag=True, help="Retry or delete without asking.")
-@click.argument("words", nargs=-1, metavar="[list | groups | show ID | retry [ID]... | delete [ID]...]")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[list | groups | show ID | retry [ID]... | delete [ID]...]",
+    shell_complete=words_of(_ACTIONS, nothing),
+)
 def dead(
     *,
     queue: str | None,
@@ -251,7 +256,7 @@ def dead(
 
 def _check(action: str, ids: tuple[str, ...], asked: dict[str, object]) -> None:
     if action not in _ACTIONS:
-        raise click.UsageError(f"{action!r} is none of {', '.join(_ACTIONS)}")
+        raise click.UsageError(f"{action!r} is none of {', '.join(_ACTIONS)}; a queue is named by --queue")
     if ids and action in ("list", "groups"):
         raise click.UsageError(f"{action} takes a filter, and no ids")
     for option, actions in _ONLY_WITH.items():

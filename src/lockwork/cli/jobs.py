@@ -14,7 +14,7 @@ from rich.text import Text
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.announced import Announced, register
 from lockwork.cli.bulk import ACTIONS, Action, Bulk
-from lockwork.cli.completion import queue_names, words_of
+from lockwork.cli.completion import queue_names, task_names, words_of
 from lockwork.cli.help import Command
 from lockwork.cli.names import unknown
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
@@ -75,7 +75,7 @@ def _state_option(word: JobState) -> Callable[[F], F]:
 @_state_option("cancelled")
 @_state_option("expired")
 @_state_option("done")
-@click.option("--task", help="Only jobs of this task.")
+@click.option("--task", shell_complete=task_names, help="Only jobs of this task.")
 @click.option("--tag", help="Only jobs with this tag.")
 @click.option("--key", help="Only jobs with this key.")
 @click.option("--group", help="Only jobs of this group.")

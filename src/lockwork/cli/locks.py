@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.completion import lock_names, words_of
 from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
@@ -233,7 +234,9 @@ def _edge(edge: Edge) -> dict[str, Any]:
 @reports
 @names_the_app
 @click.option("--yes", is_flag=True, help="Release without asking.")
-@click.argument("words", nargs=-1, metavar="[NAME-PATTERN | release NAME]")
+@click.argument(
+    "words", nargs=-1, metavar="[NAME-PATTERN | release NAME]", shell_complete=words_of(("release",), lock_names)
+)
 def locks(*, output: Output, url: str | None, prefix: str, yes: bool, words: tuple[str, ...]) -> None:
     """Show all locks that are held or waited for, which waiter waits for which holder, and every deadlock.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
+from types import FrameType
 from typing import Any, TypeVar
 
 import click
@@ -71,6 +73,7 @@ class Output:
     def _redraw(self, make: Callable[[], Report], pause: float) -> None:
         out = console()
         shown: list[RenderableType] = list(map(line, make().body))
+        before = signal.signal(signal.SIGTERM, _end)
         try:
             with Live(console=out, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
                 problem = ""
@@ -85,7 +88,13 @@ class Output:
                     except ServerUnavailable as error:
                         problem = f"{error}: the figures are old"
         finally:
+            signal.signal(signal.SIGTERM, before)
             out.print(*shown, sep="\n")  # so that the last state is seen after the end, too
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    # its default would end the process with the terminal on the other screen, and without a cursor
+    sys.exit(128 + number)
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -167,6 +167,7 @@ def change_all(
                     return len(changed)
                 if (job.queue, job.id) not in changed and (yield from change(by_name[job.queue], job.id)):
                     changed.add((job.queue, job.id))
+                    progress(len(changed), searched)
             progress(len(changed), searched)
             if page.next is None:
                 break
