@@ -70,7 +70,7 @@ def test_a_mistyped_task_suggests_the_close_one(office: Office) -> None:
         found = office.run("enqueue", "sned", *words)
         assert (found.exit_code, str(found.exception)) == (
             1,
-            "no task sned exists: did you mean send? (--create: it shall exist)",
+            "no task sned exists: did you mean send? Add --create to use it anyway.",
         )
 
 

@@ -71,12 +71,12 @@ def test_wrong_pause(url: str, words: list[str], said: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("jobs --state done", "no option is named --state: did you mean --done?"),
-        ("jobs --state=dead", "no option is named --state: did you mean --dead?"),
-        ("jobs mail --status runing", "no option is named --status: did you mean --running?"),
-        ("jobs --state finished", "no option is named --state: there are --running, --ready, --scheduled,"),
-        ("jobs --queue mail", "no option is named --queue: leave it out before the name: lockwork jobs [QUEUE]"),
-        ("stocks --name phone", "no option is named --name: leave it out before the name: lockwork stocks [NAME]"),
+        ("jobs --state done", "No such option '--state': did you mean --done?"),
+        ("jobs --state=dead", "No such option '--state': did you mean --dead?"),
+        ("jobs mail --status runing", "No such option '--status': did you mean --running?"),
+        ("jobs --state finished", "No such option '--state': there are --running, --ready, --scheduled,"),
+        ("jobs --queue mail", "No such option '--queue': leave it out before the name: lockwork jobs [QUEUE]"),
+        ("stocks --name phone", "No such option '--name': leave it out before the name: lockwork stocks [NAME]"),
         ("jobs --ded --json", "No such option"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_queue_is_named_even_if_none_is_like_it(lw: Lockwork, command: Callabl
 
 
 def test_a_queue_that_shall_exist(lw: Lockwork, command: Callable[..., Result]) -> None:
-    assert str(command("pause", "mial").exception).endswith("did you mean mail? (--create: it shall exist)")
+    assert str(command("pause", "mial").exception).endswith("did you mean mail? Add --create to use it anyway.")
     assert row(command("pause", "mial", "--create"))[:2] == ["mial", "paused"]
     assert row(command("mial"))[:2] == ["mial", "paused"], "it is no mistake any more"
     assert row(command("resume", "mial"))[:2] == ["mial", "open"]

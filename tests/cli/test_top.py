@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from lockwork.cli import top as command
 from lockwork.cli.commands import cli
 from lockwork.cli.top import Watcher
 from lockwork.cli.top_screen import Top
-from processes import until
+from processes import PATIENCE, until
+from terminals import typist
 
 
 def rows(app: Top, name: str) -> list[list[str]]:
@@ -87,3 +89,36 @@ def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) 
     found = CliRunner().invoke(cli, ["top"])
     assert found.exit_code == 1
     assert 'pip install "lockwork[top]"' in str(found.exception)
+
+
+@pytest.fixture
+def long_names(own_url: str) -> Iterator[Lockwork]:
+    """A job waits in a queue of a long name, and a lock of a long name is held."""
+    with Lockwork(own_url) as lw:
+        lw.task(queue="a.rather.long.name.of.a.queue.of.the.warehouse", name="count")(print).enqueue()
+        with lw.lock("a-rather-long-name-of-a-lock"):
+            yield lw
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 32)])
+async def test_long_names_are_cut_so_that_counts_are_seen(size: tuple[int, int], long_names: Lockwork) -> None:
+    app = Top(Watcher(long_names), 0.2)
+    async with app.run_test(size=size) as pilot:
+        await shown(app, "queues", "none")
+        await pilot.pause()
+        screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+    for text in ("a.rather.", "ready 1", "workers", "none", "done/s", "a-rather-", "waiters"):
+        assert text in screen, screen
+
+
+@pytest.mark.parametrize("key", ["q", "\x1b", "\x03"])
+def test_a_key_ends_it_and_the_terminal_is_restored(key: str, own_url: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lockwork", "top"]
+    with typist(command, tmp_path, own_url, environment={"TERM": "xterm-256color"}) as somebody:
+        somebody.sees("\x1b[?1049h")
+        somebody.sees("Pause")
+        somebody.types(key)
+        assert somebody.process.wait(PATIENCE) == 0
+        left = somebody.rest()
+    assert "\x1b[?1049l" in left
+    assert "\x1b[?25h" in left

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from cli.conftest import Office
 from processes import until
+from terminals import typist
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -45,3 +48,23 @@ def test_nothing_is_wider_than_the_screen_and_ids_stay_whole(
     folder = Path(os.environ.get("LOCKWORK_PICTURES", tmp_path))
     (folder / f"commands-{width}.txt").write_text("\n".join(captured))
     assert waiting.delete()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_in_a_terminal_no_column_vanishes(office: Office, width: int, tmp_path: Path) -> None:
+    dead = office.app.send.enqueue(7, subject="a subject that needs some more room than that of other jobs")
+    until(lambda: dead.state() == "dead", "it dies")
+    views = {
+        "jobs --dead": ["id", "queue", "task", "state", "when", dead.id, "ValueError: user 7"],
+        "status": ["queue", "state", "scheduled", "workers", "keyed", office.lw.workers()[0].name],
+        "workers": ["worker", "state", "queues", "busy", "age", office.lw.workers()[0].name],
+        "schedules": ["schedule", "queue", "when", "next", "enqueued", "nightly"],
+    }
+    for view, wanted in views.items():
+        command = [sys.executable, "-m", "lockwork", *view.split()]
+        environment = {"TERM": "xterm", "NO_COLOR": "1"}
+        with typist(command, tmp_path, office.url, columns=width, environment=environment) as somebody:
+            text = re.sub(r"\x1b\[[0-9;]*m", "", somebody.rest()).replace("\r", "")
+        assert [line for line in text.splitlines() if len(line.rstrip()) > width] == []
+        for each in wanted:
+            assert each in text, (view, text)

@@ -14,6 +14,7 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.cli.announced import Announced
 from lockwork.cli.completion import nothing, queue_names, task_names, words_of
 from lockwork.cli.help import Command
+from lockwork.cli.names import action_hint
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.progress import progress
 from lockwork.cli.report import Output, Report, reports
@@ -256,7 +257,8 @@ def dead(
 
 def _check(action: str, ids: tuple[str, ...], asked: dict[str, object]) -> None:
     if action not in _ACTIONS:
-        raise click.UsageError(f"{action!r} is none of {', '.join(_ACTIONS)}; a queue is named by --queue")
+        hint = action_hint([action], _ACTIONS)
+        raise click.UsageError(f"{action!r} is none of {', '.join(_ACTIONS)}{hint or ': a queue is named by --queue'}")
     if ids and action in ("list", "groups"):
         raise click.UsageError(f"{action} takes a filter, and no ids")
     for option, actions in _ONLY_WITH.items():

@@ -103,7 +103,7 @@ def _found(announced: Announced, name: str, queue: str | None, *, create: bool) 
     if queue is None and not (known or create):
         raise ConfigError(f"no app has announced task {printable(name)}: name its --queue")
     if known and not create:
-        raise ConfigError(f"{unknown('task', name, known)} (--create: it shall exist)")
+        raise ConfigError(f"{unknown('task', name, known)} Add --create to use it anyway.")
     if queue is None:
         raise click.UsageError("--create needs the --queue of the task")
     return AnnouncedTask(name, queue, "thread", None, 3, parameters=["*args", "**kwargs"])

@@ -34,7 +34,7 @@ class Command(click.Command):
             hint = self._hint(ctx, error.option_name, given)
             if not hint:
                 raise
-            raise click.UsageError(f"no option is named {error.option_name}: {hint}", ctx) from None
+            raise click.UsageError(f"No such option '{error.option_name}': {hint}", ctx) from None
 
     def _hint(self, ctx: click.Context, option: str, args: Sequence[str]) -> str:
         """Suggest options for one that does not exist, by its value (--state done) or its name; "" for click's own."""
@@ -47,7 +47,7 @@ class Command(click.Command):
             return f"did you mean {close[0]}?"
         meant = [name for each in options if each.name == option.strip("-") for name in each.opts]
         if meant:
-            return f"there are {', '.join(meant)}"
+            return f"there are {', '.join(meant)}" if len(meant) > 1 else f"did you mean {meant[0]}?"
         words = [each.make_metavar(ctx) for each in self.params if isinstance(each, click.Argument)]
         found = next((word for word in words if option.strip("-").upper() in re.findall(r"[A-Z]+", word)), "")
         return f"leave it out before the name: lockwork {ctx.info_name} {found}" if found else ""

@@ -16,7 +16,7 @@ from lockwork.cli.announced import Announced, register
 from lockwork.cli.bulk import ACTIONS, Action, Bulk
 from lockwork.cli.completion import queue_names, task_names, words_of
 from lockwork.cli.help import Command
-from lockwork.cli.names import unknown
+from lockwork.cli.names import action_hint, unknown
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.progress import progress
 from lockwork.cli.report import Output, Report, reports
@@ -30,12 +30,12 @@ _COLUMNS = (
     Column("id", whole=True),
     Column("queue"),
     Column("task"),
-    Column("arguments", cut=True),
+    Column("arguments", cut=True, below=12),
     Column("state", whole=True),
     Column("attempt", right=True, least=100),
     Column("when", right=True),
     Column("ran", right=True, least=100),
-    Column("error", cut=True),
+    Column("error", cut=True, below=28),
     Column("worker", least=120),
 )
 _LIMIT = 50
@@ -147,7 +147,8 @@ def _meant(words: tuple[str, ...]) -> tuple[str | None, Action | None]:
     actions: list[Action] = [action for word in words for action in ACTIONS if word == action]
     queues = [word for word in words if word not in ACTIONS]
     if len(actions) > 1 or len(queues) > 1:
-        raise click.UsageError("give one queue, or none, and cancel, retry, delete or no action")
+        hint = action_hint(queues, ACTIONS)
+        raise click.UsageError(f"give one queue, or none, and cancel, retry, delete or no action{hint}")
     return (queues[0] if queues else None), (actions[0] if actions else None)
 
 
@@ -214,10 +215,15 @@ class _Search:
         step = max(1, min(_STEP, self._budget - self._searched))
         return self._lw.jobs(self._queue, limit=limit, after=after, newest=self._newest, budget=step, **self._wanted)
 
+    def _empty(self) -> str:
+        if any(value is not None for value in self._wanted.values()):
+            return "no job matches"
+        return f"no job is in queue {printable(self._queue)}" if self._queue else "no job is on this server"
+
     def _body(self, found: list[JobRow], page: JobPage, hidden: Collection[str]) -> list[RenderableType]:
         now = datetime.now(UTC)
         rows = [_row(job, now, hidden, single=self._queue is not None) for job in found]
-        body: list[RenderableType] = [Listing(_COLUMNS, rows, empty="no job matches")]
+        body: list[RenderableType] = [Listing(_COLUMNS, rows, empty=self._empty())]
         notes: list[str] = []
         if page.next is not None:
             notes += [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from rich.text import Text
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.completion import lock_names, words_of
 from lockwork.cli.help import Command
+from lockwork.cli.names import action_hint
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.text import STYLES, lasting, printable, time_left
@@ -248,7 +250,8 @@ def locks(*, output: Output, url: str | None, prefix: str, yes: bool, words: tup
         if words[:1] == ("release",) and len(words) == 2:
             _release(lw, words[1], yes=yes)
         elif len(words) > 1 or words == ("release",):
-            raise click.UsageError("give one pattern of names, or: release NAME")
+            hint = action_hint(words[:1], ("release",))
+            raise click.UsageError(f"give one pattern of names, or: release NAME{hint}")
         else:
             output.show(lambda: report(lw.locks(*words), next(iter(words), "")))
 
@@ -256,7 +259,9 @@ def locks(*, output: Output, url: str | None, prefix: str, yes: bool, words: tup
 def _release(lw: Lockwork, name: str, *, yes: bool) -> None:
     held = _held(lw, name)
     if not held:
-        click.echo(f"nobody holds {name!r}")
+        close = get_close_matches(name, {lock.name for lock in lw.locks().locks if lock.holders}, 1)
+        hint = f": did you mean {printable(close[0])}?" if close else ""
+        click.echo(f"nobody holds {name!r}{hint}")
     for kind, lock in held.items():
         if kind == "quorum":
             click.echo(

@@ -35,6 +35,12 @@ def hint(name: str, known: Iterable[str]) -> str:
     return f"there are {_some(names)}" if names else "there is none"
 
 
+def action_hint(words: Iterable[str], actions: Collection[str]) -> str:
+    """Suggest the action that a mistyped word is meant to be, for the end of a usage error; "" if none is close."""
+    close = [found for word in words if word not in actions for found in get_close_matches(word, actions, 1)]
+    return f": did you mean {close[0]}?" if close else ""
+
+
 def check_queue(
     lw: Lockwork, name: str, announced: Collection[str] = (), *, looks: bool, create: bool | None = None
 ) -> None:
@@ -55,7 +61,7 @@ def check_queue(
     elif not create:
         known = sorted({base_queue(each) for each in names})
         close = get_close_matches(name, {*names, *known}, 1)
-        last = " (--create: it shall exist)" if create is not None else ""
+        last = " Add --create to use it anyway." if create is not None else ""
         raise ConfigError(f"no queue {printable(name)} exists: {hint(name, close or known)}{last}")
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.completion import queue_names, words_of
 from lockwork.cli.help import Command
+from lockwork.cli.names import action_hint
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.progress import progress
 from lockwork.cli.report import Output, Report, reports
@@ -166,7 +167,8 @@ def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
     *verbs, name = words
     action = verbs[0] if verbs else "status"
     if len(verbs) > 1 or action not in _ACTIONS:
-        raise click.UsageError(f"give {', '.join(_ACTIONS[:-1])} or {_ACTIONS[-1]}, and the queue's name")
+        hint = action_hint(verbs[:1], _ACTIONS)
+        raise click.UsageError(f"give {', '.join(_ACTIONS[:-1])} or {_ACTIONS[-1]}, and the queue's name{hint}")
     if not verbs and name in _ACTIONS:
         raise click.UsageError(f"{name} which queue?")
     return action, name

@@ -11,7 +11,7 @@ from rich.text import Text
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.completion import queue_names, schedule_names, words_of
 from lockwork.cli.help import Command
-from lockwork.cli.names import unknown
+from lockwork.cli.names import action_hint, unknown
 from lockwork.cli.options import names_the_app, opened, partitions_option
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
@@ -25,8 +25,8 @@ _COLUMNS = (
     Column("task", least=100),
     Column("when"),
     Column("state", whole=True),
-    Column("next"),
-    Column("last", least=120),
+    Column("next", whole=True),
+    Column("last", whole=True, least=120),
     Column("enqueued", right=True),
     Column("overlapped", right=True, least=100),
     Column("missed", right=True, least=100),
@@ -85,7 +85,8 @@ def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
         return "", None
     *verbs, name = words
     if len(verbs) > 1 or (verbs and verbs[0] not in _ACTIONS):
-        raise click.UsageError("give pause, resume or run, and the schedule's name")
+        hint = action_hint(verbs[:1], _ACTIONS)
+        raise click.UsageError(f"give pause, resume or run, and the schedule's name{hint}")
     if not verbs and name in _ACTIONS:
         raise click.UsageError(f"{name} which schedule?")
     return (verbs[0] if verbs else ""), name

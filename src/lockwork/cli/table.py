@@ -1,13 +1,20 @@
-"""Tables that fit the terminal: less important columns are left out of a narrow one."""
+"""Tables that fit the terminal: the less important columns give way, and ids and numbers stay whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
+
+GAP = 2
+"""Blanks between two columns."""
+_INDENT = 4
+_CUT, _FOLDED, _NAME = 12, 10, 24
+"""Columns of the terminal that are kept by a cut cell, by a folded one, and by a name that should stay whole."""
 
 
 class Column(NamedTuple):
@@ -15,13 +22,15 @@ class Column(NamedTuple):
 
     title: str
     right: bool = False
-    """Align to the right, as numbers are."""
+    """Align to the right, as numbers are; never fold or cut."""
     cut: bool = False
     """Cut long cells by an ellipsis on a terminal; else they are folded."""
     whole: bool = False
-    """Never fold or cut its cells: they are copied, as ids are."""
+    """Fold its cells last of all: they are copied, as ids are."""
     least: int = 0
-    """Columns of a terminal from which on this one is shown."""
+    """Columns of a terminal from which on this one is shown, if there is room."""
+    below: int = 0
+    """With room for fewer columns of the terminal, its cells are shown below their rows; 0: never."""
 
 
 class Listing:
@@ -31,7 +40,7 @@ class Listing:
         self, columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], *, title: str = "", empty: str = ""
     ) -> None:
         self._columns = columns
-        self._rows = list(rows)
+        self._rows = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
         self._title = title
         self._empty = empty
 
@@ -40,31 +49,104 @@ class Listing:
             if self._empty:
                 yield Text(self._empty)
             return
-        shown = [
-            at
-            for at, column in enumerate(self._columns)
-            if options.max_width >= column.least and any(row[at] for row in self._rows)
-        ]
-        table = Table(
-            box=None,
-            pad_edge=False,
-            padding=(0, 2, 0, 0),
-            header_style="bold",
-            title=Text(self._title, style="bold") if self._title else None,
-            title_justify="left",
-        )
-        for at in shown:
-            column = self._columns[at]
-            cut = column.cut and console.is_terminal
-            table.add_column(
-                column.title,
-                justify="right" if column.right else "left",
-                no_wrap=column.right or column.whole or cut,
-                overflow="ellipsis" if cut else "fold",
-            )
+        if self._title:
+            yield Text(self._title, style="bold")
+        room = options.max_width
+        widths, below = self._layout(room)
+        titles = [[Text(self._columns[at].title, style="bold")] for at in widths]
+        yield from self._lines(titles, widths)
         for row in self._rows:
-            table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in (row[at] for at in shown)))
-        yield table
+            yield from self._lines([self._fitted(console, at, row[at], widths[at]) for at in widths], widths)
+            for at in below:
+                for part in self._fitted(console, at, row[at], room - _INDENT) if row[at] else ():
+                    yield _line(Text(" " * _INDENT), part)
+
+    def _layout(self, room: int) -> tuple[Mapping[int, int], Sequence[int]]:
+        """Return the columns of each row with their widths, and those whose cells go below the row."""
+        natural: dict[int, int] = {}
+        for at, column in enumerate(self._columns):
+            longest = max(cell_len(row[at].plain) for row in self._rows)
+            if longest and room >= column.least:
+                natural[at] = min(room, max(longest, cell_len(column.title)))
+        floors, folded = self._floors(natural, fold=False), self._floors(natural, fold=True)
+        shown, optional = dict(natural), [at for at in natural if self._columns[at].least]
+        while True:
+            widths = shrunk(shown, floors, room)
+            if _total(widths) <= room:
+                return widths, ()
+            if not optional:
+                break
+            left_out = max(optional, key=lambda at: self._columns[at].least)
+            optional.remove(left_out)
+            del shown[left_out]
+        below: list[int] = []
+        while True:
+            widths = shrunk(shrunk(shown, floors, room), folded, room)
+            lower = [at for at in shown if self._columns[at].below]
+            if _total(widths) <= room or not lower:
+                return widths, below
+            below.insert(0, lower[-1])
+            del shown[lower[-1]]
+
+    def _floors(self, natural: Mapping[int, int], *, fold: bool) -> dict[int, int]:
+        """How narrow each column may get, if cells are folded or only cut."""
+        found: dict[int, int] = {}
+        for at, width in natural.items():
+            column = self._columns[at]
+            if column.cut:
+                floor = column.below or _CUT
+            elif fold and not column.right:
+                floor = _NAME if column.whole else _FOLDED
+            else:
+                floor = width
+            found[at] = min(width, max(floor, cell_len(column.title)))
+        return found
+
+    def _fitted(self, console: Console, at: int, cell: Text, width: int) -> Sequence[Text]:
+        """The lines of a cell."""
+        if cell_len(cell.plain) <= width:
+            return [cell]
+        if self._columns[at].cut and console.is_terminal:
+            cell = cell.copy()
+            cell.truncate(width, overflow="ellipsis")
+            return [cell]
+        return list(cell.wrap(console, width, overflow="fold"))
+
+    def _lines(self, cells: Sequence[Sequence[Text]], widths: Mapping[int, int]) -> Iterator[Text]:
+        """Put the lines of cells side by side."""
+        for number in range(max(map(len, cells))):
+            parts: list[Text] = []
+            for (at, width), lines in zip(widths.items(), cells, strict=True):
+                part = lines[number] if number < len(lines) else Text()
+                blank = Text(" " * (width - cell_len(part.plain)))
+                parts += [blank, part] if self._columns[at].right else [part, blank]
+                parts += [Text(" " * GAP)]
+            found = _line(*parts)
+            found.rstrip()
+            yield found
+
+
+def _line(*parts: Text) -> Text:
+    """One line of the screen, that is not folded again."""
+    line = Text(no_wrap=True, overflow="ignore")
+    for part in parts:
+        line.append_text(part)
+    return line
+
+
+def _total(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + GAP * (len(widths) - 1)
+
+
+def shrunk(widths: Mapping[int, int], floors: Mapping[int, int], room: int) -> dict[int, int]:
+    """Take away from the widest columns until all fit, or each has its least width."""
+    found = dict(widths)
+    while _total(found) > room:
+        left = [at for at, width in found.items() if width > floors[at]]
+        if not left:
+            break
+        found[max(left, key=found.__getitem__)] -= 1
+    return found
 
 
 def facts(rows: Iterable[tuple[str, str | Text]]) -> Table:

@@ -13,17 +13,25 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Footer, Sparkline, Static
 
 from lockwork.cli.jobs import place, ran
+from lockwork.cli.table import GAP, shrunk
 from lockwork.cli.text import HIDDEN, arguments, lasting, printable, state
 from lockwork.cli.top import Screen, Watcher
 from lockwork.errors import LockworkError
 from lockwork.protocol.locks.overview import LockSnapshot, read
 
 _COLUMNS: dict[str, Sequence[str]] = {
-    "queues": ("queue", "state", "ready", "running", "scheduled", "dead", "done/s", "failed/s", "workers"),
+    "queues": ("queue", "state", "ready", "running", "scheduled", "dead", "workers", "done/s", "failed/s"),
     "running": ("job", "queue", "task", "for", "worker", "arguments"),
     "workers": ("worker", "runs", "lease left"),
     "locks": ("lock", "holder", "for", "waiters"),
 }
+_CUT: dict[str, dict[int, int]] = {
+    "queues": {0: 12},
+    "running": {1: 10, 2: 10, 5: 10},
+    "workers": {0: 12},
+    "locks": {0: 10, 1: 10},
+}
+"""Columns whose cells are cut where there is no room for all, with the least that is kept."""
 _LONGEST = 60
 """Characters of arguments that are shown."""
 
@@ -36,10 +44,12 @@ class Top(App[None]):
     #rates { height: 2; margin: 0 1; }
     Vertical { border-top: solid $primary; border-title-style: bold; padding: 0 1; height: 1fr; }
     Horizontal { height: 1fr; }
+    #workers-section { width: 2fr; }
+    #locks-section { width: 3fr; }
     DataTable { height: 1fr; scrollbar-size-horizontal: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape", "quit", "Quit"),
+        Binding("q,escape,ctrl+c", "quit", "Quit"),
         Binding("p", "pause", "Pause"),
         Binding("tab", "app.focus_next", "Next table"),
     ]
@@ -67,7 +77,7 @@ class Top(App[None]):
         table: DataTable[Text] = DataTable(id=name, cursor_type="none")
         for column in _COLUMNS[name]:
             table.add_column(column, key=column)
-        section = Vertical(table)
+        section = Vertical(table, id=f"{name}-section")
         section.border_title = "running jobs" if name == "running" else name
         return section
 
@@ -117,21 +127,32 @@ class Top(App[None]):
         self._fill("workers", _workers(view))
         self._fill("locks", map(_lock, view.locks.locks))
         deadlocks = len(view.locks.deadlocks)
-        section = self.query_one("#locks").parent
-        if isinstance(section, Vertical):
-            section.border_title = f"locks, {deadlocks} DEADLOCKED" if deadlocks else "locks"
+        title = f"locks, {deadlocks} DEADLOCKED" if deadlocks else "locks"
+        self.query_one("#locks-section", Vertical).border_title = title
 
     def _fill(self, name: str, rows: Iterable[Sequence[str | Text]]) -> None:
         table = self.query_one(f"#{name}", DataTable)
         scroll = table.scroll_y
         table.clear()
-        for cells in rows:
-            table.add_row(*map(_cell, cells))
+        for cells in _fitted(name, [list(map(_cell, cells)) for cells in rows], table.size.width):
+            table.add_row(*cells)
         table.scroll_to(y=scroll, animate=False)
 
 
+def _fitted(name: str, rows: Sequence[Sequence[Text]], room: int) -> Iterable[Sequence[Text]]:
+    """Cut the cells that may be cut, so that the columns behind them are seen."""
+    titles = _COLUMNS[name]
+    natural = {at: max([len(titles[at]), *(row[at].cell_len for row in rows)]) for at in range(len(titles))}
+    floors = natural | {at: min(natural[at], least) for at, least in _CUT[name].items()}
+    widths = shrunk(natural, floors, room - GAP)  # a blank stands on both sides of each cell
+    for row in rows:
+        for at in _CUT[name]:
+            row[at].truncate(widths[at], overflow="ellipsis")
+    return rows
+
+
 def _cell(given: str | Text) -> Text:
-    text = Text(given) if isinstance(given, str) else given
+    text = Text(given) if isinstance(given, str) else given.copy()
     if text.plain[:1].isdigit():
         text.justify = "right"
     return text
@@ -148,9 +169,9 @@ def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
             f"{status.running:,}",
             f"{status.scheduled:,}",
             state("dead", f"{status.dead:,}") if status.dead else "0",
+            state("dead", "none") if unserved else f"{line.workers:,}",
             f"{line.done:,.1f}",
             f"{line.failed:,.1f}",
-            state("dead", "none") if unserved else f"{line.workers:,}",
         ]
 
 

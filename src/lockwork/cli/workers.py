@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import click
+from rich.console import RenderableType
+from rich.text import Text
 
 from lockwork.cli.completion import words_of, worker_names
 from lockwork.cli.help import Command
-from lockwork.cli.names import unknown
+from lockwork.cli.names import action_hint, unknown
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
-from lockwork.cli.table import Column, Listing
-from lockwork.cli.text import ago, brief, printable, sized, state
+from lockwork.cli.table import Column, Listing, facts
+from lockwork.cli.text import ago, brief, moment, printable, sized, state
 from lockwork.errors import ConfigError
+from lockwork.validation import several
 from lockwork.workers import Worker, WorkerHandle
 
 COLUMNS = (
@@ -65,7 +68,8 @@ def workers(*, everyone: bool, yes: bool, output: Output, url: str | None, prefi
     order = words[0] if words and words[0] in _ORDERS else ""
     names = words[1:] if order else words
     if len(names) > 1 or (everyone and (names or not order)) or (order and not names and not everyone):
-        raise click.UsageError("give quiet, resume or stop, and the worker's name or --all")
+        hint = action_hint(words[:1], _ORDERS)
+        raise click.UsageError(f"give quiet, resume or stop, and the worker's name or --all{hint}")
     if order and output.watch is not None:
         raise click.UsageError("--watch goes with the list of workers")
     with connected(url, prefix) as lw:
@@ -95,15 +99,31 @@ def _chosen(found: list[Worker], name: str | None) -> list[Worker]:
 
 
 def _report(found: list[Worker], *, whole: bool) -> Report:
-    body = [listing(found)]
-    if whole:
-        jobs = [job for worker in found for job in worker.jobs]
+    body: list[RenderableType] = [] if whole else [listing(found)]
+    for worker in found if whole else ():
+        body += [facts(_facts(worker)), ""]
+        jobs = worker.jobs
         rows = [
             (printable(job.id), printable(job.task), printable(job.queue), str(job.attempt), ago(job.since))
             for job in jobs
         ]
         body.append(Listing(_JOB_COLUMNS, rows, empty="it runs no job"))
     return Report({"workers": found}, body)
+
+
+def _facts(worker: Worker) -> Iterator[tuple[str, str | Text]]:
+    yield "worker", printable(worker.name)
+    yield "state", state(worker.state)
+    yield "app", printable(worker.app)
+    yield "queues", printable(", ".join(worker.queues))
+    yield "busy", f"{worker.busy} of {worker.slots}"
+    yield "processes", f"{worker.processes}, each runs {several(worker.concurrency, 'job', 'jobs')} at once"
+    yield "memory", sized(worker.memory)
+    yield "lag", brief(worker.lag)
+    yield "lease", brief(worker.lease)
+    yield "started", f"{moment(worker.started)}, {ago(worker.started)} ago"
+    yield "seen", f"{ago(worker.seen)} ago"
+    yield "version", printable(worker.version)
 
 
 def listing(found: list[Worker], *, title: str = "") -> Listing:
