@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -14,15 +15,20 @@ from pathlib import Path
 import pytest
 import redis
 from click.testing import CliRunner
+from textual.widgets import DataTable
 
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
+from lockwork.cli.top import Watcher
+from lockwork.cli.top_screen import Top
 from processes import until, worker
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 COLUMNS = 96
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ID = re.compile(r"(?<![\w-])[\w-]{16}(?![\w-])")  # one may end with a hyphen, where \b finds no end
+_NAME = re.compile(rf"{_ID.pattern}|[\w.-]+/\d+/[0-9a-f]{{10}}")
+"""An id, or a worker's name: others in each run."""
 _CHANGES = re.compile(r"enqueue|cancel|reschedule|delete|retry|pause|limit|quiet")
 _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "TIME"),
@@ -31,6 +37,8 @@ _VARYING = (
     (re.compile(r"\d[\d.]* (?:[kMG]?B|ms|s|d)\b|\d+ m \d\d s|\d+ h \d\d m"), "SIZE"),
     (re.compile(r"\bnow\b|in SIZE"), "SOON"),
     (re.compile(r"SIZE ago"), "AGO"),
+    (re.compile(r"[▁▂▃▄▅▆▇█ ]{9,}"), " "),
+    (re.compile(r"\b\d[\d,]*\.\d\b"), "RATE"),
     (re.compile(r"\s+"), " "),
 )
 
@@ -54,7 +62,27 @@ def same(command: str, printed: str, shown: str) -> bool:
     """Whether a command printed what the page shows; jobs that end at about the same time have no order."""
     if command == "lockwork jobs":
         return sorted(map(plain, printed.splitlines())) == sorted(map(plain, shown.splitlines()))
+    if command.startswith("lockwork demo"):
+        return figures(printed) == figures(shown)
     return plain(printed) == plain(shown)
+
+
+def figures(text: str) -> list[str]:
+    """What each demo prints: the rows of its audit by name, and the sentences; figures and moments vary."""
+    lines = [line for line in text.splitlines() if not re.match(r" *[\d.]+ s  ", line)]
+    return [re.sub(r"[\d,]+", "N", re.sub(r"^(  \S.*?)  .*", r"\1", line)).rstrip() for line in lines]
+
+
+async def screen(url: str) -> str:
+    """What `lockwork top` shows."""
+    with Lockwork(url) as lw:
+        app = Top(Watcher(lw), 0.3)
+        async with app.run_test(size=(COLUMNS, 22)) as pilot:
+            while not app.query_one("#queues", DataTable).row_count:
+                await app.workers.wait_for_complete()
+            await app.animator.wait_for_idle()
+            await pilot.pause()
+            return "".join(f"{strip.text.rstrip()}\n" for strip in app.screen._compositor.render_strips())
 
 
 class Shell:
@@ -66,25 +94,35 @@ class Shell:
 
     def run(self, command: str, shown: str) -> tuple[str, str]:
         """Run a command, again while it shows something else and changes nothing; returns both as they are here."""
-        here = _ID.sub(lambda found: self._ids.get(found[0], found[0]), command)
+        here = _NAME.sub(lambda found: self._ids.get(found[0], found[0]), command)
         if here.startswith("python"):
             words = [sys.executable, *here.split()[1:]]
             subprocess.run(words, cwd=self._folder, env=self._environment(), check=True)
             return here, ""
-        end = time.monotonic() + (2 if os.environ.get("LOCKWORK_WRITE_PAGE") else 30)
+        end = time.monotonic() + (15 if os.environ.get("LOCKWORK_WRITE_PAGE") else 30)
         while True:
             printed = self._printed(here)
             if same(here, printed, shown) or _CHANGES.search(here) or time.monotonic() > end:
                 break
-        self._ids |= dict(zip(_ID.findall(shown), _ID.findall(printed), strict=False))
+        self._ids |= dict(zip(_NAME.findall(shown), _NAME.findall(printed), strict=False))
         return here, printed
 
     def _printed(self, command: str) -> str:
+        command, _, most = command.partition(" | head -")
         name, *words = shlex.split(command)[1:]
+        if most:
+            return "".join(self._printed(command).splitlines(keepends=True)[: int(most)])
+        if name == "top":
+            return asyncio.run(screen(self._url))
+        if name == "demo":
+            played = subprocess.run(
+                [sys.executable, "-m", "lockwork", name, *words], check=True, capture_output=True, text=True
+            )
+            return "".join(f"{line.rstrip()}\n" for line in played.stdout.splitlines())
         if name == "doctor":
             with redis.Redis.from_url(self._url) as server:
                 server.slowlog_reset()  # other tests use this server, and the machine may be busy
-        found = CliRunner().invoke(cli, [name, "--url", self._url, *words])
+        found = CliRunner(env={"LOCKWORK_URL": self._url}).invoke(cli, [name, *words])
         failed = found.exit_code == 1 and not isinstance(found.exception, SystemExit)
         return found.stdout + (f"lockwork: {found.exception}\n" if failed else "")
 
