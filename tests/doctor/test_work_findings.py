@@ -27,6 +27,7 @@ START = "Start one: `lockwork worker clinic:lw --queues mail`."
 def clinic(own_url: str, load: Load) -> Any:
     """The app, to enqueue with."""
     app: Any = load(own_url, "clinic")
+    app.lw.registry.context.announcing.stop()  # it would name the module that the tests have loaded
     with app.lw:
         yield app
 

@@ -52,7 +52,8 @@ def check(facts: Facts) -> list[Finding]:
 
 
 def _apps_by_queue(facts: Facts) -> dict[str, str]:
-    return {task.queue: app.name for app in facts.apps for task in app.tasks}
+    """The `module:object` of an app for each queue; a name that was chosen does not say how to start a worker."""
+    return {task.queue: app.name for app in facts.apps for task in app.tasks if ":" in app.name}
 
 
 def _check_queue(name: str, parts: list[QueueFacts], facts: Facts, apps: dict[str, str]) -> Iterator[Finding]:
