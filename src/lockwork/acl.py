@@ -47,7 +47,7 @@ def _commands(*groups: str) -> frozenset[str]:
 ROLES: dict[str, Role] = {
     "producer": Role(
         "enqueues jobs, waits for results, cancels jobs; flows, stocks, delay queues",
-        ("{q:*", "{dq:*", "{lockwork}:apps*"),
+        ("{q:*", "{dq:*", "{lockwork}:apps*", "{lockwork}:locks*"),
         _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES),
     ),
     "worker": Role(
@@ -57,7 +57,7 @@ ROLES: dict[str, Role] = {
     ),
     "locks": Role(
         "locks, semaphores, elections, quorums, limiters, barriers, latches, once, fenced values",
-        tuple(f"{{{kind}:*" for kind in _LOCK_KEYS),
+        (*(f"{{{kind}:*" for kind in _LOCK_KEYS), "{lockwork}:locks*"),
         _commands(_CALLS, _SCRIPTS, _SETS, "hkeys type"),
     ),
     "operator": Role(

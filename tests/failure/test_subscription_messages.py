@@ -18,6 +18,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.embedded import Embedded
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
+from lockwork.runtime.lock_counts import LockCounts
 from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.wakeups import Mailboxes
 from passwords import Passwords
@@ -80,7 +81,9 @@ _whatever_comes = pytest.mark.parametrize(
 
 @_whatever_comes
 def test_wakeup_is_received_after_any_message(endpoint: Endpoint) -> None:
-    with contextlib.closing(Engine(endpoint, _CHANNEL, StickyCache(), allow_eviction=False)) as engine:
+    with contextlib.closing(
+        Engine(endpoint, _CHANNEL, StickyCache(), LockCounts("lw", "here"), allow_eviction=False)
+    ) as engine:
         until(lambda: engine.wait("ticket", now() + 0.5) == "news", "the wake-up is heard", 20)
 
 

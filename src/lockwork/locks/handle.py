@@ -294,6 +294,8 @@ class Handle(Decorating, Generic[G]):
         since = now()
         hold = self._new_hold(owner, new_lease(self._options, asked, granted, since), since)
         hold.keep()
+        if granted.handed is not None:
+            self._runtime.lock_counts.handed(asked.key, granted.handed)
         return hold
 
     def _end_body(self) -> Hold[G] | None:

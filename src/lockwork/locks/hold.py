@@ -107,6 +107,7 @@ class Hold(Generic[G]):
 
     def notify_lost(self) -> None:
         """Cancel the body, and call `on_lost`; on the engine's thread."""
+        self.options.runtime.lock_counts.lost(self.options.key)
         if self.on_end is not None:
             self.ended(lost=True)
         body, grant = self.body, self.grant or self.new_grant()
@@ -215,7 +216,10 @@ class Hold(Generic[G]):
             self.options.runtime.holds.pop((lease.renewal.key, self.owner), None)
 
     def _end_on_server(self, lease: Lease, in_time: bool, extra: tuple[int, ...]) -> Steps[None]:
-        self._check_released((yield from release(lease, extra, self.options.kind)) and in_time)
+        kept = (yield from release(lease, extra, self.options.kind)) and in_time
+        if not kept and not lease.lost:  # else the engine has counted it
+            self.options.runtime.lock_counts.lost(lease.renewal.key)
+        self._check_released(kept)
 
     def _check_released(self, kept: bool) -> None:
         if not kept:

@@ -21,6 +21,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.cluster_pubsub import ClusterSubscription, ShardHearing
 from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.lock_counts import LockCounts
 from lockwork.runtime.pubsub import Subscription
 from lockwork.runtime.renewal import Renewing
 from lockwork.runtime.shard_channels import LINGER, ShardChannels
@@ -39,7 +40,15 @@ _MOST = 1000
 class Engine:
     """See the module; `channel` is where this process is woken."""
 
-    def __init__(self, endpoint: Endpoint, channel: str, sticky_cache: StickyCache, *, allow_eviction: bool) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        channel: str,
+        sticky_cache: StickyCache,
+        lock_counts: LockCounts,
+        *,
+        allow_eviction: bool,
+    ) -> None:
         self._endpoint = endpoint
         self._channel = channel
         self._cluster = endpoint if isinstance(endpoint, ClusterEndpoint) else None
@@ -55,6 +64,7 @@ class Engine:
         self._turn = 0.0
         """When the server may be asked about them."""
         self._sticky_cache = sticky_cache
+        self._lock_counts = lock_counts
         self._allow_eviction = allow_eviction
         self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
         self._renewing = Renewing(self._book, self._driver)
@@ -147,6 +157,8 @@ class Engine:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         self._renewing.give_back()  # what was noted too late for the thread
+        if self._lock_counts.due is not None:
+            self._lock_counts.tell(self._driver)
         self._driver.close()
         for end in (self._sender, self._receiver, *self._odd):
             if end is not None:
@@ -230,6 +242,8 @@ class Engine:
                 if self._renewing.renew():
                     self._listen = True  # a holder of that long is notified at once when its lock is taken away
                 self._renewing.give_back()
+                if (due := self._lock_counts.due) is not None and due <= now():
+                    self._lock_counts.tell(self._driver)
         except Exception:
             log.exception("the engine stopped by an error of its own; locks of this process are no longer renewed")
             raise
@@ -263,7 +277,7 @@ class Engine:
     def _pause(self, at: float | None) -> float | None:
         """Plan when to look again: `at`, or when a lease is due; returns the seconds until then, None for ever."""
         suspected = self._turn if self._suspects else None
-        upcoming = [at for at in (self._book.next_event(), at, suspected) if at is not None]
+        upcoming = [at for at in (self._book.next_event(), at, suspected, self._lock_counts.due) if at is not None]
         if self._busy:
             # where many short locks come and go, it looks again before any is due, and is not woken for each
             self._busy = False

@@ -25,6 +25,7 @@ from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.driver import Action
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
+from lockwork.runtime.lock_counts import LockCounts
 from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.sync_driver import SyncDriver
 
@@ -81,6 +82,7 @@ class Runtime:
         self.live: dict[Any, None] = {}
         """The holds that have not ended. The thread that pops one, in one step, is the one that ends it."""
         self.sticky_cache: StickyCache = StickyCache()
+        self.lock_counts: LockCounts = LockCounts(self.prefix, self.process)
         self._opening = threading.Lock()
         self._engine: Engine | None = None
         self._sync: SyncDriver | None = None
@@ -201,7 +203,9 @@ class Runtime:
                 if self._opened is None:
                     self._opened = self._opener()
                 endpoint = self._opened[0]
-                self._engine = Engine(endpoint, self.channel, self.sticky_cache, allow_eviction=self._allow_eviction)
+                self._engine = Engine(
+                    endpoint, self.channel, self.sticky_cache, self.lock_counts, allow_eviction=self._allow_eviction
+                )
                 self._sync = SyncDriver(
                     endpoint, self._engine, patience=self._patience, allow_eviction=self._allow_eviction
                 )

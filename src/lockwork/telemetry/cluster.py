@@ -31,7 +31,7 @@ class ClusterFamilies:
             try:
                 names = self._runtime.run(sessions.within(PATIENCE, browse.find(self._prefix)))
                 found = [*self._queues.read(names), *self._tasks.read(names)]
-                for read in (self._workers, self._locks.locks, self._locks.stocks):
+                for read in (self._workers, self._locks.locks, self._locks.counts, self._locks.stocks):
                     with contextlib.suppress(ServerRefused):  # a key of another type, or no right to read it
                         found += read()
             except LockworkError:

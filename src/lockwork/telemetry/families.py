@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.ids import made_at
 from lockwork.protocol.keys import QueueKeys, base_queue
+from lockwork.protocol.locks import counts as lock_counts
 from lockwork.protocol.locks import overview
 from lockwork.protocol.queues import metrics, sessions, stock
 from lockwork.protocol.queues import status as queue_status
@@ -37,6 +38,8 @@ _COUNTERS = {
 _OUTCOMES = ("succeeded", "retried", "dead", "cancelled", "expired")
 _OCTAVES = range(10, 31)
 """The upper ends of a histogram's buckets: 2**10 us (1 ms) to 2**30 us (18 min)."""
+_HANDED_OCTAVES = range(6, 25)
+"""The same for hand-overs: 64 us to 17 s."""
 _LOCKS_FRESH = 15.0
 """Seconds for which the counts of locks are reused: all locks are read for them."""
 
@@ -62,11 +65,11 @@ class Family:
         """Add a sample."""
         self.samples.append(Sample(labels, value))
 
-    def add_times(self, times: Times, **labels: str) -> None:
+    def add_times(self, times: Times, octaves: range = _OCTAVES, **labels: str) -> None:
         """Add the samples of a histogram."""
         ordered = sorted(times.counts.items())
         count = at = 0
-        for octave in _OCTAVES:
+        for octave in octaves:
             while at < len(ordered) and ordered[at][0] < octave * PER_OCTAVE:
                 count += ordered[at][1]
                 at += 1
@@ -281,6 +284,22 @@ class LockFamilies:
             self._locks = [held_now, waiters, gauge("lock_deadlocks", "Deadlocks among the holders of locks", stuck)]
             self._read_at = now()
         return self._locks
+
+    def counts(self) -> list[Family]:
+        """Count leases that were lost, and time hand-overs, by kind."""
+        lost = Family("lock_leases_lost_total", "counter", "Leases that ended while their holders lived, by kind")
+        handed = Family("lock_handover_seconds", "histogram", "From a lock's release to its next holder, by kind")
+        amounts = self._run(lock_counts.read(self._prefix))
+        times = {kind: Times(amounts.get(f"sum:{kind}", 0)) for kind in lock_counts.KINDS}
+        for name, amount in amounts.items():
+            what, _, rest = name.partition(":")
+            kind, _, number = rest.partition(":")
+            if what == "handed" and kind in times:
+                times[kind].counts[int(number)] = amount
+        for kind, each in times.items():
+            lost.add(amounts.get(f"lost:{kind}", 0), kind=kind)
+            handed.add_times(each, _HANDED_OCTAVES, kind=kind)
+        return [lost, handed]
 
     def stocks(self) -> list[Family]:
         """Count the units of all stocks."""

@@ -99,6 +99,8 @@ class Granted:
     deadline: float
     waited: bool = False
     """Whether it came through the line."""
+    handed: float | None = None
+    """Seconds since the release by which it was handed over, about; None if it was free, or its last lease ran out."""
 
 
 def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C901 - one loop, step by step
@@ -118,13 +120,17 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
             if asked.replicas:
                 reply = _replicated(asked, *reply)
             if reply[0] == 1:
-                return Granted(reply[1], local_deadline(sent, reply[3], reply[2]), waited)
+                _, fence, deadline, now = reply
+                # the fence is the server's time of the grant, unless its clock was set back
+                ago = (now - fence) / 1_000_000 if waited and fence < now else None
+                return Granted(fence, local_deadline(sent, now, deadline), waited, ago)
             if wait == 0:
                 if reply[1]:
                     continue  # more dead waiters are ahead than one call may take out of the line
                 settled = True
                 raise LockTimeout(f"{asked.noun} {asked.name!r} is held by somebody else")
             waited = True
+            asked_at = (sent + (yield Clock())) / 2
             until = sent + reply[1] / 1000
             hints = hints or messages.Hints()
             ends = until if give_up is None else min(until, give_up)
@@ -136,6 +142,8 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
             # a claim is all that a hand-over gives: who needs the whole lease, or replicas, asks once more
             enough = asked.renewed and not asked.whole and not asked.replicas
             if granted is not None and enough and granted.deadline > now:
+                # as NTP does it: the server answered halfway between the call and its reply
+                granted.handed = max(0.0, now - asked_at - (granted.fence - reply[2]) / 1_000_000)
                 return granted
             if heard is None and give_up is not None and now >= give_up:
                 yield from abandon(asked)  # here, so that it is repeated below when it is interrupted

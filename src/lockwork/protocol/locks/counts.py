@@ -1,0 +1,48 @@
+"""Counts of what became of the locks of all processes: lost leases, and how long hand-overs took."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lockwork.protocol.effects import Argument, Protocol, script_call
+
+_KEPT_MS = 30 * 86_400_000
+"""How long the counts are kept after they were written last."""
+_KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum", "q": "queuelock"}
+KINDS: tuple[str, ...] = (*_KINDS.values(), "other")
+"""The kinds that are counted apart."""
+_TAG = re.compile(r"\{(\w+):")
+
+
+class CountKeys(NamedTuple):
+    """The counts of all processes, and the mark of one call that adds to them."""
+
+    counts: str
+    sent: str = ""
+
+
+def _keys(prefix: str, id: str = "") -> CountKeys:
+    base = f"{prefix}:{{lockwork}}:locks"
+    return CountKeys(base, f"{base}:{id}")
+
+
+def kind_of(key: str) -> str:
+    """Return the kind of lock that has this key."""
+    found = _TAG.search(key)
+    return _KINDS.get(found[1], "other") if found else "other"
+
+
+def add(prefix: str, id: str, amounts: Mapping[str, int]) -> Protocol[bool]:
+    """Add to the counts by name; False if the call with this id was applied before."""
+    args: list[Argument] = [_KEPT_MS]
+    for name, amount in amounts.items():
+        args += (name, amount)
+    return bool((yield script_call("lock_counts_add", _keys(prefix, id), args)))
+
+
+def read(prefix: str) -> Protocol[dict[str, int]]:
+    """Read all counts by name."""
+    found = yield script_call("lock_counts_read", _keys(prefix), [])
+    return {found[at].decode(): int(found[at + 1]) for at in range(0, len(found), 2)}
