@@ -137,8 +137,9 @@ def test_tab_completes_in_bash(office: Office, tmp_path: Path) -> None:
     bash = ["bash", "--norc", "--noprofile", "-i"]
     with typist(bash, tmp_path, office.url, environment=path) as shell:
         shell.sees("ready> ")
-        shell.types('eval "$(lockwork completion bash)"; bind "set enable-bracketed-paste off"; echo loaded\n')
-        shell.sees("loaded\r\n")
+        shell.types('eval "$(lockwork completion bash)"; bind "set enable-bracketed-paste off"; echo is" "loaded\n')
+        shell.sees("is loaded")  # not what was typed
+        shell.sees("ready> ")
         shell.types("echo lockwork schedules pau\t")
         shell.types("\x15lockwork schedules pau\t")
         shell.sees("lockwork schedules pause ")

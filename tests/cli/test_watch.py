@@ -29,8 +29,8 @@ def shell(lw: Lockwork, url: str, tmp_path: Path) -> Iterator[Typist]:
     bash = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
     with typist(bash, tmp_path, url, environment=XTERM) as at_work:
         at_work.sees("ready> ")
-        at_work.types("bind 'set enable-bracketed-paste off' 2>/dev/null; stty -echo; echo quiet\n")
-        at_work.sees("quiet\r\n")
+        at_work.types("bind 'set enable-bracketed-paste off' 2>/dev/null; stty -echo; echo no' 'echo\n")
+        at_work.sees("no echo")  # not what was typed: that was still echoed
         yield at_work
 
 
