@@ -75,7 +75,7 @@ def test_paused_full_and_quiet_queues_are_found(clinic: Any, own_url: str, apps:
         mail.resume()
         mail.limit(size=None)
         found = examine(own_url)
-        fix = "Resume them: `lockwork workers resume NAME`, or start another worker."
+        fix = f"Resume one: `lockwork workers resume {at_work.name}`, or start another worker."
         quiet = queue("serious", "2 ready, and all of its workers are quiet.", fix)
         assert (found.about("Queue"), found.status) == ([quiet], 1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -64,11 +64,13 @@ def _check_queue(name: str, parts: list[QueueFacts], facts: Facts, apps: dict[st
             found[trouble].append(part)
     for trouble, some in found.items():
         if trouble == "died":
-            yield _said(trouble, some, f"Queue {name}", name, apps)
+            yield _said(trouble, some, f"Queue {name}", name, apps, ())
             continue
         named = name if len(some) == len(parts) else some[0].name
         about = f"Queue {named}" if len(some) in (1, len(parts)) else f"Queue {name}, {len(some)} of its partitions"
-        yield _said(trouble, some, about, named if len(some) == 1 else name, apps)
+        served = {part.name for part in some}
+        quiet = [each.name for each in facts.workers if each.state == "quiet" and not served.isdisjoint(each.queues)]
+        yield _said(trouble, some, about, named if len(some) == 1 else name, apps, quiet)
 
 
 def _troubles(queue: QueueFacts, facts: Facts) -> Iterator[str]:
@@ -87,7 +89,9 @@ def _troubles(queue: QueueFacts, facts: Facts) -> Iterator[str]:
         yield "full"
 
 
-def _said(trouble: str, some: list[QueueFacts], about: str, name: str, apps: dict[str, str]) -> Finding:
+def _said(
+    trouble: str, some: list[QueueFacts], about: str, name: str, apps: dict[str, str], quiet: Sequence[str]
+) -> Finding:
     link = f"queues/{name}"
     ready, scheduled, running = (
         sum(getattr(queue.status, place) for queue in some) for place in ("ready", "scheduled", "running")
@@ -102,7 +106,7 @@ def _said(trouble: str, some: list[QueueFacts], about: str, name: str, apps: dic
             fix = f"Resume it: `lockwork queue resume {name}`."
             return Finding("warning", about, f"{ready:,} ready, and it is paused.", fix, link)
         case "quiet":
-            fix = "Resume them: `lockwork workers resume NAME`, or start another worker."
+            fix = f"Resume one: `lockwork workers resume {quiet[0]}`, or start another worker."
             return Finding("serious", about, f"{ready:,} ready, and all of its workers are quiet.", fix, link)
         case "old":
             oldest = lasting(max(queue.oldest or 0.0 for queue in some))
