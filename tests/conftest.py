@@ -55,6 +55,7 @@ CLIENT_SOCKETS = {"single": 1, "sentinel": 3, "cluster": 4}
 LONG = (
     "chaos",
     "examples/test_audit_mutants.py",
+    "docs/test_cli_page.py",
     "docs/test_migrating.py",
     "failure/test_named_queue_bugs_server.py",
     "flows/test_flow_chaos.py",

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 import redis
+from click.testing import CliRunner
 
 from clusters import clustered
 from configured_servers import Configured, configured
 from doctor.examined import examine
 from fake_server import VERSION, old_server
 from hanging import black_hole
+from lockwork.cli.commands import cli
 from lockwork.doctor import Finding
 from ports import free_port
 from processes import until
@@ -58,10 +60,16 @@ def test_server_that_saves_nothing_or_only_snapshots_is_a_warning(start: Callabl
 
 
 def test_server_that_evicts_is_serious(start: Callable[..., Configured]) -> None:
-    found = examine(start("--maxmemory-policy", "allkeys-lru").url)
+    url = start("--maxmemory-policy", "allkeys-lru").url
+    found = examine(url)
     text = "It may evict jobs and locks (maxmemory-policy allkeys-lru)."
     assert found.findings == [server("serious", text, "Set `maxmemory-policy noeviction`.")]
     assert found.status == 1
+    shown = CliRunner().invoke(cli, ["status", "--url", url])  # its apps may have accepted that
+    assert shown.exit_code == 0
+    refused = CliRunner().invoke(cli, ["run", "--url", url, "--lock", "x", "--", "true"])
+    assert refused.exit_code == 125
+    assert "set it to noeviction" in refused.stderr
 
 
 @pytest.mark.parametrize(("percent", "level"), [(87, "warning"), (97, "serious"), (100, "serious")])
