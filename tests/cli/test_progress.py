@@ -18,6 +18,7 @@ from processes import PATIENCE, started, until, worker
 from proxy import Proxy
 from terminals import Typist, typist
 
+APPS = Path(__file__).parents[1] / "doctor" / "apps"
 XTERM = {"TERM": "xterm-256color"}
 PAUSE = 2.0
 """Seconds for which the server answers nobody: more than one, less than a command is patient."""
@@ -56,6 +57,24 @@ def test_bar_is_drawn_in_a_terminal_and_gone_at_the_end(
         somebody.sees("\x1b[?25h")  # the cursor is back: the bar has gone
         somebody.sees(done)
         assert somebody.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "doing", "done"), [("retry", "retrying", "5 will run again"), ("delete", "deleting", "5 deleted")]
+)
+def test_bar_of_dead_jobs(own_url: str, tmp_path: Path, words: str, doing: str, done: str) -> None:
+    app: Any = load_app(APPS, "clinic", own_url)
+    with app.lw, redis.Redis.from_url(own_url) as client:
+        with worker("clinic:lw", url=own_url, folder=APPS):
+            app.send.enqueue_many([(-1,)] * 5)
+            until(lambda: app.lw.queue("mail").status().dead == 5, "they die")
+        with typist(command(f"dead -q mail {words} --all"), tmp_path, own_url, environment=XTERM) as somebody:
+            somebody.sees("5 dead jobs of queue 'mail'? [y/N]")
+            answer_slowly(client, somebody)
+            somebody.sees(doing)
+            somebody.sees("\x1b[?25h")
+            somebody.sees(done)
+            assert somebody.process.wait(PATIENCE) == 0
 
 
 def test_ctrl_c_takes_the_bar_away(full: Lockwork, url: str, admin: redis.Redis, tmp_path: Path) -> None:
@@ -109,10 +128,9 @@ def test_bar_goes_to_the_terminal_and_the_result_to_the_file(
 @pytest.fixture
 def holding(own_url: str, tmp_path: Path) -> Iterator[Callable[[], None]]:
     """A job runs until the returned function is called."""
-    apps = Path(__file__).parents[1] / "doctor" / "apps"
-    app: Any = load_app(apps, "clinic", own_url)
+    app: Any = load_app(APPS, "clinic", own_url)
     began, gate = tmp_path / "began", tmp_path / "gate"
-    with app.lw, worker("clinic:lw", url=own_url, folder=apps):
+    with app.lw, worker("clinic:lw", url=own_url, folder=APPS):
         job = app.hold.enqueue(str(began), str(gate))
         until(began.exists, "it runs")
         yield gate.touch

@@ -323,15 +323,16 @@ def _each(lw: Lockwork, queue: str, action: str, ids: tuple[str, ...], *, anew: 
 def _all(
     chosen: DeadSet, queue: str, action: str, matching: Matching, limit: int | None, *, anew: bool, yes: bool
 ) -> None:
+    before = chosen.count()
     if not yes:
-        count = chosen.count(**matching)
+        with progress("counting", before, lambda: 0):
+            count = chosen.count(**matching)
         meant = count if limit is None else min(count, limit)
         if not meant:
             click.echo("no dead job matches")
             return
         jobs = "dead job" if meant == 1 else "dead jobs"
         click.confirm(f"{action} {meant:,} {jobs} of queue {queue!r}?", err=True, abort=True)
-    before = chosen.count()
     with progress(_doing(action), before if limit is None else min(before, limit), lambda: before - chosen.count()):
         if action == "retry":
             done = chosen.retry_all(anew=anew, limit=limit, **matching)
