@@ -13,6 +13,7 @@ from lockwork.protocol import announcements, keys
 from lockwork.protocol.declarations import DeclarationError
 from lockwork.protocol.effects import script_call
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.locks import counts
 from lockwork.protocol.scripts import assemble, on_cluster, script
 
 LUA = Path(lockwork.protocol.__file__).parent / "lua"
@@ -26,6 +27,7 @@ OBJECTS = (
     keys.latch("lw", "a"),
     keys.delay_queue("lw", "a"),
     announcements.WORKERS.keys("lw"),
+    counts.keys("lw"),
 )
 _LOCALS = 200
 """What Lua 5.1 allows in one function."""

@@ -23,7 +23,8 @@ class CountKeys(NamedTuple):
     sent: str = ""
 
 
-def _keys(prefix: str, id: str = "") -> CountKeys:
+def keys(prefix: str, id: str = "") -> CountKeys:
+    """Return the keys; `id` is that of a call that adds."""
     base = f"{prefix}:{{lockwork}}:locks"
     return CountKeys(base, f"{base}:{id}")
 
@@ -39,10 +40,10 @@ def add(prefix: str, id: str, amounts: Mapping[str, int]) -> Protocol[bool]:
     args: list[Argument] = [_KEPT_MS]
     for name, amount in amounts.items():
         args += (name, amount)
-    return bool((yield script_call("lock_counts_add", _keys(prefix, id), args)))
+    return bool((yield script_call("lock_counts_add", keys(prefix, id), args)))
 
 
 def read(prefix: str) -> Protocol[dict[str, int]]:
     """Read all counts by name."""
-    found = yield script_call("lock_counts_read", _keys(prefix), [])
+    found = yield script_call("lock_counts_read", keys(prefix), [])
     return {found[at].decode(): int(found[at + 1]) for at in range(0, len(found), 2)}
