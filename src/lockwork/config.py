@@ -31,6 +31,7 @@ class Settings(TypedDict, total=False):
     allow_eviction: bool
     partitions: Mapping[str, int]
     app_name: str | None
+    app_version: str | None
 
 
 _OTHERS = {
@@ -108,6 +109,8 @@ class Config:
     """Number of partitions by queue, for instance {"mail": 4}. Must be the same in all processes of a queue."""
     app_name: str | None = None
     """The app's name in lists of workers and apps; None: the text `module:object` given to `lockwork worker`."""
+    app_version: str | None = None
+    """The version of the app's code, shown with its workers; None: LOCKWORK_APP_VERSION, if that is set."""
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Config:
@@ -129,6 +132,8 @@ class Config:
             given["partitions"] = Partitions.read(given["partitions"])
         if given.get("app_name") is not None:
             checked(given["app_name"], "the app's name")
+        if given.get("app_version") is not None:
+            checked(given["app_version"], "the app's version")
         config = cls(**given)
         checked(config.prefix, "the prefix")
         if config.result_ttl < 60:

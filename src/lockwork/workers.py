@@ -59,6 +59,8 @@ class Worker:
     jobs: list[RunningJob] = field(default_factory=list[RunningJob])
     memory: int | None = None
     lag: float | None = None
+    app_version: str = ""
+    """Of the app's code, if its settings say so; `version` is that of Lockwork."""
     seen: datetime = _NEVER
     """The server's time of its last announcement."""
 

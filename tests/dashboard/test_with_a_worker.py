@@ -49,6 +49,23 @@ async def test_worker_is_shown_and_takes_orders(office: Started, browser: httpx.
         until(lambda: aside(lambda: lw.workers()[0].state) in ("stopping", "lost"), "it stops")
 
 
+@pytest.mark.parametrize("own", [True, False])
+async def test_version_of_the_app_is_shown_and_marked(
+    own_url: str, apps: Path, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    if own:
+        monkeypatch.setenv("LOCKWORK_APP_VERSION", "2026-11-24 <b>f00d</b>")
+    with worker("office:lw", url=own_url, folder=apps), Lockwork(own_url) as lw:
+        (found,) = until(lambda: aside(lw.workers), "the worker announces itself")
+        assert found.app_version == ("2026-11-24 <b>f00d</b>" if own else "")
+        shown = "2026-11-24 &lt;b&gt;f00d&lt;/b&gt;" if own else f"Lockwork {found.version}"
+        assert f'title="Lockwork {found.version}">{shown}</td>' in (await browser.get("/workers")).text
+        aside(lambda: lw.task(queue="office", name="write")(lambda page: None).enqueue(0))
+        until(lambda: aside(lambda: lw.metrics().total.succeeded), "a chart is drawn")
+        page = (await browser.get("/")).text
+        assert re.search(r"1 worker started(.*?)\s*<", page)[1] == (f", version {shown}" if own else "")  # type: ignore[index]
+
+
 async def test_schedule_is_shown_run_paused_and_resumed(
     office: Started, browser: httpx.AsyncClient, own_url: str
 ) -> None:

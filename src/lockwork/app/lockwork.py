@@ -43,4 +43,6 @@ class Lockwork(
         allow_eviction: use a server whose maxmemory-policy may delete our keys. Default False.
         partitions: number of partitions of a queue, such as {"mail": 4}; the same in all processes. Default none.
         app_name: names this app in `apps` and `workers`. Default: its `module:object`, as given to `lockwork worker`.
+        app_version: the version of the app's code, such as a commit, shown with its workers and marked in the
+            dashboard's chart when it changes. Default LOCKWORK_APP_VERSION, else none.
     """

@@ -123,7 +123,9 @@ def _facts(worker: Worker) -> Iterator[tuple[str, str | Text]]:
     yield "lease", brief(worker.lease)
     yield "started", f"{moment(worker.started)}, {ago(worker.started)} ago"
     yield "seen", f"{ago(worker.seen)} ago"
-    yield "version", printable(worker.version)
+    if worker.app_version:
+        yield "version", printable(worker.app_version)
+    yield "lockwork", printable(worker.version)
 
 
 def listing(found: list[Worker], *, title: str = "") -> Listing:
@@ -139,7 +141,7 @@ def listing(found: list[Worker], *, title: str = "") -> Listing:
             brief(worker.lag),
             ago(worker.started),
             ago(worker.seen),
-            printable(worker.version),
+            printable(worker.app_version or worker.version),
         )
         for worker in found
     ]

@@ -88,8 +88,10 @@ def _marks(queues: Sequence[QueueSummary], workers: Sequence[Worker]) -> list[Ma
     before: set[str] = set()
     for group in groups:
         versions, text = {worker.version for worker in group}, several(len(group), "worker") + " started"
+        if of_app := {worker.app_version for worker in group if worker.app_version}:
+            text += f", version {' and '.join(sorted(of_app))}"
         if before and versions != before:
-            text += f", version {' and '.join(sorted(versions))}"
+            text += f", Lockwork {' and '.join(sorted(versions))}"
         marks.append(Mark(group[0].started, "running", text))
         before = versions
     return sorted(marks, key=lambda mark: mark.at, reverse=True)[:_MARKS]

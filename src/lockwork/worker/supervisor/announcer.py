@@ -138,6 +138,7 @@ class Announcer:
             jobs=jobs[:_MOST_JOBS],
             memory=sum(sizes) if sizes else None,
             lag=max((load.lag for load in loads), default=None),
+            app_version=self._app.config.app_version or os.environ.get("LOCKWORK_APP_VERSION", ""),
         )
 
 
