@@ -56,7 +56,7 @@ class QueueMethods(AppState):
         return Queue(self.runtime, self.config, name, self.registry.context.errors)
 
     def queues(self) -> list[str]:
-        """The names of the queues, and of partitions, that ever had a job on this server."""
+        """The names of the queues, and of partitions, that ever had a job on this server, or that a worker serves."""
         return self.runtime.run(browse.find(self.config.prefix))
 
     async def aqueues(self) -> list[str]:

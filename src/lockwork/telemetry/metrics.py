@@ -136,7 +136,7 @@ def queue_ages(prefix: str) -> Protocol[dict[str, float]]:
 
 
 def partitions(prefix: str, queue: str | None) -> Protocol[list[str]]:
-    """Return the queues, or the partitions of one queue, that ever had a job on this server."""
+    """Return the queues, or the partitions of one queue, that had a job on this server or have a worker."""
     if queue is not None and "/" in checked_queue(queue):
         return [queue]
     names = yield from browse.find(prefix)

@@ -66,7 +66,7 @@ def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
 
 
 def find(prefix: str) -> Protocol[list[str]]:
-    """The names of the queues that ever had a job, read in bounded steps."""
+    """The names of the queues that ever had a job or are served by a worker, read in bounded steps."""
     begins, ends = f"{prefix}:{{q:", "}:stats"
     keys = yield from scan(begins, f"*{ends}")
     return sorted(slots.queue_of(key[len(begins) : -len(ends)]) for key in keys if key.endswith(ends))
