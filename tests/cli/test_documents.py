@@ -75,8 +75,8 @@ COUNTS = {"ready", "scheduled", "running", "blocked", "dead", "enqueued", "succe
           "revived", "cleared", "forgotten", "cancelled", "expired", "paused"}  # fmt: skip
 SCHEDULE = {"name", "queue", "task", "when", "next", "last", "last_job", "enqueued", "overlapped", "missed", "misfire",
             "overlap", "paused", "declared"}  # fmt: skip
-WORKER = {"name", "host", "pid", "version", "app", "queues", "processes", "concurrency", "started", "lease", "state",
-          "busy", "slots", "jobs", "memory", "lag", "seen"}  # fmt: skip
+WORKER = {"name", "host", "pid", "version", "app", "app_version", "queues", "processes", "concurrency", "started",
+          "lease", "state", "busy", "slots", "jobs", "memory", "lag", "seen"}  # fmt: skip
 DEAD = {"id", "task", "args", "kwargs", "priority", "attempts", "crashes", "deliveries", "size", "cut", "problem",
         "error", "dead_for", "age"}  # fmt: skip
 ROWS: dict[str, dict[str, set[str]]] = {
