@@ -12,6 +12,7 @@ from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.supervisor.status import WorkerStatus
+from lockwork.worker.supervisor.task_times import TaskTimes
 from ports import free_port
 from scraping import parsed
 
@@ -25,6 +26,7 @@ def _metrics(app: Lockwork) -> dict[str, float]:
         "runners_replaced": nothing,
         "memory": list,
         "loads": list,
+        "times": TaskTimes(),
     }
     return parsed(Metrics(app, "abc", cast("WorkerStatus", SimpleNamespace(**state)), 15).text())
 
