@@ -14,7 +14,7 @@ import redis
 from benchmarks.bounds import SESSION, WINDOW_MS, Meter
 from benchmarks.figures import Bench, Figure, quantile
 from lockwork import Lockwork
-from lockwork.ids import new_ids
+from lockwork.ids import job_suffix, new_ids
 from lockwork.jobs import search as filters
 from lockwork.jobs.search import JobFilter
 from lockwork.protocol.keys import QueueKeys
@@ -125,7 +125,7 @@ def _counted(protocol: Generator[Any, Any, StoredPage], looked: list[int]) -> Ge
             return page
         reply = yield effect
         if getattr(effect, "script", None) is not None and effect.script.name == "jobs_search":
-            looked.append(int(reply[2]))
+            looked.append(int(reply[3]))
 
 
 def _fill(meter: Meter, count: int) -> int:
@@ -145,21 +145,23 @@ def _fill(meter: Meter, count: int) -> int:
     return status.ready + status.scheduled + status.running + status.dead + int(ended)
 
 
-def _records(count: int, keys: int = 0) -> Iterator[bytes]:
+def _records(count: int, keys: int = 0) -> Iterator[tuple[str, bytes]]:
+    """The suffix of each id, and the record."""
     for number in range(count):
         rare = number < _RARE
         head = record_header.head(1, 5, f"k{number % keys}" if keys else "")
         task, tag = ("rare_task", "rare_tag") if rare else (f"task_{number % 20}", f"customer-{number % 1000}")
         args = ["needle" if rare else f"user{number}@example.org", number]
-        yield head + json.dumps([task, args, {}, {"tags": [tag]}], separators=(",", ":")).encode()
+        body = json.dumps([task, args, {}, {"tags": [tag]}], separators=(",", ":"))
+        yield job_suffix(task, [tag]), head + body.encode()
 
 
-def _push(meter: Meter, records: Iterator[bytes], delay: int = 0) -> None:
+def _push(meter: Meter, records: Iterator[tuple[str, bytes]], delay: int = 0) -> None:
     some = list(records)
     ids = new_ids(len(some))
     for at in range(0, len(some), 1000):
         pairs = zip(ids[at : at + 1000], some[at : at + 1000], strict=True)
-        meter.run(enqueue.push(_QUEUE, [NewJob(id, record, delay) for id, record in pairs]))
+        meter.run(enqueue.push(_QUEUE, [NewJob(id + suffix, record, delay) for id, (suffix, record) in pairs]))
 
 
 def _end(meter: Meter, kind: str) -> None:

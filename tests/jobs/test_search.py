@@ -10,10 +10,11 @@ import pytest
 import redis
 
 from lockwork import ConfigError, Lockwork
-from lockwork.ids import new_ids
+from lockwork.ids import job_suffix, new_ids
 from lockwork.jobs.search import JobPage, JobRow
+from lockwork.jobs.snapshot import tags_of
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header
+from lockwork.protocol.queues import enqueue, leases, record_header, records
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Leased, Outcome
@@ -39,11 +40,16 @@ class Filled:
         self.run = lw.runtime.run
         self.queue = queue
         self.states: dict[str, str] = {}
+        self.tasks: dict[str, str | None] = {}
         self.held: dict[str, Leased] = {}
         self.run(leases.beat(queue, {SESSION: True}, 600_000, 5))
 
-    def push(self, record: bytes, count: int = 1, delay: int = 0) -> list[str]:
-        ids = new_ids(count)
+    def push(self, record: bytes, count: int = 1, delay: int = 0, *, suffixes: bool = True) -> list[str]:
+        """Every other id has a suffix, as the first has."""
+        task = records.read(record, len(record)).task
+        suffix = job_suffix(task, tags_of(record)) if suffixes and task is not None else ""
+        ids = [id + (suffix if number % 2 == 0 else "") for number, id in enumerate(new_ids(count))]
+        self.tasks |= dict.fromkeys(ids, task)
         self.run(enqueue.push(self.queue, [NewJob(id, record, delay) for id in ids]))
         self.states |= dict.fromkeys(ids, "scheduled" if delay else "ready")
         return ids
@@ -118,6 +124,10 @@ def test_each_job_is_found_once_in_its_state(lw: Lockwork, seed: int, newest: bo
     for state in ("ready", "scheduled", "running", "dead", "succeeded", "cancelled", "expired"):
         found = pages(lw, 3, state=state, newest=newest)
         assert sorted(job.id for job in found) == sorted(id for id, known in expected.items() if known == state)
+    tasks = {id: task for queue in queues for id, task in queue.tasks.items()}
+    for task in ("send", "save", "keyed", "later"):
+        found = pages(lw, 3, task=task, newest=newest)
+        assert sorted(job.id for job in found) == sorted(id for id, known in tasks.items() if known == task)
     mail = lw.jobs("mail", state="running")
     assert mail.total == sum(state == "running" for queue in queues[1:] for state in queue.states.values())
     assert {job.queue for job in mail.jobs} <= {"mail"}
@@ -196,13 +206,41 @@ def test_search_stops_when_its_budget_is_used_up(lw: Lockwork) -> None:
     queue = Filled(lw)
     [wanted] = queue.push(body("rare", 1))
     for _ in range(3):
-        queue.push(body("send", 1), 1000)
+        queue.push(body("send", 1), 1000, suffixes=False)
     page, steps = lw.jobs(task="rare", budget=1000), 1
     assert (page.jobs, page.total) == ([], 3001)
     assert page.searched == 1000
     while page.next is not None and not page.jobs:
         page, steps = lw.jobs(task="rare", budget=1000, after=page.next), steps + 1
     assert ([job.id for job in page.jobs], steps) == ([wanted], 4)
+
+
+@pytest.mark.parametrize("state", [None, "ready", "scheduled", "dead", "done"])
+def test_ids_tell_the_task_and_the_tags(lw: Lockwork, state: Any) -> None:
+    """With a budget of 500 records, 3,000 jobs are passed over by their ids alone."""
+    queue = Filled(lw)
+
+    options: Any = {"delay": "1h"} if state == "scheduled" else {}
+    rare = lw.task(name="rare")(lambda: None).options(**options).enqueue_many([()] * 3)
+    send = lw.task(name="send")(lambda: None).options(**options)
+    tagged = send.options(tags=["vip", "new"]).enqueue_many([()] * 3)
+    others = send.enqueue_many([()] * 3000)
+    if state in ("dead", "done"):
+        while held := queue.lease(500):
+            queue.settle(held, "d")
+    matching: list[tuple[Any, Any]] = [({"task": "rare"}, rare), ({"tag": "vip"}, tagged), ({"tag": "new"}, tagged)]
+    for wanted, jobs in matching:
+        page = lw.jobs(**wanted, state=state, budget=500)
+        assert {job.id for job in page.jobs} == {job.id for job in jobs}
+        assert page.searched == len(others) + 6
+    assert lw.jobs(task="send", tag="old", state=state, budget=500).jobs == []
+
+
+def test_job_that_becomes_another_call_is_found_by_its_new_tags(lw: Lockwork) -> None:
+    sync = lw.task(name="sync", unique="sync", on_duplicate="replace")(lambda: None)
+    job = sync.options(tags=["old"]).enqueue()
+    assert sync.options(tags=["new"]).enqueue().id == job.id
+    assert [row.id for row in lw.jobs(tag="new", task="sync").jobs] == [job.id]
 
 
 def test_long_record_is_shown_without_arguments(lw: Lockwork) -> None:

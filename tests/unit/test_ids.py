@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -54,3 +56,27 @@ def test_a_forked_child_makes_others_than_its_parent() -> None:
     theirs = {text[at : at + 16] for at in range(0, len(text), 16)}
     assert len(theirs) == 50
     assert not mine & theirs
+
+
+def matches(id: str, task: str | None, tag: str | None) -> bool:
+    """What Lua's string.find(id, pattern, 17) does with such a pattern."""
+    pattern = ids.suffix_pattern(task, tag).replace("%-", r"\-").removeprefix("^")
+    return re.match(pattern, id[16:]) is not None
+
+
+def test_suffix_of_an_id_matches_its_task_and_each_tag() -> None:
+    chosen = random.Random(5)
+    names = [f"{word}{number}" for word in ("app.send_", "größe ", "x") for number in range(300)]
+    passed = [0, 0, 0]
+    for task in names:
+        tags = chosen.sample(names, chosen.choice([0, 0, 1, 3]))
+        id = ids.new_id() + ids.job_suffix(task, tags)
+        assert len(id) == (21 if tags else 18)
+        assert ids.made_at(id) is not None
+        assert matches(id, task, None)
+        assert all(matches(id, None, tag) and matches(id, task, tag) for tag in tags)
+        passed[0] += matches(id, chosen.choice(names), None)
+        passed[1 + bool(tags)] += matches(id, None, chosen.choice(names))
+    assert passed[0] < 10
+    assert passed[1] == 0
+    assert passed[2] < 50

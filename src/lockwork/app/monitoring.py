@@ -40,7 +40,8 @@ class MonitoringMethods(AppState):
             limit: jobs of a page, at most 1,000. Default 50.
             after: the `next` of the page before.
             newest: False for the other order.
-            budget: records that are searched for the page, about. Default 1,000. With none found, go on after `next`.
+            budget: records that are read for the page, about, or ten times as many ids. Default 1,000. With none
+                found, go on after `next`.
         """
         return job_search.page(self.runtime.run(self._jobs(queue, limit, after, newest, budget, matching)))
 

@@ -39,7 +39,7 @@ _COLUMNS = (
     Column("worker", least=120),
 )
 _LIMIT = 50
-_SEARCHED = 100_000
+_SEARCHED = 1_000_000
 """Records that a list searches unless --search says more or less."""
 _STEP = 5_000
 """Records that one call of `lw.jobs` searches, so that a progress bar moves."""
@@ -118,8 +118,8 @@ def jobs(
     """Show the jobs of a queue, or of all queues: running, ready, scheduled, blocked and ended ones; change them all.
 
     The newest come first; of the scheduled ones, the next due. State and time use an index, and so do the key and
-    the group of ready jobs; other filters read jobs one by one, and the list says how many it has searched. `cancel`,
-    `retry` and `delete` change all jobs that match: they count them first, and ask.
+    the group of ready jobs; task and tag are told from ids. Other filters read jobs one by one, and the list says how
+    many it has searched. `cancel`, `retry` and `delete` change all jobs that match: they count them first, and ask.
     """
     queue, action = _meant(words)
     if action and (after or oldest or output.watch is not None):

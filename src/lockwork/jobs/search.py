@@ -13,6 +13,7 @@ from typing import Any, Literal, TypedDict
 from lockwork.config import check_names
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
+from lockwork.ids import suffix_pattern
 from lockwork.jobs import options
 from lockwork.jobs.snapshot import JobError, moment_us, tags_of
 from lockwork.protocol.keys import base_queue, checked
@@ -109,7 +110,7 @@ class JobPage:
 
     jobs: list[JobRow]
     searched: int
-    """Records that were read."""
+    """Jobs that were looked at."""
     total: int
     """How many jobs there are in the places of that state; history counts all ways in which its jobs ended."""
     next: str | None
@@ -139,6 +140,7 @@ def read_filter(given: JobFilter, newest: object, parameters: Parameters, *, fro
         now - seconds(given["since"], "since", zero=True) if "since" in given else None,
         now - seconds(given["until"], "until", zero=True) if "until" in given else None if from_now_on else now + 1,
         tuple(_texts(given)),
+        suffix_pattern(given.get("task"), given.get("tag")) if "task" in given or "tag" in given else "",
         _matcher(given, parameters),
         yes_or_no(newest, "newest"),
     )

@@ -17,7 +17,7 @@ from lockwork import codecs
 from lockwork.config import Config
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
 from lockwork.hooks import Enqueued
-from lockwork.ids import new_id, new_ids
+from lockwork.ids import job_suffix, new_id, new_ids
 from lockwork.injection import Injection
 from lockwork.injection.calling import call_alone
 from lockwork.jobs import options as job_options
@@ -91,7 +91,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         ]
         self._turns = count(randrange(len(batchers)))  # noqa: S311 - where a process begins is no secret
         self._take(options)
-        self._extra = job_options.sent({}, options)
+        self._carry(job_options.sent({}, options))
         self._called = f"the arguments of task {name!r}"
         self._asked_ms = 0
         update_wrapper(self, function, updated=())
@@ -114,7 +114,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
                 f"task {self.name!r}: a debounced job waits for its debounce; it can have no delay, and no at"
             )
         task._delay_ms = task._delay_ms or task._asked_ms
-        task._extra = job_options.sent(changes, options, self._extra)
+        task._carry(job_options.sent(changes, options, self._extra))
         return task
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
@@ -220,6 +220,14 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             self._shape, options.priority, options.budget, options.grouping, self._without, mark
         )
         self._delay_ms = 0 if unique is None else unique.debounce_ms
+
+    def _carry(self, extra: dict[str, Any]) -> None:
+        """Let jobs carry this, of which their ids tell the tags."""
+        self._extra = extra
+        unique = self.options_in_force.unique
+        # a job that may become another call keeps its id
+        changes = unique is not None and unique.terms.meaning != "keep"
+        self._suffix = "" if changes else job_suffix(self.name, extra.get("tags", ()))
 
     def _where(self, job: NewJob) -> int:
         """The number of the partition that a job goes to."""
@@ -341,7 +349,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         self._context.hooks.enqueued(map(event, jobs))
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
-        return NewJob(new_id(), self._record(args, kwargs), self._delay_ms)
+        return NewJob(new_id() + self._suffix, self._record(args, kwargs), self._delay_ms)
 
     def _many(self, arguments: Iterable[tuple[Any, ...]]) -> list[NewJob]:
         record, delay_ms = self._record, self._delay_ms
@@ -350,7 +358,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             if not isinstance(args, tuple | list):
                 raise TypeError(f"each call is a tuple of arguments, such as (42,), not {args!r:.60}")
             records.append(record(args, {}))
-        return [NewJob(id, stored, delay_ms) for id, stored in zip(new_ids(len(records)), records, strict=True)]
+        ids = new_ids(len(records), self._suffix)
+        return [NewJob(id, stored, delay_ms) for id, stored in zip(ids, records, strict=True)]
 
     def _record(self, args: Sequence[Any], kwargs: dict[str, Any], taken: Extracted | None = None) -> bytes:
         try:

@@ -1,16 +1,18 @@
 -- Reads jobs of one place, some at a time, and leaves out those whose id, record and error do not contain certain texts.
 -- KEYS: jobs, ready*3, due, tries, dead, errors, groups, group_queue, void, stats, flows, history, history_order,
 --   timelines
--- ARGV: place, newest: flag, score, behind, least, greatest, most: number, matches: number, bytes: number, letters,
---   needles: number, texts...
+-- ARGV: place, newest: flag, score, behind, least, greatest, most: number, reads: number, matches: number, bytes: number,
+--   suffix, letters, needles: number, texts...
 --   place: ready:0, ready:1, ready:2, groups, or a part of it: groups LINE, groups k (the lines of all keys); holder KEY (of that, if
 --     it is ready), came (due already, and no worker has moved it yet), due (later), dead, history, blocked, or ids
 --   score, behind: go on behind this entry ('': from the beginning): its score and id; of a list, how many to pass over; of the
 --     blocked, the cursor of a scan
---   least, greatest: scores of due, dead, history ('': any); most: how many to look at; matches: after how many to stop
---   bytes: of each record; letters: of history, those that are wanted ('': all); texts: as many needles, then the ids
--- Reply: {now ms, how many such entries there are, how many were looked at, 1 when there are more, where to go on: score, id,
---   problem, then per job: its score or position, id, what `tries` has, bytes of its record, its beginning, error without traceback, timeline, row of history}
+--   least, greatest: scores of due, dead, history ('': any); most: how many to look at; reads, matches: after how many records that
+--     were read or match to stop
+--   bytes: of each record; suffix: a pattern: a record is not read if its id has a suffix that does not match ('': all are read)
+--   letters: of history, those that are wanted ('': all); texts: as many needles, then the ids
+-- Reply: {now ms, how many such entries there are, how many were looked at, of how many the record was read, 1 when there are more,
+--   where to go on: score, id, problem, then per job: its score or position, id, what `tries` has, bytes of its record, its beginning, error without traceback, timeline, row of history}
 -- include: now
 -- include: stored
 -- include: rank
@@ -31,11 +33,11 @@ local function entries()
     local first, last = skip, skip + most - 1
     if newest then first, last = length - skip - most, length - skip - 1 end
     local ids = last >= 0 and ask('LRANGE', list, math.max(0, first), last) or {}
-    for at = 1, #ids do
-      found[#found + 1] = skip + at
-      found[#found + 1] = ids[newest and #ids + 1 - at or at]
+    local count = #ids
+    for at = 1, count do
+      found[2 * at - 1], found[2 * at] = skip + at, ids[newest and count + 1 - at or at]
     end
-    return found, length, skip + #ids < length
+    return found, length, skip + count < length
   elseif kind == 'groups' then
     local count, all
     if line == '' then
@@ -100,7 +102,27 @@ local function contains(id, record, fault, timeline)
 end
 
 local found, total, more, cursor = entries()
-local reply, read, matching = {math.floor(now / 1000), total, 0, more and 1 or 0, score, behind, ''}, 0, 0
+local reply = {
+  math.floor(now / 1000), total, #found / 2, 0, more and 1 or 0, found[#found - 1] or score, found[#found] or behind, '',
+}
+
+-- Leave out those whose suffix does not match; `numbers`: where the others were. Ids that a schedule, stock or flow makes have none.
+local numbers = {}
+if suffix ~= '' then
+  local kept, find = {}, string.find
+  for at = 1, #found, 2 do
+    local id = found[at + 1]
+    local length = #id
+    if find(id, suffix, 17) or (length ~= 18 and length ~= 21) or find(id, '@', 1, true) then
+      kept[#kept + 1] = found[at]
+      kept[#kept + 1] = id
+      numbers[#kept] = (at + 1) / 2
+    end
+  end
+  found = kept
+end
+
+local records, read, matching = 0, 0, 0
 local function add(...)
   for _, part in ipairs({...}) do reply[#reply + 1] = part end
   matching = matching + 1
@@ -126,12 +148,14 @@ local function stored(at)
 end
 
 for at = 1, #found, 2 do
-  if (read > BYTES or matching >= matches) and kind ~= 'blocked' then -- a scan goes on behind all that it has found
-    reply[4] = 1
+  -- a scan goes on behind all that it has found
+  if (read > BYTES or records >= reads or matching >= matches) and kind ~= 'blocked' then
+    reply[3], reply[5] = numbers[at - 1] or (at - 1) / 2, 1
+    reply[6], reply[7] = found[at - 2], found[at - 1]
     break
   end
   local id = found[at + 1]
-  reply[3], reply[5], reply[6] = reply[3] + 1, found[at], id
+  records = records + 1
   local record, size = stored(at)
   read = read + size
   if kind == 'history' then
@@ -148,6 +172,7 @@ for at = 1, #found, 2 do
     end
   end
 end
-if cursor then reply[5] = cursor end
-reply[7] = problem
+reply[4] = records
+if cursor then reply[6] = cursor end
+reply[8] = problem
 return reply

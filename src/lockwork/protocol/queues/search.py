@@ -22,6 +22,10 @@ _SEARCH = 400
 """Records in which one call looks for texts; more would take a large server longer than 5 ms."""
 _SEARCH_DEAD = 200
 """The same of dead jobs: their errors are read as well."""
+_IDS = 2000
+"""Ids that one call looks at, of which it reads only the records that may be meant."""
+_IDS_PER_RECORD = 10
+"""Ids that cost the server as much as one record."""
 _SEEN = 2048
 """Bytes of a record that are read: the arguments of a longer one are not shown."""
 _STAGES = (
@@ -75,6 +79,8 @@ class Wanted:
     until: float | None = None
     texts: tuple[str, ...] = ()
     """What a job's id, record or error surely contains if the job is meant."""
+    suffix: str = ""
+    """A pattern for the suffixes of ids (`ids.suffix_pattern`); jobs whose ids have no suffix may be meant, too."""
     matches: Callable[[StoredJob], bool] = lambda _: True
     newest: bool = True
     """The newest first, and of scheduled jobs the next due; else the other way round."""
@@ -112,8 +118,8 @@ def read_cursor(text: str) -> _Cursors:
 def search(
     queues: Sequence[QueueKeys], wanted: Wanted, after: _Cursors, limit: int, budget: int
 ) -> Protocol[StoredPage]:
-    """Read up to `limit` jobs that are meant; about `budget` records are searched for those."""
-    total = sampled = searched = 0
+    """Read up to `limit` jobs that are meant; about `budget` records are read for those, or ten times as many ids."""
+    total = sampled = spent = 0
     sources: list[_Source] = []
     for keys, places in zip(queues, (yield from _places(queues)), strict=True):
         total += sum(places.counts[place] for place in wanted.places) - places.void * ("ready:0" in wanted.places)
@@ -122,11 +128,12 @@ def search(
     jobs: list[StoredJob] = []
     for stage in _STAGES:
         some = [source for source in sources if source.kind in stage and not source.over]
-        while some and len(jobs) < limit and (searched < budget or not searched):
+        while some and len(jobs) < limit and (spent < budget or not spent):
             need = limit - len(jobs)
-            searched += yield from _read(some, wanted, need, budget - searched)
+            spent += yield from _read(some, wanted, need, budget - spent)
             jobs += _merged(some, wanted.newest, need)
             some = [source for source in some if not source.over]
+    searched = sum(source.looked for source in sources)
     left = any(not source.over for source in sources)
     cursors = [(source.keys.name, source.place, None if source.over else source.cursor) for source in sources]
     ended = [(queue, place, None) for (queue, place), at in after.items() if at is None]
@@ -245,13 +252,15 @@ class _Source:
     over: bool
     held: list[tuple[int, str, bytes, str]]
     """The jobs that run, in order."""
+    looked: int = 0
+    """Entries that were looked at."""
     read_to: list[str] = field(default_factory=list)
     all_read: bool = False
     found: list[tuple[StoredJob, list[str]]] = field(default_factory=list)
     """Jobs that are meant and not shown yet, and the cursor behind each."""
 
     def read(self, wanted: Wanted, most: int, matches: int) -> Protocol[int]:
-        """Read some more; returns how many entries were looked at."""
+        """Read up to `most` more records; returns what that cost, in records."""
         at = self.read_to or self.cursor
         first, second = (*at, "", "")[:2]
         behind: list[tuple[int, str, bytes, str]] = []
@@ -263,12 +272,13 @@ class _Source:
         skip = int(second or 0) if self.kind == "blocked" else 0
         texts = wanted.texts
         newest = wanted.newest != (self.kind == "due")
-        ids = [records.raw(job[1]) for job in behind[:most]]
+        entries = max(most, _IDS) if wanted.suffix else most
+        ids = [records.raw(job[1]) for job in behind[:entries]]
         args: list[Argument] = [
-            place, int(newest), first, "" if skip else records.raw(second), *self._scores(wanted), most, matches + skip,
-            _SEEN, wanted.letters, len(texts), *texts, *ids,
+            place, int(newest), first, "" if skip else records.raw(second), *self._scores(wanted), entries, most,
+            matches + skip, _SEEN, wanted.suffix, wanted.letters, len(texts), *texts, *ids,
         ]  # fmt: skip
-        _, _, looked, more, score, last, _, *rows = yield script_call("jobs_search", self.keys, args)
+        _, _, looked, read, more, score, last, _, *rows = yield script_call("jobs_search", self.keys, args)
         tokens = {job[1]: job for job in behind}
         for number, start in enumerate(range(0, len(rows), 8)):
             if number < skip:
@@ -282,7 +292,8 @@ class _Source:
         else:
             self.read_to = [_text(score), "" if self.kind == "blocked" else records.name(last)] if looked else at
             self.all_read = not more
-        return max(1, int(looked))
+        self.looked += looked
+        return max(1, int(read), int(looked) // _IDS_PER_RECORD)
 
     def _scores(self, wanted: Wanted) -> list[Argument]:
         """The least and the greatest score; ms of the dead, µs of history."""
@@ -318,19 +329,19 @@ class _Source:
 
 
 def _read(sources: Iterable[_Source], wanted: Wanted, need: int, budget: int) -> Protocol[int]:
-    """Read from each source until it has as many jobs as are needed, or the budget is used up."""
-    searched = 0
+    """Read from each source until it has as many jobs as are needed, or the budget is used up; returns the cost."""
+    spent = 0
     for source in sources:
         first = True
-        while not source.all_read and len(source.found) < need and (first or searched < budget):
+        while not source.all_read and len(source.found) < need and (first or spent < budget):
             if wanted.texts:
                 most = _SEARCH_DEAD if source.kind == "dead" else _SEARCH
             else:
                 most = STEP if wanted.letters else min(STEP, need - len(source.found))
-            most = max(1, min(most, budget - searched)) if not first else min(most, max(need, budget))
-            searched += yield from source.read(wanted, most, need - len(source.found))
+            most = max(1, min(most, budget - spent)) if not first else min(most, max(need, budget))
+            spent += yield from source.read(wanted, most, need - len(source.found))
             first = False
-    return searched
+    return spent
 
 
 def _merged(sources: Sequence[_Source], newest: bool, most: int) -> list[StoredJob]:
