@@ -94,7 +94,7 @@ class _Walk:
 
 def _walk(meter: Meter, matching: JobFilter, *, whole: bool) -> _Walk:
     """Search the first page, or all pages."""
-    wanted = filters.read_filter(matching, True, lambda _: ())
+    wanted = filters.read_filter(matching, True, {})
     calls: list[tuple[float, str]] = []
     looked: list[int] = []
     found, after = 0, ""

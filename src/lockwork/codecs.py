@@ -147,6 +147,11 @@ class Signature:
         """The parameters' names."""
         return self._signature.parameters.keys()
 
+    @property
+    def positions(self) -> list[str]:
+        """The names of the parameters that may be given by position."""
+        return [name for name, each in self._signature.parameters.items() if each.kind in _BY_POSITION]
+
     def described(self) -> list[str]:
         """Return the parameters as `def` has them, without types and defaults: "user", "subject=", "*rest"."""
         found: list[str] = []

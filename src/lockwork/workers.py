@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Literal, TypeVar
 
 import msgspec
@@ -89,6 +90,11 @@ class AnnouncedTask:
     group: str | None = None
     group_concurrency: int | None = None
     group_rate: str | None = None
+
+    @property
+    def positions(self) -> list[str]:
+        """The names of the parameters that may be given by position."""
+        return [each.rstrip("=") for each in takewhile(lambda each: not each.startswith("*"), self.parameters)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,20 @@ async def test_values_are_hidden_by_the_hook_and_by_its_errors(client: Client, m
         page = (await browser.get(f"/job/{mail[2]}")).text
         assert '<code>•••</code> <span class="note">hidden by no numbers</span>' in page
         assert "<code>2</code>" not in page
+    calls: list[tuple[str | None, str, object]] = []
+
+    def note(task: str | None, name: str, value: object) -> object:
+        calls.append((task, name, value))
+        return value
+
+    async with client(redact=note) as browser:
+        assert "<dt><code>n</code></dt>" in (await browser.get(f"/job/{mail[2]}")).text
+    assert calls[:2] == [("send", "0", 2), ("send", "n", 2)]
+    async with client(redact=lambda task, name, value: Hidden("no n") if name == "n" else value) as browser:
+        for path in ("/queues/mail", "/jobs", f"/job/{mail[2]}"):
+            page = (await browser.get(path)).text
+            assert "idden by no n" in page, path
+            assert "<code>2</code>" not in page
     async with client(redact=lambda task, name, value: 1 / 0) as browser:
         page = (await browser.get("/queues/mail")).text
         assert '<code title="Hidden by the redact hook raised ZeroDivisionError">•••</code>' in page

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.browsing import CHROMIUM, SHOTS, SIZES, aside, barriers, serving, troubles_of, watched
 from lockwork import Lockwork
 from lockwork.jobs.search import JobState
+from lockwork.protocol import announcements
+from lockwork.workers import Worker
 from processes import until, worker
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
@@ -177,7 +181,7 @@ def worked(own_url: str, apps: Path) -> Iterator[Lockwork]:
             write = lw.task(queue="office", name="write")(lambda page: None)
             charge = lw.task(queue="office", name="charge", retries=0)(lambda card: None)
             aside(lambda: write.enqueue_many([(0,)] * 3))
-            aside(lambda: charge.enqueue("9"))
+            aside(lambda: charge.enqueue("4111 1111 1111 1111, of which the bank says to try again on Monday,"))
             until(lambda: aside(lambda: lw.queue("office").status().succeeded) == 3, "they ran")
             until(
                 lambda: aside(lambda: sum(each.succeeded for each in lw.metrics().points)) == 3, "they are counted", 20
@@ -187,6 +191,32 @@ def worked(own_url: str, apps: Path) -> Iterator[Lockwork]:
                 aside(lambda: lw.queue("office").resume())
             aside(lambda: lw.queue("office").pause())
         yield lw
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_tables_fit_and_no_cell_covers_the_next(browser: Browser, worked: Lockwork, own_url: str, width: int) -> None:
+    queues = ["images", "mail", "orders", "reports"]
+    large = Worker(
+        "vm-8a31/14634/e5a72d5d84", "vm-8a31", 14634, "0.1.0", "shop:lw", queues, 1, 100, datetime.now(UTC), 15,
+        busy=40, slots=100, memory=50_000_000, lag=0.001,
+    )  # fmt: skip
+    encoded = msgspec.msgpack.encode(large)
+    aside(lambda: worked.runtime.run(announcements.put("lw", announcements.WORKERS, large.name, encoded)))
+    (dead,) = aside(lambda: worked.jobs("office", state="dead").jobs)
+    with serving(own_url, allow_actions=True) as address:
+        context = browser.new_context(viewport={"width": width, "height": 800}, base_url=address)
+        page = watched(context)
+        for path in ("/", "/workers", "/schedules", "/queues", "/queues/office", "/tasks", "/dead", f"/job/{dead.id}"):
+            page.goto(path)
+            expect(page.locator(".live")).to_have_attribute("data-state", "on")
+            bad = page.evaluate(
+                "[document.documentElement, ...document.querySelectorAll('.scroll, td')]"
+                ".filter((one) => getComputedStyle(one).overflowX !== 'hidden' && one.scrollWidth > one.clientWidth)"
+                ".map((one) => one.outerHTML.slice(0, 200))"
+            )
+            assert bad == [], path
+        assert troubles_of(page) == []
+        context.close()
 
 
 @pytest.mark.parametrize("look", SIZES)

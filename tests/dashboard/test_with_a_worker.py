@@ -62,6 +62,12 @@ async def test_version_of_the_app_is_shown_and_marked(
         assert f'title="Lockwork {found.version}">{shown}</td>' in (await browser.get("/workers")).text
         aside(lambda: lw.task(queue="office", name="write")(lambda page: None).enqueue(0))
         until(lambda: aside(lambda: lw.metrics().total.succeeded), "a chart is drawn")
+        page = (await browser.get("/queues/office?range=15m")).text
+        assert "the last 15 minutes; at most 1 in a bar" in page
+        assert re.search(
+            r'<tr id="task-office-write"><td><a href="/jobs\?range=15m&amp;task=write&amp;queue=office">', page
+        )
+        assert 'data-jobs="/jobs?state=done&amp;queue=office"' in page
         page = (await browser.get("/")).text
         assert re.search(r"1 worker started(.*?)\s*<", page)[1] == (f", version {shown}" if own else "")  # type: ignore[index]
 
@@ -83,7 +89,7 @@ async def test_schedule_is_shown_run_paused_and_resumed(
         until(lambda: aside(lambda: lw.queue("office").status().succeeded) == 1, "it ran")
         page = (await browser.get("/schedules")).text
         assert re.search(r'<a href="/job/tidy@[^"]+"[^>]*><span class="state s-done">', page), "its last job succeeded"
-        assert re.search(r'<td class="right some">[\d.]+ m?s</td>', page), "and took so long"
+        assert re.search(r'<td class="right large">[\d.]+ m?s</td>', page), "and took so long"
         assert "is paused" in await said(browser, "/schedules", "pause", **fields)
         status = aside(schedule.inspect)
         assert status is not None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from lockwork.app.state import AppState
-from lockwork.errors import UnknownTask
+from lockwork.errors import ServerRefused
 from lockwork.jobs import search as job_search
 from lockwork.jobs.search import JobFilter, JobPage
 from lockwork.protocol.effects import Protocol
@@ -15,6 +13,7 @@ from lockwork.protocol.keys import QueueKeys, base_queue, checked_queue
 from lockwork.protocol.queues import browse, job_control, search
 from lockwork.protocol.queues.search import Progress, StoredPage
 from lockwork.validation import whole
+from lockwork.workers import read_apps
 
 
 class MonitoringMethods(AppState):
@@ -136,14 +135,12 @@ class MonitoringMethods(AppState):
         progress: Progress | None,
         matching: JobFilter,
     ) -> Protocol[int]:
-        wanted = job_search.read_filter(matching, True, self._parameters, from_now_on=False)
+        parameters = yield from self._parameters(matching)
+        wanted = job_search.read_filter(matching, True, parameters, from_now_on=False)
         most = None if limit is None else whole(limit, "limit", 1, 1 << 40)
-        name = None if queue is None else checked_queue(queue)
-        return self._changed(action, name, wanted, most, progress or (lambda _done, _searched: None))
+        progress = progress or (lambda _done, _searched: None)
+        names = yield from self._queue_names(None if queue is None else checked_queue(queue))
 
-    def _changed(
-        self, action: str, queue: str | None, wanted: search.Wanted, most: int | None, progress: Progress
-    ) -> Protocol[int]:
         def change(keys: QueueKeys, id: str) -> Protocol[bool]:
             if action == "cancel":
                 done = yield from job_control.cancel(keys, id, self.config.prefix, self.runtime.window_ms)
@@ -153,29 +150,19 @@ class MonitoringMethods(AppState):
                 done = yield from job_control.delete(keys, id, self.runtime.window_ms)
             return done in ("cancelled", "running", "revived", "deleted") and (action, done) != ("delete", "running")
 
-        names = yield from self._queue_names(queue)
         keys = [QueueKeys(self.config.prefix, name) for name in names]
         return (yield from search.change_all(keys, wanted, action, change, most, progress))
 
     def _jobs(
         self, queue: str | None, limit: int, after: str | None, newest: bool, budget: int, matching: JobFilter
     ) -> Protocol[StoredPage]:
-        wanted = job_search.read_filter(matching, newest, self._parameters)
+        parameters = yield from self._parameters(matching)
+        wanted = job_search.read_filter(matching, newest, parameters)
         most, records = job_search.read_limits(limit, budget)
         cursors = job_search.read_cursor(after)
-        return self._found(None if queue is None else checked_queue(queue), wanted, cursors, most, records)
-
-    def _found(
-        self,
-        queue: str | None,
-        wanted: search.Wanted,
-        after: dict[tuple[str, str], list[str] | None],
-        limit: int,
-        budget: int,
-    ) -> Protocol[StoredPage]:
-        names = yield from self._queue_names(queue)
+        names = yield from self._queue_names(None if queue is None else checked_queue(queue))
         keys = [QueueKeys(self.config.prefix, name) for name in names]
-        return (yield from search.search(keys, wanted, after, limit, budget))
+        return (yield from search.search(keys, wanted, cursors, most, records))
 
     def _queue_names(self, queue: str | None) -> Protocol[list[str]]:
         """Return the queues and partitions that are meant."""
@@ -184,9 +171,14 @@ class MonitoringMethods(AppState):
         found = yield from browse.find(self.config.prefix)
         return [name for name in found if queue is None or base_queue(name) == queue]
 
-    def _parameters(self, task: str) -> Sequence[str]:
-        """Return the names of a task's parameters, as far as this app has the task."""
+    def _parameters(self, matching: JobFilter) -> Protocol[dict[str, list[str]]]:
+        """Return the names of the parameters of all tasks that are known, if jobs are searched by one."""
+        if "=" not in str(matching.get("arg", "")):
+            return {}
         try:
-            return list(inspect.signature(self.registry.get(task).function).parameters)
-        except (UnknownTask, ValueError, TypeError):
-            return ()
+            apps = yield from read_apps(self.config.prefix)
+        except ServerRefused:  # a user may have no right to read what apps announced
+            apps = []
+        known = {task.name: task.positions for app in sorted(apps, key=lambda app: app.seen) for task in app.tasks}
+        own = self.registry.of(self.registry.queues())
+        return known | {task.name: task.signature.positions for task in own}

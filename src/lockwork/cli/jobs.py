@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.announced import Announced, register
+from lockwork.cli.announced import Announced
 from lockwork.cli.bulk import ACTIONS, Action, Bulk
 from lockwork.cli.completion import queue_names, task_names, words_of
 from lockwork.cli.help import Command
@@ -134,7 +134,7 @@ def jobs(
             matching[name] = duration(text)
     wanted = cast("JobFilter", {**matching, "state": state})
     with opened(url, prefix, queue, partitions, looks=not action) as lw:
-        mistake = _register(lw, given["task"], given["arg"])
+        mistake = _mistake(lw, given["task"])
         if action:
             Bulk(lw, queue, action, wanted, limit).run(output, yes=yes)
             return
@@ -152,16 +152,10 @@ def _meant(words: tuple[str, ...]) -> tuple[str | None, Action | None]:
     return (queues[0] if queues else None), (actions[0] if actions else None)
 
 
-def _register(lw: Lockwork, task: str | None, arg: str | None) -> ConfigError | None:
-    """Let a search by `NAME=VALUE` know the parameters of tasks; return the error if no app has announced the task."""
-    if task is None and (arg is None or "=" not in arg):
-        return None
-    tasks = Announced.read(lw).tasks.values()
-    if arg is not None:
-        for each in {each.name: each for each in tasks if task in (None, each.name)}.values():
-            register(lw, each)
-    names = {each.name for each in tasks}
-    return None if task is None or not names or task in names else unknown("task", task, names)
+def _mistake(lw: Lockwork, task: str | None) -> ConfigError | None:
+    """Return the error if apps have announced tasks, and none of them is this one."""
+    names = set[str]() if task is None else {each.name for each in Announced.read(lw).tasks.values()}
+    return unknown("task", task, names) if task is not None and names and task not in names else None
 
 
 class _Search:

@@ -15,7 +15,7 @@ from lockwork.dashboard.access import Access, Authorize
 from lockwork.dashboard.guard import Guard
 from lockwork.dashboard.page import Dashboard
 from lockwork.dashboard.pages import PAGES
-from lockwork.dashboard.redaction import HiddenTasks, Redact
+from lockwork.dashboard.redaction import KnownTasks, Redact
 from lockwork.dashboard.server import PageServer
 
 
@@ -47,7 +47,7 @@ def app(
     Raises ConfigError.
     """
     access = Access(token, users, authorize, allowed_hosts)
-    server = PageServer(Dashboard(lw, allow_actions, redact, refresh, HiddenTasks(lw)), access, PAGES)
+    server = PageServer(Dashboard(lw, allow_actions, redact, refresh, KnownTasks(lw)), access, PAGES)
     routes = [
         Route("/-/assets/{name:path}", assets.serve),
         Route("/-/login", server.log_in, methods=["GET", "POST"]),

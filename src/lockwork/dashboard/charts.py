@@ -43,6 +43,10 @@ def spark_points(values: Sequence[float | None], width: float = 96.0, height: fl
     return [" ".join(each) for each in stretches if each]
 
 
+PARTS = (("done", "succeeded"), ("retried", "retried"), ("dead", "dead"))
+"""What a chart of jobs stacks: its words, and fields of Point."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """Something that happened at a moment of a chart."""

@@ -63,7 +63,8 @@ def several(count: int, one: str, many: str = "") -> str:
 
 def short_id(id: str) -> str:
     """Cut an id in its middle: its beginning is its time, its end tells it from its neighbors."""
-    return id if len(id) <= 14 else f"{id[:6]}…{id[-6:]}"
+    end = len(id) - 10 if len(id) in (18, 21) else 6  # what is behind the 16th character is the same for many
+    return id if len(id) <= 14 else f"{id[: max(2, 12 - end)]}…{id[-end:]}"
 
 
 def cut(text: str, most: int = 120) -> str:

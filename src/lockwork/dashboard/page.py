@@ -13,7 +13,7 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.dashboard import formats
 from lockwork.dashboard.access import User
 from lockwork.dashboard.bulk import RecentChanges
-from lockwork.dashboard.redaction import Hidden, HiddenTasks, Redact, redacted
+from lockwork.dashboard.redaction import Hidden, KnownTasks, Redact, redacted
 
 RANGES = {"15m": "15 min", "1h": "1 hour", "24h": "24 hours", "7d": "7 days"}
 """The time ranges of the top bar."""
@@ -31,7 +31,7 @@ class Dashboard:
     redact: Redact | None
     refresh: float
     """Seconds between two readings of a page that somebody looks at."""
-    hidden: HiddenTasks
+    known: KnownTasks
     changes: RecentChanges = field(default_factory=RecentChanges)
 
 
@@ -114,18 +114,24 @@ class View:
         self, task: str | None, args: tuple[object, ...] | list[object] | None, kwargs: Mapping[str, object] | None
     ) -> ShownText:
         """Write the arguments of a job in one line, as far as they may be shown."""
-        if task in self.dashboard.hidden and (args is not None or kwargs is not None):
+        if self.dashboard.known.hides(task) and (args is not None or kwargs is not None):
             return ShownText(formats.value(Hidden()), _HIDDEN_BY)
-        given = None if args is None else [self.shown(task, str(at), each) for at, each in enumerate(args)]
+        given = None if args is None else [self._positional(task, at, each) for at, each in enumerate(args)]
         named = None if kwargs is None else {name: self.shown(task, name, each) for name, each in kwargs.items()}
         hidden = [each.rule for each in (*(given or ()), *(named or {}).values()) if isinstance(each, Hidden)]
         return ShownText(formats.call(given, named), ", ".join(dict.fromkeys(hidden)))
 
-    def argument(self, task: str | None, name: str, value: object) -> ShownText:
-        """Write one argument of a job, as far as it may be shown."""
-        if task in self.dashboard.hidden:
-            return ShownText(formats.value(Hidden()), _HIDDEN_BY)
-        return self.text(task, name, value)
+    def argument(self, task: str | None, name: int | str, value: object) -> tuple[str, ShownText]:
+        """Name one argument of a job, and write it as far as it may be shown; `name`: its name or position."""
+        label = self.dashboard.known.parameter(task, name) if isinstance(name, int) else name
+        if self.dashboard.known.hides(task):
+            return label, ShownText(formats.value(Hidden()), _HIDDEN_BY)
+        shown = self._positional(task, name, value) if isinstance(name, int) else self.shown(task, name, value)
+        return label, ShownText(formats.value(shown), shown.rule if isinstance(shown, Hidden) else "")
+
+    def _positional(self, task: str | None, position: int, value: object) -> object:
+        shown, name = self.shown(task, str(position), value), self.dashboard.known.parameter(task, position)
+        return shown if isinstance(shown, Hidden) or name == str(position) else self.shown(task, name, shown)
 
     def text(self, task: str | None, name: str, value: object) -> ShownText:
         """Write "error", "result", "progress" or "checkpoint" of a job, as far as it may be shown."""

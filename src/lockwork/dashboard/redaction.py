@@ -18,7 +18,7 @@ class Hidden:
 
 Redact = Callable[[str | None, str, object], object]
 """Called with the task's name, the argument's name (or its position, or "result", "error", "progress",
-"checkpoint") and the value.
+"checkpoint") and the value; for an argument that was given by position, with the position, and with its name.
 
 Returns what to show: the value, another one, or `Hidden(rule)`.
 """
@@ -35,25 +35,35 @@ def redacted(redact: Redact | None, task: str | None, name: str, value: object) 
 
 
 _FRESH = 10.0
-"""Seconds for which the names of the tasks are remembered."""
+"""Seconds for which the tasks are remembered."""
 
 
-class HiddenTasks:
-    """The tasks with `hide_arguments`: those of this app, and those that workers have announced."""
+class KnownTasks:
+    """The tasks of this app, and those that apps have announced: which hide their arguments, and what these mean."""
 
     def __init__(self, lw: Lockwork) -> None:
         self._lw = lw
-        self._names: frozenset[str] = frozenset()
+        self._hidden: frozenset[str | None] = frozenset()
+        self._positions: dict[str | None, list[str]] = {}
         self._until = 0.0
 
-    def __contains__(self, task: object) -> bool:
-        return task in self._names
+    def hides(self, task: str | None) -> bool:
+        """Whether nobody may see the arguments of this task."""
+        return task in self._hidden
+
+    def parameter(self, task: str | None, position: int) -> str:
+        """The name of a parameter, or its position if that is all that is known."""
+        names = self._positions.get(task, ())
+        return names[position] if position < len(names) else str(position)
 
     async def refresh(self) -> None:
         """Read the names again if they are old."""
         if time.monotonic() < self._until:
             return
         own = self._lw.registry.of(self._lw.registry.queues())
-        names = {task.name for task in own if task.options_in_force.hide_arguments}
-        names |= {task.name for app in await self._lw.aapps() for task in app.tasks if task.hidden}
-        self._names, self._until = frozenset(names), time.monotonic() + _FRESH
+        announced = [task for app in sorted(await self._lw.aapps(), key=lambda app: app.seen) for task in app.tasks]
+        hidden = {task.name for task in own if task.options_in_force.hide_arguments}
+        self._hidden = frozenset(hidden | {task.name for task in announced if task.hidden})
+        self._positions = {task.name: task.positions for task in announced}
+        self._positions |= {task.name: task.signature.positions for task in own}
+        self._until = time.monotonic() + _FRESH

@@ -143,7 +143,7 @@ class PageServer:
 
     async def _read(self, page: Page, view: View) -> dict[str, Any]:
         async with asyncio.timeout(_PATIENCE):
-            await self._dashboard.hidden.refresh()
+            await self._dashboard.known.refresh()
             return await page.read(view)
 
     def _stream(self, page: Page, view: View) -> Response:

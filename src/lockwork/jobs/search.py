@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypedDict
@@ -42,8 +42,8 @@ _SAFE = re.compile(r"[\w .:@/+-]+", re.ASCII)
 _NAMED = re.compile(r"([^\W\d]\w*)=(.*)", re.DOTALL)
 MOST = 1000
 _BUDGET = 1_000_000
-Parameters = Callable[[str], Sequence[str]]
-"""The names of a task's parameters, as far as they are known."""
+Parameters = Mapping[str, Sequence[str]]
+"""The names of the parameters of tasks, as far as they are known."""
 
 
 class JobFilter(TypedDict, total=False):
@@ -203,7 +203,7 @@ def _has_argument(call: records.StoredCall, arg: str, parameters: Parameters) ->
         return False
     if name in call.kwargs:
         return _equal_any((call.kwargs[name],), text)
-    names = list(parameters(call.task or ""))
+    names = parameters.get(call.task or "", ())
     place = names.index(name) if name in names else len(call.args)
     return place < len(call.args) and _equal_any((call.args[place],), text)
 

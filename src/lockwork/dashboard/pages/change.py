@@ -77,7 +77,7 @@ def _asked(view: View) -> Change:
 def _change(view: View, action: Action) -> Change:
     """Return the change that the URL asks for; raises ConfigError."""
     matching = filter_of(dict(view.request.query_params))
-    read_filter(matching, True, lambda _: ())
+    read_filter(matching, True, {})
     picked = None
     if view.param("picked"):
         given = [each.split(" ") for each in view.request.query_params.getlist("pick")[:_MOST]]

@@ -79,8 +79,8 @@ def _said(done: bool, yes: str, no: str) -> str:
 
 def _values(view: View, job: JobSnapshot) -> list[tuple[str, ShownText]]:
     """Return the arguments as JSON, by name or position, as far as they may be shown."""
-    given = [*((str(at), each) for at, each in enumerate(job.args or ())), *(job.kwargs or {}).items()]
-    return [(name, view.argument(job.task, name, each)) for name, each in given]
+    given: list[tuple[int | str, object]] = [*enumerate(job.args or ()), *(job.kwargs or {}).items()]
+    return [view.argument(job.task, name, each) for name, each in given]
 
 
 def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, str]]:

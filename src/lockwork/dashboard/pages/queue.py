@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, cast
 
+from lockwork.dashboard.charts import PARTS, stacked
 from lockwork.dashboard.formats import number, several
+from lockwork.dashboard.marks import marks
 from lockwork.dashboard.page import Form, NotFound, Page, View
+from lockwork.dashboard.pages.tasks import most_time
 from lockwork.dashboard.reading import QueueSummary, read_queue
 from lockwork.errors import ConfigError
 from lockwork.protocol.queues.browse import WaitingJob
 from lockwork.queues.limits import LimitSettings
+from lockwork.telemetry.metrics import Span
 
 _NEXT = 10
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Read the queue, and the jobs that run next."""
-    queue = await _found(view)
+    """Read the queue, what became of its jobs, and those that run next."""
+    queue, span = await _found(view), cast("Span", view.span)
+    series, tasks = await asyncio.gather(view.lw.ametrics(queue.name, span=span), view.lw.atask_metrics(span=span))
     jobs: list[WaitingJob] = []
     if len(queue.partitions) == 1:
         jobs = await view.lw.queue(queue.partitions[0].name).apeek(_NEXT)
-    return {"queue": queue, "jobs": jobs}
+    return {
+        "queue": queue,
+        "jobs": jobs,
+        "chart": stacked(series.points, PARTS, marks([queue], [])),
+        "tasks": [row for row in most_time(tasks) if row.queue == queue.name],
+    }
 
 
 async def pause(view: View, _: Form) -> str:
@@ -110,4 +121,6 @@ PAGE = Page(
     {"pause": pause, "resume": resume, "clear": clear, "drain": drain, "reopen": reopen, "limit": limit},
     rail=False,
     within="queues",
+    ranged=True,
+    charts=True,
 )

@@ -47,12 +47,18 @@ _SORTS: dict[str, Callable[[TaskRow], float | str]] = {
 
 async def read(view: View) -> dict[str, Any]:
     """Read what all tasks did, sorted as asked: those first that took the most time."""
-    found = await view.lw.atask_metrics(span=cast("Span", view.span))
+    rows = most_time(await view.lw.atask_metrics(span=cast("Span", view.span)))
+    chosen = view.param("sort")
+    if chosen in _SORTS:
+        rows.sort(key=_SORTS[chosen], reverse=view.param("down") == "1")
+    return {"rows": rows, "most": max((row.total for row in rows), default=0.0)}
+
+
+def most_time(found: dict[tuple[str, str], Point]) -> list[TaskRow]:
+    """Return the tasks of which a job ended, those first that took the most time."""
     rows = [TaskRow(queue, task, point) for (queue, task), point in found.items()]
     rows = [row for row in rows if row.attempts or row.point.cancelled or row.point.expired]
-    chosen = view.param("sort")
-    rows.sort(key=_SORTS.get(chosen, _SORTS["total"]), reverse=view.param("down") == "1" or chosen not in _SORTS)
-    return {"rows": rows, "most": max((row.total for row in rows), default=0.0)}
+    return sorted(rows, key=lambda row: -row.total)
 
 
 PAGE = Page("tasks", "/tasks", "Tasks", read, key="t", ranged=True)
