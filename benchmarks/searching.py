@@ -40,6 +40,7 @@ _FILTERS: tuple[tuple[str, JobFilter], ...] = (
     ("state", {"state": "cancelled"}),
     ("key", {"key": "k7"}),
     ("age", {"state": "done", "since": "1h", "until": 0.001}),
+    ("enqueued", {"state": "ready", "until": "1h"}),
     ("task", {"task": "rare_task"}),
     ("tag", {"tag": "rare_tag"}),
     ("argument", {"arg": "needle"}),

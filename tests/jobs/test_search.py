@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from typing import Any
 
@@ -234,6 +235,23 @@ def test_ids_tell_the_task_and_the_tags(lw: Lockwork, state: Any) -> None:
         assert {job.id for job in page.jobs} == {job.id for job in jobs}
         assert page.searched == len(others) + 6
     assert lw.jobs(task="send", tag="old", state=state, budget=500).jobs == []
+
+
+@pytest.mark.parametrize("delay", [0, 500_000])
+def test_ids_tell_when_waiting_jobs_were_enqueued(lw: Lockwork, monkeypatch: pytest.MonkeyPatch, delay: int) -> None:
+    """With a budget of 500 records, 3,000 jobs of another time are passed over by their ids alone."""
+    queue, now = Filled(lw), time.time_ns()
+    few = body("send")
+    for hours, many in ((7, 3), (5, 3000), (3, 3), (1, 3000), (0, 3)):
+        with monkeypatch.context() as patched:
+            patched.setattr("lockwork.ids._last", 0)
+            patched.setattr("lockwork.ids.time.time_ns", lambda at=now - hours * 3_600_000_000_000: at)
+            queue.push(few, many, delay, suffixes=hours == 3)
+    lw.runtime.run(enqueue.push(KEYS, [NewJob("nightly@2026-11-24T03:00:00Z", few, delay)]))
+    for wanted, count in (({"since": "30m"}, 3), ({"since": "4h", "until": "2h"}, 3), ({"until": "6h"}, 4)):
+        page = lw.jobs(budget=700, **wanted)  # type: ignore[arg-type]
+        assert len(page.jobs) == count, wanted
+        assert page.searched == 6010
 
 
 def test_job_that_becomes_another_call_is_found_by_its_new_tags(lw: Lockwork) -> None:

@@ -2,14 +2,15 @@
 -- KEYS: jobs, ready*3, due, tries, dead, errors, groups, group_queue, void, stats, flows, history, history_order,
 --   timelines
 -- ARGV: place, newest: flag, score, behind, least, greatest, most: number, reads: number, matches: number, bytes: number,
---   suffix, letters, needles: number, texts...
+--   earliest, latest, suffix, letters, needles: number, texts...
 --   place: ready:0, ready:1, ready:2, groups, or a part of it: groups LINE, groups k (the lines of all keys); holder KEY (of that, if
 --     it is ready), came (due already, and no worker has moved it yet), due (later), dead, history, blocked, or ids
 --   score, behind: go on behind this entry ('': from the beginning): its score and id; of a list, how many to pass over; of the
 --     blocked, the cursor of a scan
 --   least, greatest: scores of due, dead, history ('': any); most: how many to look at; reads, matches: after how many records that
 --     were read or match to stop
---   bytes: of each record; suffix: a pattern: a record is not read if its id has a suffix that does not match ('': all are read)
+--   bytes: of each record; earliest, latest: ms; a record is not read if its id was made before or after that ('': at any time)
+--   suffix: a pattern; a record is not read if its id has a suffix that does not match ('': all are read)
 --   letters: of history, those that are wanted ('': all); texts: as many needles, then the ids
 -- Reply: {now ms, how many such entries there are, how many were looked at, of how many the record was read, 1 when there are more,
 --   where to go on: score, id, problem, then per job: its score or position, id, what `tries` has, bytes of its record, its beginning, error without traceback, timeline, row of history}
@@ -106,14 +107,33 @@ local reply = {
   math.floor(now / 1000), total, #found / 2, 0, more and 1 or 0, found[#found - 1] or score, found[#found] or behind, '',
 }
 
--- Leave out those whose suffix does not match; `numbers`: where the others were. Ids that a schedule, stock or flow makes have none.
+-- Leave out those whose ids say that they do not match; `numbers`: where the others were. An id with a suffix has 18 or 21 characters;
+-- that of a schedule has an @, and neither a suffix nor a time.
 local numbers = {}
-if suffix ~= '' then
-  local kept, find = {}, string.find
+local values, find, byte = {}, string.find, string.byte
+local first_ms, last_ms = tonumber(earliest) or 0, tonumber(latest) or math.huge
+local timed = earliest ~= '' or latest ~= ''
+if timed then
+  local signs = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
+  for at = 1, #signs do values[byte(signs, at)] = at - 1 end
+end
+-- The first seven characters of an id are ms since 1970.
+local function in_time(id)
+  local made = 0
+  for at = 1, 7 do
+    local value = values[byte(id, at)]
+    if not value then return true end
+    made = made * 64 + value
+  end
+  return made >= first_ms and made <= last_ms
+end
+if timed or suffix ~= '' then
+  local kept = {}
   for at = 1, #found, 2 do
     local id = found[at + 1]
     local length = #id
-    if find(id, suffix, 17) or (length ~= 18 and length ~= 21) or find(id, '@', 1, true) then
+    local fits = suffix == '' or find(id, suffix, 17) or (length ~= 18 and length ~= 21)
+    if (fits and (not timed or in_time(id))) or find(id, '@', 1, true) then
       kept[#kept + 1] = found[at]
       kept[#kept + 1] = id
       numbers[#kept] = (at + 1) / 2

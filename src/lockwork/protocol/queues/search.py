@@ -272,11 +272,12 @@ class _Source:
         skip = int(second or 0) if self.kind == "blocked" else 0
         texts = wanted.texts
         newest = wanted.newest != (self.kind == "due")
-        entries = max(most, _IDS) if wanted.suffix else most
+        made = self._made(wanted)
+        entries = max(most, _IDS) if wanted.suffix or any(made) else most
         ids = [records.raw(job[1]) for job in behind[:entries]]
         args: list[Argument] = [
             place, int(newest), first, "" if skip else records.raw(second), *self._scores(wanted), entries, most,
-            matches + skip, _SEEN, wanted.suffix, wanted.letters, len(texts), *texts, *ids,
+            matches + skip, _SEEN, *made, wanted.suffix, wanted.letters, len(texts), *texts, *ids,
         ]  # fmt: skip
         _, _, looked, read, more, score, last, _, *rows = yield script_call("jobs_search", self.keys, args)
         tokens = {job[1]: job for job in behind}
@@ -300,6 +301,12 @@ class _Source:
         unit = {"dead": 1000, "history": 1_000_000}.get(self.kind)
         times = (wanted.since, wanted.until)
         return ["" if unit is None or time is None else f"{time * unit:.0f}" for time in times]
+
+    def _made(self, wanted: Wanted) -> list[str]:
+        """The earliest and the latest ms at which ids were made, of the places whose time is that of the enqueue."""
+        if self.kind in ("running", "dead", "history"):
+            return ["", ""]
+        return ["" if time is None else f"{time * 1000:.0f}" for time in (wanted.since, wanted.until)]
 
     def _behind(self, mark: Any, job: StoredJob, scan: str, number: int) -> list[str]:
         """Return where to go on behind this job."""
