@@ -154,7 +154,7 @@ def _records(count: int, keys: int = 0) -> Iterator[tuple[str, bytes]]:
         task, tag = ("rare_task", "rare_tag") if rare else (f"task_{number % 20}", f"customer-{number % 1000}")
         args = ["needle" if rare else f"user{number}@example.org", number]
         body = json.dumps([task, args, {}, {"tags": [tag]}], separators=(",", ":"))
-        yield job_suffix(task, [tag]), head + body.encode()
+        yield job_suffix(task, [tag], f"k{number % keys}" if keys else None), head + body.encode()
 
 
 def _push(meter: Meter, records: Iterator[tuple[str, bytes]], delay: int = 0) -> None:

@@ -1,8 +1,8 @@
 """Ids of jobs, reservations and requests: 16 characters, unique without coordination, sorted by time.
 
-A job's id may have a suffix: a hash of its task, and a Bloom filter of its tags (B. H. Bloom, Space/time trade-offs
-in hash coding with allowable errors, 1970). A search passes over other jobs without reading them, and no job costs a
-write for an index.
+A job's id may have a suffix: a hash of its task, one of its key, and a Bloom filter of its tags (B. H. Bloom,
+Space/time trade-offs in hash coding with allowable errors, 1970). A search passes over other jobs without reading
+them, and no job costs a write for an index.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ _TABLE = bytes.maketrans(_PLAIN, _SORTED)
 _BACK = bytes.maketrans(_SORTED, _PLAIN)
 _RANDOM_BITS = 54
 _SIGNS = _SORTED.decode()
+_PAIRS = [one + other for one in _SIGNS for other in _SIGNS]
 _TAG_BITS = 18
+_NO_KEY, _NO_TAGS = _PAIRS[0], "---"
+_WITH_SUFFIX = (18, 23)
+"""Characters of ids with a suffix."""
 
 _lock = threading.Lock()
 _last = 0
@@ -41,46 +45,56 @@ def new_ids(count: int, suffix: str = "") -> list[str]:
     return [text[at : at + 16] + suffix for at in range(0, len(text), 16)]
 
 
-def job_suffix(task: str, tags: Iterable[str] = ()) -> str:
-    """Return the suffix for the id of a job: two characters for its task, and three for its tags if it has any."""
-    known = _characters(_hash(task), 2)
+def job_suffix(task: str, tags: Iterable[str] = (), key: str | None = None) -> str:
+    """Return the suffix for the id of a job: two characters for its task; with tags or a key, also two and three."""
     bits = 0
     for tag in tags:
         bits |= _tag_bits(tag)
-    return known + _characters(bits, 3) if bits else known
+    suffix = _PAIRS[crc32(_bytes(task)) & 4095] + (f"{_NO_KEY}{_PAIRS[bits >> 6]}{_SIGNS[bits & 63]}" if bits else "")
+    return with_key(suffix, _bytes(key)) if key else suffix
 
 
-def suffix_pattern(task: str | None, tag: str | None) -> str:
-    """Return the Lua pattern that the suffix of each such job matches, few others do, and one without a tag never."""
-    wanted = "^" + ("." * 2 if task is None else _characters(_hash(task), 2).replace("-", "%-"))
-    if tag is None:
-        return wanted
-    bits = _tag_bits(tag)
-    parts = [bits >> shift & 63 for shift in (12, 6, 0)]
-    return wanted + "".join(f"[{_with_bits(part)}]" for part in parts)
+def with_key(suffix: str, key: bytes) -> str:
+    """Return the suffix with another key."""
+    return suffix[:2] + _key_pair(key) + (suffix[4:] or _NO_TAGS)
+
+
+def suffix_pattern(task: str | None, tag: str | None, key: str | None) -> str:
+    """Return the Lua pattern that the suffix of each such job matches, and few others do."""
+    parts = [".." if task is None else _escaped(_PAIRS[crc32(_bytes(task)) & 4095])]
+    if (tag, key) != (None, None):
+        parts.append(".." if key is None else _escaped(_key_pair(_bytes(key))))
+    if tag is not None:
+        bits = _tag_bits(tag)
+        parts += [f"[{_with_bits(bits >> shift & 63)}]" for shift in (12, 6, 0)]
+    return "^" + "".join(parts)
 
 
 def _with_bits(bits: int) -> str:
     """Return all characters with these bits, for a set of a Lua pattern."""
-    return "".join(sign for number, sign in enumerate(_SIGNS) if number & bits == bits).replace("-", "%-")
+    return _escaped("".join(sign for number, sign in enumerate(_SIGNS) if number & bits == bits))
+
+
+def _escaped(characters: str) -> str:
+    return characters.replace("-", "%-")
 
 
 def _tag_bits(tag: str) -> int:
-    number = _hash(tag)
+    number = crc32(_bytes(tag))
     return 1 << number % _TAG_BITS | 1 << (number >> 16) % _TAG_BITS
 
 
-def _hash(text: str) -> int:
-    return crc32(text.encode(errors="surrogatepass"))
+def _key_pair(key: bytes) -> str:
+    return _PAIRS[1 + crc32(key) % 4095]  # never that of no key
 
 
-def _characters(number: int, count: int) -> str:
-    return "".join(_SIGNS[number >> 6 * at & 63] for at in reversed(range(count)))
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
 
 
 def made_at(id: str) -> int | None:
     """When an id was made, ms since 1970 by its maker's clock; None for an id in another format."""
-    if len(id) not in (16, 18, 21) or not id.isascii():
+    if len(id) not in (16, *_WITH_SUFFIX) or not id.isascii() or "." in id:
         return None
     try:
         number = int.from_bytes(b64decode(id[:16].encode().translate(_BACK), validate=True), "big")

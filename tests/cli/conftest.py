@@ -65,5 +65,5 @@ def office(at_work: Callable[[Path, str], str]) -> Iterator[Office]:
     url = at_work(apps, "office")
     app = load_app(apps, "office", url)
     with app.lw:
-        until(app.lw.apps, "its worker has announced it")
+        until(lambda: app.lw.apps() and app.lw.schedules(), "its worker has announced it, and declared its schedule")
         yield Office(app.lw, url, app)

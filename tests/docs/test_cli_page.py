@@ -27,7 +27,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 COLUMNS = 96
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # an id may end with a hyphen, where \b finds no end
-_ID = re.compile(r"(?<![\w-])[\w-]{16}(?:[\w-]{2}|[\w-]{5})?(?![\w-])")
+_ID = re.compile(r"(?<![\w-])[\w-]{16}(?:[\w-]{2}|[\w-]{7})?(?![\w-])")
 _NAME = re.compile(rf"{_ID.pattern}|[\w.-]+/\d+/[0-9a-f]{{10}}")
 """An id, or a worker's name: others in each run."""
 _CHANGES = re.compile(r"enqueue|cancel|reschedule|delete|retry|pause|limit|quiet")

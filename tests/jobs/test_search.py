@@ -48,7 +48,8 @@ class Filled:
     def push(self, record: bytes, count: int = 1, delay: int = 0, *, suffixes: bool = True) -> list[str]:
         """Every other id has a suffix, as the first has."""
         task = records.read(record, len(record)).task
-        suffix = job_suffix(task, tags_of(record)) if suffixes and task is not None else ""
+        key, _ = record_header.names(record)
+        suffix = job_suffix(task, tags_of(record), key) if suffixes and task is not None else ""
         ids = [id + (suffix if number % 2 == 0 else "") for number, id in enumerate(new_ids(count))]
         self.tasks |= dict.fromkeys(ids, task)
         self.run(enqueue.push(self.queue, [NewJob(id, record, delay) for id in ids]))
@@ -225,16 +226,27 @@ def test_ids_tell_the_task_and_the_tags(lw: Lockwork, state: Any) -> None:
     rare = lw.task(name="rare")(lambda: None).options(**options).enqueue_many([()] * 3)
     send = lw.task(name="send")(lambda: None).options(**options)
     tagged = send.options(tags=["vip", "new"]).enqueue_many([()] * 3)
+    keyed = send.options(key="order:7").enqueue_many([()] * 3)
+    both = send.options(key="order:8", tags=["old"]).enqueue()
     others = send.enqueue_many([()] * 3000)
     if state in ("dead", "done"):
         while held := queue.lease(500):
             queue.settle(held, "d")
-    matching: list[tuple[Any, Any]] = [({"task": "rare"}, rare), ({"tag": "vip"}, tagged), ({"tag": "new"}, tagged)]
+    matching: list[tuple[Any, Any]] = [
+        ({"task": "rare"}, rare),
+        ({"tag": "vip"}, tagged),
+        ({"tag": "new", "task": "send"}, tagged),
+        ({"key": "order:7"}, keyed),
+        ({"key": "order:8"}, [both]),
+        ({"key": "order:8", "tag": "old"}, [both]),
+    ]
     for wanted, jobs in matching:
         page = lw.jobs(**wanted, state=state, budget=500)
         assert {job.id for job in page.jobs} == {job.id for job in jobs}
-        assert page.searched == len(others) + 6
-    assert lw.jobs(task="send", tag="old", state=state, budget=500).jobs == []
+        assert page.next is None
+        assert page.searched in (len(others) + 10, 4), "jobs that wait with a key have an index"
+    assert lw.jobs(task="send", tag="odd", state=state, budget=500).jobs == []
+    assert lw.jobs(task="rare", key="order:7", state=state, budget=500).jobs == []
 
 
 @pytest.mark.parametrize("delay", [0, 500_000])

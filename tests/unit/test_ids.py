@@ -58,25 +58,32 @@ def test_a_forked_child_makes_others_than_its_parent() -> None:
     assert not mine & theirs
 
 
-def matches(id: str, task: str | None, tag: str | None) -> bool:
+def matches(id: str, task: str | None, tag: str | None, key: str | None = None) -> bool:
     """What Lua's string.find(id, pattern, 17) does with such a pattern."""
-    pattern = ids.suffix_pattern(task, tag).replace("%-", r"\-").removeprefix("^")
+    pattern = ids.suffix_pattern(task, tag, key).replace("%-", r"\-").removeprefix("^")
     return re.match(pattern, id[16:]) is not None
 
 
-def test_suffix_of_an_id_matches_its_task_and_each_tag() -> None:
+def test_suffix_of_an_id_matches_its_task_its_key_and_each_tag() -> None:
     chosen = random.Random(5)
     names = [f"{word}{number}" for word in ("app.send_", "größe ", "x") for number in range(300)]
-    passed = [0, 0, 0]
+    passed = dict.fromkeys(("task", "key", "tag", "no key", "no tags"), 0)
     for task in names:
-        tags = chosen.sample(names, chosen.choice([0, 0, 1, 3]))
-        id = ids.new_id() + ids.job_suffix(task, tags)
-        assert len(id) == (21 if tags else 18)
+        tags, key = chosen.sample(names, chosen.choice([0, 0, 1, 3])), chosen.choice([None, task])
+        id = ids.new_id() + ids.job_suffix(task, tags, key)
+        assert len(id) == (23 if tags or key else 18)
         assert ids.made_at(id) is not None
-        assert matches(id, task, None)
-        assert all(matches(id, None, tag) and matches(id, task, tag) for tag in tags)
-        passed[0] += matches(id, chosen.choice(names), None)
-        passed[1 + bool(tags)] += matches(id, None, chosen.choice(names))
-    assert passed[0] < 10
-    assert passed[1] == 0
-    assert passed[2] < 50
+        for tag in (*tags, None):
+            for name in (task, None):
+                assert matches(id, name, tag)
+                assert key is None or matches(id, name, tag, key)
+        passed["task"] += matches(id, chosen.choice(names), None)
+        passed["key" if key else "no key"] += matches(id, None, None, chosen.choice(names))
+        passed["tag" if tags else "no tags"] += matches(id, None, chosen.choice(names))
+    assert passed["no key"] == passed["no tags"] == 0
+    assert max(passed["task"], passed["key"]) < 10
+    assert passed["tag"] < 50
+
+
+def test_ids_of_flows_have_no_suffix() -> None:
+    assert ids.made_at(f"{ids.new_id()}.00001u") is None

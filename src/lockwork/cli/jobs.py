@@ -118,9 +118,9 @@ def jobs(
     """Show the jobs of a queue, or of all queues: running, ready, scheduled, blocked and ended ones; change them all.
 
     The newest come first; of the scheduled ones, the next due. State, the time of ended jobs, and the key and the group
-    of ready ones use an index; ids tell the task, the tags, and when waiting jobs were enqueued. Other filters read
-    jobs one by one, and the list says how many it has searched. `cancel`, `retry` and `delete` change all jobs that
-    match: they count them first, and ask.
+    of ready ones use an index; ids tell the task, the tags, the key, and when waiting jobs were enqueued. Other filters
+    read jobs one by one, and the list says how many it has searched. `cancel`, `retry` and `delete` change all jobs
+    that match: they count them first, and ask.
     """
     queue, action = _meant(words)
     if action and (after or oldest or output.watch is not None):

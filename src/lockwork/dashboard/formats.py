@@ -63,7 +63,7 @@ def several(count: int, one: str, many: str = "") -> str:
 
 def short_id(id: str) -> str:
     """Cut an id in its middle: its beginning is its time, its end tells it from its neighbors."""
-    end = len(id) - 10 if len(id) in (18, 21) else 6  # what is behind the 16th character is the same for many
+    end = len(id) - 10 if len(id) in (18, 23) and "." not in id else 6  # a suffix is the same for many
     return id if len(id) <= 14 else f"{id[: max(2, 12 - end)]}…{id[-end:]}"
 
 

@@ -131,16 +131,17 @@ def read_filter(given: JobFilter, newest: object, parameters: Parameters, *, fro
     state = given.get("state")
     if state is not None:
         one_of(state, "state", tuple(_PLACES))
+    task, tag, key = given.get("task"), given.get("tag"), given.get("key")
     now = time.time()
     return Wanted(
         search.PLACES if state is None else frozenset(_PLACES[state]),
         _LETTERS.get(state or "", ""),
-        given.get("key"),
+        key,
         given.get("group"),
         now - seconds(given["since"], "since", zero=True) if "since" in given else None,
         now - seconds(given["until"], "until", zero=True) if "until" in given else None if from_now_on else now + 1,
         tuple(_texts(given)),
-        suffix_pattern(given.get("task"), given.get("tag")) if "task" in given or "tag" in given else "",
+        suffix_pattern(task, tag, key) if (task, tag, key) != (None, None, None) else "",
         _matcher(given, parameters),
         yes_or_no(newest, "newest"),
     )

@@ -17,7 +17,7 @@ from lockwork import codecs
 from lockwork.config import Config
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
 from lockwork.hooks import Enqueued
-from lockwork.ids import job_suffix, new_id, new_ids
+from lockwork.ids import job_suffix, new_id, new_ids, with_key
 from lockwork.injection import Injection
 from lockwork.injection.calling import call_alone
 from lockwork.jobs import options as job_options
@@ -29,7 +29,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import checked
 from lockwork.protocol.queues import enqueue as protocol
 from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.record_header import body
+from lockwork.protocol.queues.record_header import body, key
 from lockwork.protocol.queues.unique import push_unique
 from lockwork.runtime.clock import now
 from lockwork.tasks.app_context import AppContext
@@ -222,7 +222,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         self._delay_ms = 0 if unique is None else unique.debounce_ms
 
     def _carry(self, extra: dict[str, Any]) -> None:
-        """Let jobs carry this, of which their ids tell the tags."""
+        """Let jobs carry this, of which their ids tell the tags, as they tell the task and the key."""
         self._extra = extra
         unique = self.options_in_force.unique
         # a job that may become another call keeps its id
@@ -349,7 +349,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         self._context.hooks.enqueued(map(event, jobs))
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
-        return NewJob(new_id() + self._suffix, self._record(args, kwargs), self._delay_ms)
+        record = self._record(args, kwargs)
+        return NewJob(new_id() + self._suffix_of(record), record, self._delay_ms)
 
     def _many(self, arguments: Iterable[tuple[Any, ...]]) -> list[NewJob]:
         record, delay_ms = self._record, self._delay_ms
@@ -358,8 +359,15 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             if not isinstance(args, tuple | list):
                 raise TypeError(f"each call is a tuple of arguments, such as (42,), not {args!r:.60}")
             records.append(record(args, {}))
-        ids = new_ids(len(records), self._suffix)
+        if self._heads.plain:
+            ids = new_ids(len(records), self._suffix)
+        else:
+            ids = [id + self._suffix_of(stored) for id, stored in zip(new_ids(len(records)), records, strict=True)]
         return [NewJob(id, stored, delay_ms) for id, stored in zip(ids, records, strict=True)]
+
+    def _suffix_of(self, record: bytes) -> str:
+        own = key(record) if self._suffix and not self._heads.plain else b""
+        return with_key(self._suffix, own) if own else self._suffix
 
     def _record(self, args: Sequence[Any], kwargs: dict[str, Any], taken: Extracted | None = None) -> bytes:
         try:

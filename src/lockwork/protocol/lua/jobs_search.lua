@@ -107,8 +107,8 @@ local reply = {
   math.floor(now / 1000), total, #found / 2, 0, more and 1 or 0, found[#found - 1] or score, found[#found] or behind, '',
 }
 
--- Leave out those whose ids say that they do not match; `numbers`: where the others were. An id with a suffix has 18 or 21 characters;
--- that of a schedule has an @, and neither a suffix nor a time.
+-- Leave out those whose ids say that they do not match; `numbers`: where the others were. An id with a suffix has 18 or 23 characters;
+-- those that schedules make have an @, and neither a suffix nor a time, and those of flows have a dot, and no suffix.
 local numbers = {}
 local values, find, byte = {}, string.find, string.byte
 local first_ms, last_ms = tonumber(earliest) or 0, tonumber(latest) or math.huge
@@ -132,7 +132,7 @@ if timed or suffix ~= '' then
   for at = 1, #found, 2 do
     local id = found[at + 1]
     local length = #id
-    local fits = suffix == '' or find(id, suffix, 17) or (length ~= 18 and length ~= 21)
+    local fits = suffix == '' or find(id, suffix, 17) or (length ~= 18 and length ~= 23) or find(id, '.', 17, true)
     if (fits and (not timed or in_time(id))) or find(id, '@', 1, true) then
       kept[#kept + 1] = found[at]
       kept[#kept + 1] = id

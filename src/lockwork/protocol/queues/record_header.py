@@ -65,6 +65,11 @@ def body(stored: bytes) -> bytes:
     return stored[stored.index(b";") + 1 :]
 
 
+def key(stored: bytes) -> bytes:
+    """Return the key of a record's job as it is stored; nothing where it has none."""
+    return stored.split(b",", 3)[2]
+
+
 def budget(stored: bytes) -> Budget:
     """Return how often a record's job may run; not at all when its header cannot be read."""
     found = _HEAD.match(stored)

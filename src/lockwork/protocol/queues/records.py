@@ -14,7 +14,7 @@ from lockwork.protocol.queues import record_header
 _TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
 _SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _COUNTS = re.compile(rb"(\d+)/?(\d*)")
-_MADE = re.compile(r"[-\w]{16}([-\w]{2}([-\w]{3})?|\.\d+u?)?", re.ASCII)
+_MADE = re.compile(r"[-\w]{16}([-\w]{2}([-\w]{5})?|\.\d+u?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
