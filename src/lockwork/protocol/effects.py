@@ -47,6 +47,8 @@ class Call:
     """Wait for so many replicas to have what the script wrote: the result is then the reply, and how many had it."""
     behind: bool = False
     """It undoes a call that waits for replicas, and must not overtake that."""
+    prompt: bool = False
+    """Sent at once instead of with the turn's other calls: what its caller does next keeps the event loop busy."""
     shard: int = 0
     """Where a call without keys is for, on a Cluster."""
     ahead: Callable[[], Call | None] | None = None
@@ -80,6 +82,7 @@ def script_call(
     ordered: bool = False,
     replicas: int = 0,
     behind: bool = False,
+    prompt: bool = False,
     **given: Names,
 ) -> Call:
     """Make a call of script `name`, as its header declares it; raises DeclarationError if it does not fit.
@@ -103,6 +106,7 @@ def script_call(
         ordered,
         replicas,
         behind,
+        prompt,
     )
 
 

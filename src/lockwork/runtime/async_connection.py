@@ -143,6 +143,8 @@ class Mux:
         if call.ordered and call.script.sha not in self._sent:
             whole = True
         future = self.submit(pack_call(call, whole=whole))
+        if call.prompt:
+            self._flush()
         if whole:
             self._sent.add(call.script.sha)
         return future

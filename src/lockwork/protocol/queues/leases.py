@@ -95,6 +95,7 @@ def reserve(
         queue,
         [int(again), min(want, RESERVE_BATCH), request, session, channel, last, messages.secret(queue.jobs)],
         run=queue.run(session),
+        prompt=True,  # so that the server leases jobs while the worker runs those that it has
     )
     state, fence, left, *found = yield call
     while state == 2:

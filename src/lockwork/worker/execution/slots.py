@@ -41,6 +41,7 @@ class WorkerSlots:
         self.on_start: Callable[[], None] = _nothing
         """Called when jobs are about to run."""
         self._size = size
+        self._share = (size + 1) // 2
         self._inbox: deque[tuple[Leased, Runner]] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._starting = 0
@@ -52,17 +53,16 @@ class WorkerSlots:
         self._room.set()
 
     async def take(self) -> int:
-        """Wait for free slots and take them all."""
+        """Wait for free slots and take them, half of all at most."""
         while self.free <= 0:
             self._room.clear()
             await self._room.wait()
         return self.take_now()
 
     def take_now(self) -> int:
-        """Take all slots that are free now."""
-        if self.free <= 0:
-            return 0
-        taken, self.free = self.free, 0
+        """Take the slots that are free now, half of all at most: so jobs are leased for some while the others run."""
+        taken = max(0, min(self.free, self._share))
+        self.free -= taken
         return taken
 
     def take_one(self) -> bool:
