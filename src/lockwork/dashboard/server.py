@@ -76,6 +76,8 @@ class PageServer:
                 return self._stream(page, view)
             said = unseal(session, request.cookies.get(_FLASH, ""))
             response = await self._page(page, view, json.loads(said) if said else None)
+            if said and response.status_code == 404 and page.within:  # it was deleted; the list says so
+                return RedirectResponse(view.url(f"/{page.within}"), 303)
             if fresh:
                 _set_cookie(response, request, SESSION, fresh)
             if said:

@@ -7,6 +7,7 @@ from typing import Any
 from lockwork.dashboard.flow_picture import FlowPicture, picture
 from lockwork.dashboard.neighbors import read_neighbors
 from lockwork.dashboard.page import Form, NotFound, Page, ShownText, View
+from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import JobSnapshot
 
@@ -41,7 +42,7 @@ async def read(view: View) -> dict[str, Any]:
 
 async def cancel(view: View, _: Form) -> str:
     """Cancel the job."""
-    return _said(await _found(view).acancel(), "The job is cancelled.", "The job has ended already.")
+    return _said(await _found(view).acancel(), "The job is cancelled.", "The job has ended already, or is gone.")
 
 
 async def retry(view: View, _: Form) -> str:
@@ -52,7 +53,9 @@ async def retry(view: View, _: Form) -> str:
 
 async def now(view: View, _: Form) -> str:
     """Let the job run now."""
-    return _said(await _found(view).areschedule(delay=0), "The job is ready.", "The job waits for nothing.")
+    return _said(
+        await _found(view).areschedule(delay=0), "The job is ready.", "The job does not wait for its time, or is gone."
+    )
 
 
 async def delete(view: View, _: Form) -> str:
@@ -74,7 +77,9 @@ async def _flow(view: View, job: JobSnapshot) -> FlowPicture | None:
 
 
 def _said(done: bool, yes: str, no: str) -> str:
-    return yes if done else no
+    if not done:
+        raise ConfigError(no)
+    return yes
 
 
 def _values(view: View, job: JobSnapshot) -> list[tuple[str, ShownText]]:
