@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import parse_qsl
@@ -238,6 +239,8 @@ class PageServer:
         return None if view.may_act else (403, view.why_not)
 
     def _problem(self, view: View, status: int, title: str, text: str, page: Page | None = None) -> Response:
+        if page is not None and status < 500:  # it will not come back by itself
+            page = replace(page, live=False)
         html = self._render(view, "problem.html", page=page, layout="frame.html", said=None, title=title, text=text)
         return HTMLResponse(html, status)
 
