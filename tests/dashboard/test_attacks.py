@@ -11,7 +11,8 @@ import pytest
 
 from dashboard.conftest import SAME, Client, act
 from lockwork import Lockwork
-from lockwork.dashboard import access
+from lockwork.dashboard import access, app
+from lockwork.errors import ConfigError
 
 TOKEN = "0123456789abcdef0123"
 GUESSES = access.MOST_FAILURES
@@ -142,6 +143,12 @@ async def test_a_wrong_address_is_no_fault_of_the_server(client: Client, path: s
 async def test_a_host_that_is_none_is_refused(client: Client, host: str) -> None:
     async with client() as browser:
         assert (await browser.get("/queues", headers={"Host": host})).status_code == 421
+
+
+@pytest.mark.parametrize("name", ["http://board.example", "board.example:8787", "", "a b", "board.example/"])
+def test_an_allowed_host_that_no_browser_sends_is_refused(lw: Lockwork, name: str) -> None:
+    with pytest.raises(ConfigError, match="names alone"):
+        app(lw, allowed_hosts=["board.example", name])
 
 
 async def test_who_is_not_logged_in_leaves_a_line_in_the_log(

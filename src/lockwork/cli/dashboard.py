@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from pathlib import Path
@@ -140,6 +141,6 @@ def _bound(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigError(
-            f"{host}:{port} cannot be served ({error.strerror or error}): choose another --port"
-        ) from None
+        other = "--port" if error.errno == errno.EADDRINUSE else "--host or --port"
+        why = (error.strerror or str(error)).partition(" (while")[0]
+        raise ConfigError(f"{host}:{port} cannot be served ({why}): choose another {other}") from None

@@ -59,13 +59,15 @@ class Access:
         authorize: Authorize | None,
         allowed_hosts: Sequence[str],
     ) -> None:
-        if token is not None and len(token) < SHORTEST_TOKEN:
+        if token is not None and len(token.strip()) < SHORTEST_TOKEN:
             raise ConfigError(f"the token must have at least {SHORTEST_TOKEN} characters, so that nobody can guess it")
         if isinstance(allowed_hosts, str):
             raise ConfigError(f"allowed_hosts is a list of host names, such as [{allowed_hosts!r}]")
         self._token = token
         self._users = dict(users or {})
         self._authorize = authorize
+        if wrong := [host for host in allowed_hosts if _host_name(host) != host.lower().rstrip(".") or not host]:
+            raise ConfigError(f"allowed_hosts has names alone, such as 'board.example', not {wrong[0]!r}")
         self._hosts = {host.lower().rstrip(".") for host in allowed_hosts}
         self._hashing = asyncio.Semaphore(2)
         self._logged_out: dict[str, int] = {}
