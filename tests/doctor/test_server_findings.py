@@ -184,7 +184,7 @@ def test_server_that_is_away_or_silent_is_serious() -> None:
             (only,) = found.findings
             assert (only.level, only.subject, found.status) == ("serious", "server", 1)
             assert f"redis://127.0.0.1:{port}" in only.text
-            assert only.fix == "Start it, or name another one by --url or LOCKWORK_URL."
+            assert only.fix == "Start it, or pass another server in --url or LOCKWORK_URL."
 
 
 def test_server_that_is_too_old_or_a_replica_is_serious(start: Callable[..., Configured]) -> None:
@@ -195,7 +195,7 @@ def test_server_that_is_too_old_or_a_replica_is_serious(start: Callable[..., Con
         replica = start("--replicaof", f"127.0.0.1 {primary.getsockname()[1]}").url
         (found,) = examine(replica).findings
         assert "replica" in found.text
-        assert found.fix == "Name another server by --url or LOCKWORK_URL."
+        assert found.fix == "Pass another server in --url or LOCKWORK_URL."
 
 
 def test_each_primary_of_a_cluster_is_checked(tmp_path: Path) -> None:

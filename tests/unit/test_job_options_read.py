@@ -34,7 +34,7 @@ def app() -> Iterator[Lockwork]:
         ("expires", 0, "expires must be more than 0"),
         ("retries", -1, "retries must be a whole number from 0 to 1,000"),
         ("max_deliveries", 0, "max_deliveries must be a whole number from 1 to 1,000"),
-        ("backoff", [], "backoff must have at least one pause"),
+        ("backoff", [], "backoff is an empty list: it needs at least one pause"),
         ("backoff", ["soon"], "backoff must be seconds"),
         ("backoff", lambda attempt: attempt, "a function as backoff cannot travel"),
         ("backoff", ValueError, "backoff must be seconds"),

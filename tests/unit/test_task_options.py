@@ -88,7 +88,7 @@ def test_option_names_of_other_queues_are_recognized(app: Lockwork, wrong: str, 
 
 
 def test_job_options_of_other_queues_are_redirected(app: Lockwork) -> None:
-    with pytest.raises(ConfigError, match=r"no option 'eta': it is 'at'; give it to single jobs, task.options\(at="):
+    with pytest.raises(ConfigError, match=r"no option 'eta': it is 'at'; set it for single jobs, task.options\(at="):
         app.task(eta=1)  # type: ignore[call-overload]
 
 
@@ -136,7 +136,7 @@ def test_an_option_of_tasks_is_none_of_single_jobs(app: Lockwork, name: str) -> 
 @pytest.mark.parametrize("name", ["delay", "at"])
 def test_an_option_of_single_jobs_is_none_of_tasks(app: Lockwork, name: str) -> None:
     with pytest.raises(
-        ConfigError, match=rf"a task has no option '{name}': give it to single jobs, task.options\({name}="
+        ConfigError, match=rf"a task has no option '{name}': set it for single jobs, task.options\({name}="
     ):
         app.task(**{name: "1s"})  # type: ignore[call-overload]
 

@@ -35,7 +35,7 @@ class LockMethods(AppState):
         sticky lock that this process has. Raises ConfigError when there is an observer already.
         """
         if self.runtime.lock_observer is not None:
-            raise ConfigError("the locks of this app have an observer already")
+            raise ConfigError("the locks of this app already have an observer")
         self.runtime.lock_observer = observer
 
     def lock(
@@ -80,7 +80,7 @@ class LockMethods(AppState):
                 replicas=replicas,
             )
         if lease is not None or at_least is not None:
-            raise ConfigError("a sticky lock is renewed while this process has it: it takes neither lease nor at_least")
+            raise ConfigError("a sticky lock is renewed while this process has it, so it cannot have lease or at_least")
         return StickyLock(
             self.runtime, self.config, name, wait=wait, lease=None, on_lost=on_lost, tags=tags, replicas=replicas
         )

@@ -88,8 +88,8 @@ class PlanningMethods(AppState):
             if options:
                 shown = ", ".join([f"name={what!r}", *(f"{option}=..." for option in options if option != "name")])
                 raise ConfigError(
-                    f"lw.schedule({what!r}) finds a schedule again, and has no option but queue=: to make one, give a "
-                    f"call of a task, such as lw.schedule(send.call(42), {shown})"
+                    f"lw.schedule({what!r}) returns an existing schedule, and takes only queue=. To create one, pass "
+                    f"a call of a task, such as lw.schedule(send.call(42), {shown})"
                 )
             return self._named(what, queue)
         raise ConfigError(

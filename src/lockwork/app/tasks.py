@@ -100,13 +100,15 @@ class TaskMethods(AppState):
 
         Raises ConfigError, with a suggestion for an unknown option.
         """
-        single = get_annotations(CallSettings), "give it to single jobs, task.options({name}=...)"
+        single = get_annotations(CallSettings), "set it for single jobs, task.options({name}=...)"
         check_names(options, _TaskSettings, "a task has no option", single)
         batching = Batching.read(batch, linger)
         own, timing = split(options)
         chosen = TaskOptions.read(own)
         if batching is not None and chosen.in_process:
-            raise ConfigError('a batch task cannot have executor="process": its jobs meet in the worker process')
+            raise ConfigError(
+                'a batch task cannot have executor="process", because the worker process collects its jobs'
+            )
         name = own.get("name")
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:

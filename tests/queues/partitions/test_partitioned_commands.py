@@ -74,7 +74,9 @@ def test_the_command_line_accepts_partitions(sorting: Any, own_url: str, tmp_pat
     for number in range(8):
         sorting.double.enqueue(number)
     found = command(own_url, "queue", "status", "mail")
-    assert "queue mail has partitions (mail/0, mail/1, mail/2, ...): name one, or give --partitions N" in found.stderr
+    assert (
+        "queue mail has partitions (mail/0, mail/1, mail/2, ...): pass one of them, or --partitions N" in found.stderr
+    )
     assert command(own_url, "queue", "mail/2").stdout.splitlines()[1].split()[:3] == ["mail/2", "open", "2"]
     whole = json.loads(command(own_url, "queue", "--json", "--partitions", "4", "pause", "mail").stdout)
     assert (whole["queue"], whole["ready"], whole["paused"]) == ("mail", 8, True)
@@ -120,7 +122,7 @@ def test_options_without_effect_on_partitions_are_refused(sorting: Any, own_url:
     refused = command(own_url, *words)
     assert (refused.exit_code, refused.output) == (1, "")
     assert str(refused.exception) == (
-        "queue mail has partitions (mail/0, mail/1, mail/2, ...): name one, or give --partitions N"
+        "queue mail has partitions (mail/0, mail/1, mail/2, ...): pass one of them, or --partitions N"
     )
     with Lockwork(own_url) as lw:
         assert not lw.queue("mail").status().paused
