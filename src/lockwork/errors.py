@@ -195,7 +195,7 @@ class WorkerDied(LockworkError):
 class JobTimeout(TimeoutError):
     """The attempt took longer than its task's timeout."""
 
-    def __init__(self, message: str = "it took longer than its task's timeout") -> None:
+    def __init__(self, message: str = "it exceeded its task's timeout") -> None:
         super().__init__(message)
 
 

@@ -223,7 +223,7 @@ def is_async(hook: Callable[..., Any]) -> bool:
 
 def complain(hook: Callable[..., Any], kind: str, id: str, error: BaseException) -> None:
     """Log what a hook raised."""
-    log.error("the %s hook %s failed for job %s; the job goes on", kind, _name(hook), id, exc_info=error)
+    log.error("the %s hook %s failed for job %s; the job continues", kind, _name(hook), id, exc_info=error)
 
 
 def _check(hook: object) -> None:

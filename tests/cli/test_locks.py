@@ -71,8 +71,8 @@ def test_no_lock_is_held(lw: Lockwork, url: str) -> None:
         pass
     seen = lw.locks()
     assert (seen.locks, seen.waits, seen.deadlocks) == ((), (), ())
-    assert output(url) == "nobody holds or waits for a lock\n"
-    assert output(url, "order:*") == "nobody holds or waits for a lock that order:* names\n"
+    assert output(url) == "no lock is held or waited for\n"
+    assert output(url, "order:*") == "no lock matching order:* is held or waited for\n"
     assert json.loads(output(url, "--json")) == {"locks": [], "waits": [], "deadlocks": []}
 
 

@@ -113,4 +113,4 @@ def test_into_a_pipe_it_prints_one_view_after_the_other(lw: Lockwork, url: str, 
         lines = [process.line() for _ in range(3)]
         process.send(signal.SIGINT)
         assert (process.wait(), process.errors) == (130, "")
-    assert lines == ["nobody holds or waits for a lock"] * 3
+    assert lines == ["no lock is held or waited for"] * 3

@@ -125,7 +125,7 @@ def test_slow_link_is_a_warning(start: Callable[..., Configured]) -> None:
         (found,) = examine(link.url).findings
     assert found.level == "warning"
     assert found.text.startswith("The fastest of 5 calls took ")
-    assert found.fix == "Run the workers in the server's data center, or find out what loads the server."
+    assert found.fix == "Run the workers in the server's data center, or reduce the load of the server."
 
 
 def test_clocks_that_differ_and_slow_scripts_of_the_last_hour_are_warnings(start: Callable[..., Configured]) -> None:
@@ -148,14 +148,14 @@ SLOW = "for number = 1, 1000000 do redis.call('EXISTS', 'a') end"
 
 def test_users_who_may_not_read_all_of_it_are_told(start: Callable[..., Configured]) -> None:
     url = start().url
-    text = "This user may not read the slow log, so slow scripts were not looked for."
+    text = "This user may not read the slow log, so slow scripts were not checked."
     found = examine(as_role(url, "viewer"))
     assert (found.findings, found.status) == ([server("info", text, "Use a user with the role `operator`.")], 0)
     assert examine(as_role(url, "operator")).findings == []
     with redis.Redis.from_url(url) as admin:
         admin.execute_command("ACL", "SETUSER", "viewer", "-info")
     (only,) = examine(as_role_again(url, "viewer")).findings
-    assert only.text.startswith("This user may not read the server's facts (INFO: ")
+    assert only.text.startswith("This user may not read the server's settings (INFO: ")
     assert (only.level, only.fix) == ("info", "Use a user with the role `operator` or `viewer`.")
 
 

@@ -40,7 +40,7 @@ def report(overview: Overview, pattern: str = "") -> Report:
 
 def _body(overview: Overview, pattern: str) -> Iterator[RenderableType]:
     if not overview.locks:
-        yield f"no lock is held or waited for{f' that {printable(pattern)} names' if pattern else ''}"
+        yield f"no lock{f' matching {printable(pattern)}' if pattern else ''} is held or waited for"
         return
     names = _Names(overview)
     yield _Table(overview, names)

@@ -99,7 +99,7 @@ _NUMBER = re.compile(r"\d{1,15}")
         "lockwork queue mail --watch": "One queue, every 2 s.",
         "lockwork queue pause mail": "Start none of its jobs until `resume`.",
         "lockwork queue limit mail --rate 100/s --concurrency 50": "Limit it for all workers together.",
-        "lockwork queue limit mail --size 0 && lockwork queue drain mail --timeout 5m": "Finish its jobs and accept no new ones.",
+        "lockwork queue limit mail --size 0 && lockwork queue drain mail --timeout 5m": "Drain it.",
         "lockwork queue clear mail": "Delete the waiting jobs, after a question.",
     },
 )

@@ -98,7 +98,7 @@ def commands(text: str) -> list[tuple[str, bool]]:
 def refusal(error: Exception) -> str:
     """Say in one sentence why an action failed."""
     if "does not let this user" in str(error):
-        return "The server's user of this dashboard may only read: connect it as a user with the role operator."
+        return "The server user of this dashboard may only read. Connect as a user with the role operator."
     return str(error)
 
 

@@ -37,11 +37,11 @@ class FlowPlacement:
     def with_call(self, call: object) -> FlowPlacement:
         """Return the placement with this call added; raises ConfigError for a call of another queue or partition."""
         if not isinstance(call, ResultCall):
-            raise ConfigError(f"a flow is made of calls, such as fetch.call(1), not {call!r:.60}")
+            raise ConfigError(f"a flow consists of calls, such as fetch.call(1), not {call!r:.60}")
         if self.queue is not None and call.queue != self.queue:
             raise ConfigError(
-                f"a flow lives in one queue, because its jobs end and begin in one atomic step: {call.task!r} belongs "
-                f"to queue {call.queue!r}, and the others to {self.queue!r}; give their tasks the same queue"
+                f"a flow belongs to one queue, because its jobs end and start in one atomic step: {call.task!r} "
+                f"belongs to queue {call.queue!r}, and the others to {self.queue!r}; use the same queue for their tasks"
             )
         name = routing_name(call.record) if call.queue in self.partitions else None
         if name is None:
@@ -49,7 +49,7 @@ class FlowPlacement:
         place = self.partitions.place(call.queue, name)
         if self.place is not None and place != self.place:
             raise ConfigError(
-                "a flow lives in one partition, because its jobs end and begin in one atomic step: the key or group "
+                "a flow belongs to one partition, because its jobs end and start in one atomic step: the key or group "
                 f"{name!r} of {call.task!r} decides {place!r}, and another one's, {self.decided_by!r}, {self.place!r}; "
                 "give them the same, or call task.options(key=None, group=None)"
             )
@@ -234,7 +234,7 @@ class Flow:
     def _undo(self, node: Node[Any], wanted: Any, own: int) -> ResultCall[Any]:
         call = wanted if isinstance(wanted, ResultCall) else _made(wanted, node)
         if call.delay_ms:
-            raise ConfigError(f"the compensation {call.task!r} cannot have a delay: it runs when its turn comes")
+            raise ConfigError(f"the compensation {call.task!r} cannot have a delay")
         for used in call.uses:
             self._number(used)
         self._needs_results(call, own)
@@ -243,7 +243,7 @@ class Flow:
     def _number(self, node: ResultRef) -> int:
         if not isinstance(node, Node) or node.flow is not self:
             raise ConfigError(
-                f"{node!r:.60} is no job of this flow: add jobs that wait for each other to the same flow"
+                f"{node!r:.60} is not a job of this flow: add jobs that wait for each other to the same flow"
             )
         return node.number
 
@@ -271,7 +271,7 @@ def _made(step: Any, last: Any) -> ResultCall[Any]:
     call = step.call(last) if isinstance(step, Task) else step(last) if callable(step) else step
     if not isinstance(call, ResultCall):
         raise ConfigError(
-            f"what comes next is a task, a call of one, or a function that returns a call, not {step!r:.60}"
+            f"the next step must be a task, a call of one, or a function that returns a call, not {step!r:.60}"
         )
     return call
 

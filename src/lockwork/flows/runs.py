@@ -169,8 +169,8 @@ class FlowRun:
         name = f"flow {self.id} in queue {self.queue!r}"
         if sight is None or not all(blobs.values()):
             raise ResultUnavailable(
-                f"nothing is known of {name}: its results have expired, or it never was there; one of another queue is "
-                "found by lw.flow(id=..., queue=...)"
+                f"nothing is known of {name}: its results have expired, or it never existed; for another queue, use "
+                "lw.flow(id=..., queue=...)"
             )
         if sight.state != "ended":
             done = sight.succeeded + sight.failed + sight.cancelled

@@ -40,8 +40,8 @@ class _Injected:
         if name.startswith("__"):  # what inspect, copy and their like ask every object for
             raise AttributeError(name)
         raise RuntimeError(
-            "this parameter was not injected: a task that is called here as a function needs it as an argument, "
-            "or call task.arun(...), which injects as a worker does"
+            "this parameter was not injected: pass it as an argument when you call the task as a function, or call "
+            "task.arun(...), which injects it"
         )
 
     def __repr__(self) -> str:

@@ -162,10 +162,12 @@ class JobContext:
 
     def _written(self, answer: int) -> None:
         if answer == 0:
-            raise DeliveryOver(f"job {self.id}: this delivery is over, and nothing was written; the job runs elsewhere")
+            raise DeliveryOver(
+                f"job {self.id}: this delivery has ended, so nothing was written; the job runs elsewhere"
+            )
         if answer < 0:
             raise PayloadTooLarge(
-                f"job {self.id}: its checkpoints and progress would be more than {self._desk.cap} bytes together"
+                f"job {self.id}: its checkpoints and progress would exceed {self._desk.cap} bytes in total"
             )
 
     def __repr__(self) -> str:
@@ -203,9 +205,9 @@ def current_job() -> JobContext:
     """Return the job that this code runs for; raises RuntimeError outside of a worker's job."""
     mine = slot.get()
     if mine is not None and mine.batch:
-        raise RuntimeError(f"{len(mine.batch)} jobs are running here: a batch task asks for current_jobs()")
+        raise RuntimeError(f"{len(mine.batch)} jobs are running here: a batch task must call current_jobs()")
     if mine is None or mine.job is None:
-        raise RuntimeError("no job is running here: current_job() works inside a task that a worker runs")
+        raise RuntimeError("no job is running here: current_job() only works inside a task that a worker runs")
     return mine.job
 
 

@@ -274,14 +274,14 @@ class Job(Generic[R]):
     def _read(self, found: JobState, place: control.Whereabouts | None) -> R:
         if found.state == "unknown":
             raise ResultUnavailable(
-                f"nothing is known of job {self.id} in {self._searched}: its result has expired, or it never was "
-                "there; one of another queue is found by lw.job(id, queue=...)"
+                f"nothing is known of job {self.id} in {self._searched}: its result has expired, or it never "
+                "existed; for another queue, use lw.job(id, queue=...)"
             )
         if found.blob[:1] == b"c":
             reason = f", because job {found.blob[2:].decode()} failed" if found.blob[1:2] == b">" else ""
             raise JobCancelled(f"job {self.id} in queue {self.queue!r} was cancelled{reason}")
         if found.blob == b"x" or found.state == "overdue":
-            raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it had not begun when it had to")
+            raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it did not start in time")
         if found.state == "dead" or found.blob[:1] == b"f":
             error = found.blob if found.state == "dead" else found.blob[1:]
             self._raise(Failure.read(error))
@@ -289,8 +289,8 @@ class Job(Generic[R]):
             raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{whereabouts(place)}")
         if len(found.blob) == 1:
             raise ResultUnavailable(
-                f"job {self.id} in queue {self.queue!r} succeeded, and has no result: its task keeps none, or its time "
-                "(result_ttl) is over"
+                f"job {self.id} in queue {self.queue!r} succeeded, but has no result: its task keeps none, or "
+                "result_ttl has passed"
             )
         value: R = codecs.result(found.blob[1:], self._from.returns, f"job {self.id} in queue {self.queue!r}")
         return value

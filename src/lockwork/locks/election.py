@@ -147,7 +147,7 @@ class Election:
         no_running_loop()
         for called in self._callbacks:
             if inspect.iscoroutinefunction(called):
-                raise ConfigError(f"election {self.name!r} has a coroutine function to call: use `async with`")
+                raise ConfigError(f"election {self.name!r} has a coroutine function as callback: use `async with`")
         campaign = self._begin()
         self._thread = threading.Thread(
             target=self._candidate.run, args=(campaign,), name="lockwork-election", daemon=True
@@ -173,13 +173,13 @@ class Election:
 
     def _begin(self) -> Campaign:
         if self._campaign is not None and not self._campaign.over:
-            raise ConfigError(f"election {self.name!r} is under way already: make another object for another candidate")
+            raise ConfigError(f"election {self.name!r} is already running: create another object for another candidate")
         self._campaign = Campaign()
         return self._campaign
 
     def _running(self) -> Campaign:
         if self._campaign is None:
-            raise ConfigError(f"election {self.name!r} has not begun: use it in a `with` or an `async with`")
+            raise ConfigError(f"election {self.name!r} has not started: use it in a `with` or an `async with`")
         return self._campaign
 
     def _resigned(self) -> Grant | None:

@@ -136,7 +136,7 @@ def read_export(exported: str, key: str) -> ExportedGrant:
             raise ValueError
         found = msgspec.json.decode(urlsafe_b64decode(exported.encode("ascii")), type=ExportedGrant)
     except (ValueError, binascii.Error, msgspec.MsgspecError):
-        raise ConfigError("this is not a text that export() of a lock has returned") from None
+        raise ConfigError("this is not a text that a lock's export() has returned") from None
     if found.key != key:
         raise ConfigError(f"this grant was exported by {found.key!r}, and cannot be adopted by {key!r}")
     return found

@@ -156,7 +156,7 @@ class ExclusiveLock(Handle[G]):
         if again is not None:
             again.depth -= 1
             raise ConfigError(
-                f"lock {self.name!r} is held by this thread or task already: it cannot adopt another grant"
+                f"lock {self.name!r} is already held by this thread or task, which cannot adopt another grant"
             )
         owner = self._owner()
         asked = self._request(owner)
@@ -166,7 +166,7 @@ class ExclusiveLock(Handle[G]):
         granted = yield from adopting
         if granted is None:
             raise LockLost(
-                f"the lease of lock {self.name!r} ended before the grant was adopted, or it was adopted before"
+                f"the lease of lock {self.name!r} ended before the grant was adopted, or the grant was already adopted"
             )
         return granted
 

@@ -228,7 +228,7 @@ class MultiLock(Handle[MultiGrant]):
             raise ConfigError(f"a multilock takes 1 to {MOST} locks, not {len(names)}")
         if len(set(names)) < len(names):
             twice = next(name for at, name in enumerate(names) if name in names[:at])
-            raise ConfigError(f"a multilock takes each lock once: {twice!r} is given more than once")
+            raise ConfigError(f"a multilock takes each lock once: {twice!r} is duplicated")
         super().__init__(runtime, config, names[0], wait=wait, lease=lease, on_lost=on_lost, tags=tags)
         self.names: tuple[str, ...] = tuple(names)
         self.name: str = ", ".join(names)

@@ -45,7 +45,7 @@ class Quorum:
                 raise ConfigError(f"a quorum's servers are URLs or Lockwork objects, not {type(server)}")
         if len(servers) < 3 or len(servers) % 2 == 0:
             raise ConfigError(
-                "a quorum needs an odd number of servers, 3 or more: an even one outlives no more failures"
+                "a quorum needs an odd number of servers, 3 or more: one more server would not survive more failures"
             )
         self._patience = seconds(patience, "patience")
         apps = [server for server in servers if not isinstance(server, str)]

@@ -152,8 +152,8 @@ class Side(Handle[RWGrant]):
         hold.check()
         if hold.mode == "read" and self.mode == "write":
             raise WouldDeadlock(
-                f"this thread or task holds read-write lock {self.name!r} for reading, and would wait for itself: "
-                "release the reading side first and then read again, or take the writing side from the beginning"
+                f"this thread or task holds read-write lock {self.name!r} for reading, so the write lock would "
+                "deadlock: release the read lock first, or start with the write lock"
             )
         hold.depth += 1
         hold.entered[self.mode] += 1

@@ -118,7 +118,7 @@ class DelayQueue:
         chosen = one_of(on_duplicate, "on_duplicate", ("keep", "replace"))
         delay_us = round(seconds(delay, "delay", zero=True) * 1_000_000)
         if at is not None and delay_us:
-            raise ConfigError("give a delay or a time, not both")
+            raise ConfigError("pass a delay or a time, not both")
         moment = None if at is None else _moment(at)
         return protocol.add(self._keys, new_id(), checked, moment, delay_us, replace=chosen == "replace")
 

@@ -44,7 +44,7 @@ def changes(given: LimitSettings) -> dict[str, Argument]:
     """Check the limits, and return them in the server's form; raises ConfigError."""
     check_names(given, LimitSettings, "a queue has no limit")
     if not given:
-        raise ConfigError("limit() sets rate, concurrency or size: give one of them, or None to remove it")
+        raise ConfigError("limit() sets rate, concurrency or size: pass one of them, or None to remove it")
     found: dict[str, Argument] = {}
     if "rate" in given:
         found["rate"] = "" if given["rate"] is None else _rate(given["rate"])
@@ -66,7 +66,7 @@ def _whole(value: object, what: str, least: int) -> Argument:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
-        hint = "; pause() the queue for none" if value == 0 else ""
+        hint = "; to start no jobs, call pause()" if value == 0 else ""
         raise ConfigError(f"{what} must be a whole number from {least} to {MOST:,}, not {value!r}{hint}")
     return value
 

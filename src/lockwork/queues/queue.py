@@ -191,7 +191,7 @@ class Queue:
             if len(self._partitions) > 1 and name != "paused" and value != "" and (name, value) != ("size", 0):
                 raise ConfigError(
                     f"queue {self.name!r} has {len(self._partitions)} partitions, and no server counts for all of "
-                    f"them: give each a {name} of its own, lw.queue({self._partitions[0].name!r}).limit({name}=...), "
+                    f"them: set {name} for each, lw.queue({self._partitions[0].name!r}).limit({name}=...), "
                     "or limit groups"
                 )
         return _in_force((yield from self._each(lambda keys: rules.change(keys, changed))))

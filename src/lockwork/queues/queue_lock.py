@@ -76,7 +76,7 @@ class QueueHold(Hold[QueueGrant]):
         keep_ms = next(iter(self.release_arguments()), 0)
         ended = self.forget()
         if ended is None:
-            raise NotHeld(f"{self.shown} was released before, so nothing was enqueued")
+            raise NotHeld(f"{self.shown} was already released, so nothing was enqueued")
         return self._release_and_enqueue(*ended, keep_ms, job)
 
     def _job(self, call: TaskCall) -> NewJob:
@@ -105,8 +105,8 @@ class QueueHold(Hold[QueueGrant]):
             raise
         if not released:
             raise LockLost(
-                f"the lease of {self.shown} ended before it was released: somebody else may have held "
-                "it, and nothing was enqueued"
+                f"the lease of {self.shown} ended before it was released: another process may have held it, and "
+                "nothing was enqueued"
             )
         return Job(Origin(runtime, queue.keys, errors=queue.errors), job.id)
 

@@ -245,7 +245,9 @@ class Engine:
                 if (due := self._lock_counts.due) is not None and due <= now():
                     self._lock_counts.tell(self._driver)
         except Exception:
-            log.exception("the engine stopped by an error of its own; locks of this process are no longer renewed")
+            log.exception(
+                "the engine stopped because of an internal error; locks of this process are no longer renewed"
+            )
             raise
         finally:
             subscription.close()

@@ -164,7 +164,9 @@ class Renewing:
             try:
                 self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, kind=kind, patience=_AGAIN))
             except Exception as error:  # noqa: BLE001 - as above
-                self._complain("a lock that was asked for could not be given back, and ends with its lease", error)
+                self._complain(
+                    "a sticky lock that another process requested could not be released; it ends with its lease", error
+                )
                 return
             self._traced = False
 

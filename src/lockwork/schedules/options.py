@@ -123,7 +123,7 @@ class ScheduleRules:
     def plan(self, name: str, call: TaskCall) -> SchedulePlan:
         """Make the plan of this call; raises ConfigError."""
         if call.delay_ms:
-            raise ConfigError(f"schedule {name!r} enqueues at its times: a delay of its call would only move them")
+            raise ConfigError(f"schedule {name!r} enqueues at fixed times, so its call cannot have a delay")
         call.check_alone()
         definition = msgspec.json.encode(_changed(self.definition, task=_task(call)))
         digest = sha1(b"\0".join((definition, call.record)), usedforsecurity=False).hexdigest()

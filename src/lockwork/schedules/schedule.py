@@ -103,8 +103,8 @@ class Schedule:
             code, id = yield from protocol.run_now(self._keys, self.name, f"{self.name}@{new_id()}", overlap=overlap)
         if not code:
             raise ConfigError(
-                f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker that has it in its code "
-                "declares it when it starts"
+                f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker declares it at its start if "
+                "its code has it"
             )
         return Job(Origin(self._runtime, self._keys, errors=self._errors), id) if code == 1 else None
 

@@ -102,13 +102,13 @@ class Limiter(Decorating):
             raise ConfigError(f"n must be a whole number of at least 1, not {n!r}")
         if n > limits.limit:
             most = "a burst of" if limits.algorithm == "bucket" else "a window of"
-            raise ConfigError(f"limiter {self.name!r} has {most} {limits.limit}: {n} units can never be taken at once")
+            raise ConfigError(f"limiter {self.name!r} has {most} {limits.limit}: {n} units can never be free at once")
         patience = None if wait is None else seconds(wait, "wait", zero=True)
         return protocol.acquire(limits, new_id(), n, patience, self._runtime.channel)
 
     def _checked(self) -> LimiterRules:
         if self._template is not None:
-            raise ConfigError(f"the name {self.name!r} is made of a function's arguments: use it as a decorator")
+            raise ConfigError(f"the name {self.name!r} is built from a function's arguments: use it as a decorator")
         return self._limits
 
     def _named(self, name: str) -> Self:

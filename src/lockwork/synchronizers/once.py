@@ -263,7 +263,9 @@ class Once(Decorating):
     def _asked(self) -> OnceRequest:
         key, owner = self._key(), f"{self._runtime.process}:{owners.current().text}"
         if runs_here(owner, key):
-            raise OnceFailed(f"once {self.name!r} would wait for itself: it runs in this very thread or task", "", "")
+            raise OnceFailed(
+                f"once {self.name!r} would wait for itself: it already runs in this thread or task", "", ""
+            )
         return OnceRequest(
             key, self.name, owner, new_id(), self._runtime.channel, self._lease_ms, self._every_ms, self._again
         )
@@ -285,7 +287,7 @@ class Once(Decorating):
             type, text = codecs.decode(ended.value)
             raise OnceFailed(f"once {self.name!r} failed in this period: {type}: {text}", type, text)
         type, text = codecs.decode(ended.value) if ended.value else ("LockLost", "its runner died, or lost the server")
-        raise OnceFailed(f"once {self.name!r} was begun in this period and never ended: {text}", type, text)
+        raise OnceFailed(f"once {self.name!r} started in this period and never ended: {text}", type, text)
 
     def __repr__(self) -> str:
         return f"<Once {self.name!r}>"

@@ -39,12 +39,12 @@ class JobBuilder:
         unique, mark = options.unique, None
         if unique is not None:
             if options.replicas:
-                raise ConfigError(f"task {task!r}: a unique job does not wait for replicas: leave one of them out")
+                raise ConfigError(f"task {task!r}: a unique job cannot wait for replicas: remove one of the options")
             mark = unique.marking(task, function, injected)
         debounce_ms = 0 if unique is None else unique.debounce_ms
         job_options.check_order(asked_ms, options.expires_ms)
         if debounce_ms and asked_ms:
-            raise ConfigError(f"task {task!r}: a debounced job waits for its debounce; it can have no delay, and no at")
+            raise ConfigError(f"task {task!r}: a debounced job cannot have delay or at")
         self.delay_ms: int = debounce_ms or asked_ms
         self._task = task
         self._function = function
@@ -123,4 +123,4 @@ class JobBuilder:
             return ""
         function = getattr(self._function, "__name__", self._task)  # a partial has none
         shown = ", ".join(f"{name}=..." for name in sorted(options))
-        return f"; what is an option goes before the arguments, {function}.options({shown}).enqueue(...)"
+        return f"; pass options before the arguments, {function}.options({shown}).enqueue(...)"

@@ -168,7 +168,7 @@ class TaskOptions(RunOptions):
 
     def changed(self, changes: CallSettings) -> TaskOptions:
         """Return these options with the changes for single jobs; raises ConfigError."""
-        of_tasks = "give it to the task, @lw.task({name}=...)"
+        of_tasks = "set it for the task, @lw.task({name}=...)"
         check_names(changes, CallSettings, "a job has no option", (_OF_TASKS, of_tasks))
         options = job_options.read(changes, self)
         if "priority" in changes:
@@ -201,7 +201,7 @@ class TaskOptions(RunOptions):
         if self.replicas:
             raise ConfigError(
                 f"task {task!r}: a job that is enqueued with something else does not wait for replicas; "
-                "options(replicas=0) makes a call of it that does not"
+                "use options(replicas=0)"
             )
 
 

@@ -97,7 +97,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
     def options(self, **changes: Unpack[CallSettings]) -> Task[P, R, C]:
         """Return the task with other options for single jobs; see CallSettings. Raises ConfigError."""
         if self.batching is not None and "timeout" in changes:
-            raise ConfigError(f"batch task {self.name!r}: one call runs many jobs, so the task alone has a timeout")
+            raise ConfigError(f"batch task {self.name!r}: one call runs many jobs, so only the task can have a timeout")
         options = self.options_in_force.changed(changes)
         self._check_partitions(options)
         task: Task[P, R, C] = copy(self)

@@ -128,7 +128,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
                 if reply[1]:
                     continue  # more dead waiters are ahead than one call may take out of the line
                 settled = True
-                raise LockTimeout(f"{asked.noun} {asked.name!r} is held by somebody else")
+                raise LockTimeout(f"{asked.noun} {asked.name!r} is held by another owner")
             waited = True
             asked_at = (sent + (yield Clock())) / 2
             until = sent + reply[1] / 1000
@@ -171,7 +171,7 @@ def _ask(asked: Request, wait: int, trying: float | None, secret: str) -> Call:
 def _replicated(asked: Request, reply: list[int], acknowledged: int) -> list[int]:
     if reply[0] == 1 and acknowledged < asked.replicas:
         raise NotReplicated(
-            f"{asked.noun} {asked.name!r} was given back: {acknowledged} of {asked.replicas} replicas had it in time"
+            f"{asked.noun} {asked.name!r} was released: only {acknowledged} of {asked.replicas} replicas had it in time"
         )
     return reply
 
@@ -272,7 +272,7 @@ def _renewed(grants: Sequence[Renewal], reply: Sequence[Any], sent: float) -> li
 def foreign(key: str, said: bytes) -> ServerRefused:
     """Return the error for one of many keys, from what the server said of it."""
     problem = said.decode(errors="replace")
-    return ServerRefused(f"a key of ours, {key}, holds somebody else's data ({problem}): use another prefix")
+    return ServerRefused(f"the key {key} contains data of another program ({problem}): use another prefix")
 
 
 def local_deadline(sent: float, server_now: int, server_deadline: int) -> float:

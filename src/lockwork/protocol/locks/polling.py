@@ -67,4 +67,4 @@ def acquire(asked: Request, wait: float | None, call: Call) -> Protocol[Granted]
                 yield from grants.release(asked.key, asked.owner, 0, kind=asked.kind, patience=1)
         raise
     within = "" if wait == 0 else f" for {wait:g} s"
-    raise LockTimeout(f"{asked.noun} {asked.name!r} is held by somebody else{within}")
+    raise LockTimeout(f"{asked.noun} {asked.name!r} is held by another owner{within}")

@@ -97,6 +97,6 @@ def _give_up(arrival: Arrival, timeout: float | None, arrived: int) -> Protocol[
     if code == 1:
         return int(index)
     raise WaitTimeout(
-        f"barrier {arrival.name!r}: within {timeout:g} s not all of the {arrival.parties} parties came "
-        f"({arrived} when last counted); this one does not count any more"
+        f"barrier {arrival.name!r}: within {timeout:g} s not all of the {arrival.parties} parties arrived "
+        f"({arrived} at the last count); this party no longer counts"
     )

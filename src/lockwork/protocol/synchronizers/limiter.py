@@ -199,7 +199,7 @@ def _rate(unit: Fraction) -> str:
 
 def _refusal(limits: LimiterRules, n: int, ahead: float) -> str:
     units = "" if n == 1 else f"{n} units of "
-    return f"{units}limiter {limits.name!r} ({limits.shown}): no room within the wait, try again in {ahead:.3f} s"
+    return f"{units}limiter {limits.name!r} ({limits.shown}): no free units within the wait; try again in {ahead:.3f} s"
 
 
 def _mixed(limits: LimiterRules) -> ConfigError:

@@ -75,7 +75,7 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
             now = yield Clock()
             if give_up is not None and now >= give_up:
                 within = "" if wait == 0 else f" and did not end within {wait:g} s"
-                raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller does not wait any more")
+                raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller stopped waiting")
             hints = hints or Hints()
             until = min(now + reply[2] / 1_000_000, looks.next(now, give_up))
             yield from listen(hints, asked.key, until, key=asked.key)

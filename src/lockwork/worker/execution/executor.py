@@ -79,7 +79,7 @@ async def bound_call(job: Leased, queue_context: QueueContext) -> Any:
     asked = flows.results(queue_context.keys, flows.flow_of(job.id), numbers, MOST_BYTES)
     blobs = await queue_context.runtime.arun(asked)
     if len(blobs) < len(numbers):
-        raise ValueError(f"the results that it uses are more than {MOST_BYTES} bytes")
+        raise ValueError(f"the results that it uses exceed {MOST_BYTES} bytes")
     undoes = job.id.endswith("u")
     results: dict[int, Any] = {}
     for number, blob in zip(numbers, blobs, strict=True):
@@ -323,7 +323,7 @@ class Executor:
         self, job: Leased, stored: Any = None
     ) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
         if len(job.record) > self._max_payload:
-            raise ValueError(f"it is {len(job.record)} bytes, over the cap of {self._max_payload}")
+            raise ValueError(f"it is {len(job.record)} bytes, and the limit is {self._max_payload}")
         call = codecs.decode(record_header.body(job.record)) if stored is None else stored
         if not isinstance(call, list) or not 2 <= len(call) <= 4 or not isinstance(call[1], list):
             raise ValueError("it is not a call of a task")

@@ -39,6 +39,6 @@ async def give_back_strays(
         request = f" {queue.request}".encode() if queue.request else None
         found = {(id, token) for id, token in found if request is None or not token.endswith(request)}
         for id, token in before & found:
-            log.warning("job %s: the server counts it as running here, where it is not; it is given back", id)
+            log.warning("job %s: the server counts it as running here, but it is not; it returns to its queue", id)
             settler.add(Outcome(id, token, "g"))
         before = found
