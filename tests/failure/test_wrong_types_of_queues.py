@@ -1,4 +1,4 @@
-"""Every key of a queue with data of another program, one after the other: a clear error, nothing half done, nothing lost.
+"""Each key of a queue with data of another program, in turn: a clear error, nothing half done, nothing lost.
 
 Other queues go on, and so does this one as soon as the key is put right.
 """

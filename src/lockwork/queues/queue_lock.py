@@ -1,4 +1,4 @@
-"""A lock that lives with a queue, so that its release can enqueue a job in the same step."""
+"""A lock that belongs to a queue, so that its release can enqueue a job in the same step."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class QueueGrant(Grant):
     def release_and_enqueue(self, call: TaskCall) -> Job[Any]:
         """Release the lock, however often it was entered, and enqueue `call` in the same step.
 
-        Raises LockLost, and then nothing was enqueued: somebody else may have gone on where this holder began.
-        Raises NotHeld, or ConfigError when the task has another queue, and then the grant is as it was.
+        Raises LockLost if the lease has ended; then nothing was enqueued, because another holder may have done the
+        work. Raises NotHeld, or ConfigError if the task has another queue; then the grant does not change.
         """
         no_running_loop()
         return self._enqueuing.options.runner.run(self._enqueuing.end_with(call))

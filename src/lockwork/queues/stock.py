@@ -42,7 +42,7 @@ def stocks(prefix: str, minutes: int) -> Protocol[list[StockSummary]]:
 class Stock:
     """Units that are reserved, then confirmed or released; an expired reservation returns its units.
 
-    It lives with a queue, so that a change and the job it enqueues are one atomic step.
+    It belongs to a queue, so that a change and the job it enqueues are one atomic step.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Stock:
         return await self._runtime.arun(protocol.extend(self._books, _id(reservation), milliseconds(hold, "hold")))
 
     def get(self, reservation: str | Reservation) -> Reservation | None:
-        """Read a reservation; None when it expired, was released, or never was."""
+        """Read a reservation; None if it expired, was released, or never existed."""
         return self._runtime.run(protocol.look(self._books, _id(reservation)))
 
     async def aget(self, reservation: str | Reservation) -> Reservation | None:
@@ -146,9 +146,9 @@ class Stock:
         return await self._runtime.arun(protocol.look(self._books, _id(reservation)))
 
     def reservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
-        """List up to `limit` reservations, held and confirmed, of one buyer or of all, in no order.
+        """List up to `limit` reservations, held and confirmed, of one buyer or of all, in no particular order.
 
-        It reads the whole stock, a thousand at a time: for operators, not for each request of a shop.
+        It reads the whole stock, a thousand reservations at a time, so do not call it in each request of a shop.
         """
         return self._runtime.run(self._reservations(buyer, limit))
 
@@ -173,7 +173,7 @@ class Stock:
         return await self._runtime.arun(protocol.status(self._books, whole(n, "n", 1, MOST), new_id()))
 
     def withdraw(self, n: int) -> StockStatus:
-        """Take `n` unsold units off sale; raises SoldOut, and takes none, if fewer are on sale."""
+        """Withdraw `n` unsold units from sale; raises SoldOut, without any effect, if fewer are on sale."""
         return self._runtime.run(protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
 
     async def awithdraw(self, n: int) -> StockStatus:
