@@ -72,10 +72,10 @@ class Stock:
     ) -> Reservation:
         """Set `n` units aside for `buyer` until `hold` is over, and enqueue a job whose id is the reservation's.
 
-        With `key`, a second call returns the first one's reservation while that lasts, and enqueues nothing.
-        `wait` is how long to wait for returned units (0: not at all, None: without limit): they go to the first waiter
-        whose number they cover. Raises SoldOut, LimitReached, or QueueFull when the job has no room; then
-        nothing was reserved or enqueued.
+        With `key`, a second call returns the first one's reservation while that lasts, and enqueues nothing. `wait` is
+        how long to wait for returned units (0: not at all, None: without limit): they go to the first waiter whose
+        request they satisfy. Raises SoldOut, LimitReached, or QueueFull if the queue is full; then nothing was reserved
+        or enqueued.
         """
         return self._runtime.run(self._reserve(buyer, n, hold, key, enqueue, wait))
 
@@ -93,7 +93,7 @@ class Stock:
         return await self._runtime.arun(self._reserve(buyer, n, hold, key, enqueue, wait))
 
     def confirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
-        """Turn the reservation into a sale, and enqueue a job with it; again, it does nothing.
+        """Turn the reservation into a sale, and enqueue a job with it; a second call has no effect.
 
         Raises ReservationEnded if it expired or was released.
         """
@@ -104,9 +104,9 @@ class Stock:
         await self._runtime.arun(protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
 
     def release(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
-        """Give the units back; does nothing when they are back already. Raises ReservationEnded if it was confirmed.
+        """Return the units; no effect if they were already returned. Raises ReservationEnded if it was confirmed.
 
-        With a job, also when they are back already: then nothing is enqueued.
+        With a job, it also raises ReservationEnded if the units were already returned; then nothing is enqueued.
         """
         self._runtime.run(protocol.release(self._books, _id(reservation), self._job(enqueue)))
 
@@ -115,10 +115,10 @@ class Stock:
         await self._runtime.arun(protocol.release(self._books, _id(reservation), self._job(enqueue)))
 
     def refund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
-        """Take a sale back and put its units on sale again; again, it does nothing.
+        """Reverse a sale and put its units on sale again; a second call has no effect.
 
-        Raises ReservationEnded if it is not confirmed: then it can be released. With a job, also when the units are
-        back already: then nothing is enqueued.
+        Raises ReservationEnded if the reservation is not confirmed: release it instead. With a job, it also raises it
+        if the units were already returned; then nothing is enqueued.
         """
         self._runtime.run(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
 
@@ -127,7 +127,7 @@ class Stock:
         await self._runtime.arun(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
 
     def extend(self, reservation: str | Reservation, hold: Duration) -> float:
-        """Hold a reservation for `hold` from now on at least; returns the seconds that it lasts.
+        """Make a reservation last at least `hold` from now; returns the seconds that it lasts.
 
         Raises ReservationEnded if it expired, was released, or is confirmed.
         """

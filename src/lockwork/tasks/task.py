@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
-    """A registered function: call it to run it here, `enqueue` it to run it in a worker.
+    """A registered function: call it to run it here, or `enqueue` it to run it in a worker.
 
     Its queue has one partition or more. A job's partition is decided by its key, group or unique name; jobs without
     one take the partitions in turn.
@@ -108,9 +108,9 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Enqueue a call; it will run in a worker at least once, unless the server loses its data.
 
-        A unique task may return a job that was there before: `job.new` says so. Raises TypeError if the arguments do
-        not fit, ConfigError, PayloadTooLarge, QueueFull, ServerUnavailable, or, with `replicas`, JobNotReplicated,
-        although it is enqueued.
+        A unique task may return an existing job; then `job.new` is False. Raises TypeError for wrong arguments,
+        ConfigError, PayloadTooLarge, QueueFull, ServerUnavailable, or, with `replicas`, JobNotReplicated, although the
+        job is enqueued.
         """
         if self._context.middlewares.around_enqueue:
             with self._sending(1) as outgoing:
@@ -118,7 +118,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         return self._runtime.run(self._push([self._builder.new(args, kwargs)]))[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """Async version of `enqueue`; jobs that are enqueued at about the same time travel together."""
+        """Async version of `enqueue`; concurrent calls share round trips."""
         if self._context.middlewares.around_enqueue:
             with self._sending(1) as outgoing:
                 return await self._aenqueue(self._stamped(outgoing, [self._builder.new(args, kwargs)])[0])
@@ -154,11 +154,11 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         return await self._runtime.arun(self._push(self._builder.many(arguments)))
 
     def job(self, id: str) -> Job[R]:
-        """Find a job of this task again by its id; nothing is sent yet."""
+        """Return the handle of an existing job of this task; it sends nothing yet."""
         return FoundJob([partition.origin for partition in self._partitions], checked(id, "a job's id"))
 
     def on_commit(self, where: object) -> OnCommit[P, R]:
-        """Return the task so that what it enqueues waits for the commit of a database transaction.
+        """Return a task whose `enqueue` waits for the commit of a database transaction.
 
         `where` is a session or connection of SQLAlchemy, also an asyncio one, or a function that takes a callback,
         such as Django's `transaction.on_commit`. Nothing is enqueued when the transaction, or the savepoint in
