@@ -149,7 +149,7 @@ async def test_progress_is_shown_while_it_runs_and_it_can_be_stopped(
         page = (await browser.get(f"/jobs/change?{query}")).text
         assert "0 of 300 jobs…" in page
         assert '<progress class="progress" max="300" value="0"' in page
-        assert "Look again</a>" in page
+        assert "Refresh</a>" in page
         assert (await said(browser, f"/jobs/change?{query}", "stop")).startswith("Stopped.")
         slow.set()
         assert "50 jobs are cancelled." in (await browser.get(f"/jobs/change?{query}")).text

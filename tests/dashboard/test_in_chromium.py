@@ -209,7 +209,7 @@ def test_deadlock_is_named_and_a_lock_is_released_after_its_name_is_typed(page: 
     page.get_by_text("Release…").click()
     box.fill("invoice:9")
     page.get_by_role("button", name="Release invoice:9").click()
-    expect(page.get_by_role("status")).to_have_text("Took invoice:9 away from 1 holder.")
+    expect(page.get_by_role("status")).to_have_text("Released invoice:9 from 1 holder.")
     expect(page.get_by_text("No such lock is held")).to_be_visible()
 
 

@@ -45,7 +45,7 @@ async def release(view: View, form: Form) -> str:
     if str(max(held.fence for held in lock.holders)) != fence:
         raise ConfigError(f"{name} has another holder now: nothing was released.")
     released = await _take_away(view.lw, lock)
-    return f"Took {name} away from {several(released, 'holder')}."
+    return f"Released {name} from {several(released, 'holder')}."
 
 
 async def _take_away(lw: Lockwork, lock: LockSnapshot) -> int:
