@@ -211,7 +211,9 @@ class _Sale:
         )
         if self._victim and not self._given_back and moment.jobs.recovered >= self._victim.in_hand:
             self._given_back = True
-            self._screen.say(f"{counted(moment.jobs.recovered, 'job')} returned to the queue at once, for other workers")
+            self._screen.say(
+                f"{counted(moment.jobs.recovered, 'job')} returned to the queue at once, for other workers"
+            )
         self._screen.show(moment)
         return moment
 

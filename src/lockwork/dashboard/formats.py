@@ -68,7 +68,7 @@ def short_id(id: str) -> str:
 
 
 def cut(text: str, most: int = 120) -> str:
-    """Cut a text to one line of at most so many characters."""
+    """Cut a text to one line of limited length."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 

@@ -175,7 +175,7 @@ class JobContext:
 
 
 class SlotContext:
-    """Where one lane of a worker keeps the job in its hands; tasks and threads that the job starts see it too."""
+    """Where one lane of a worker keeps its current job; tasks and threads that the job starts see it too."""
 
     __slots__ = ("batch", "job", "task")
 

@@ -207,7 +207,7 @@ class Handle(Decorating, Generic[G]):
         return grants.acquire(asked, wait)
 
     def _returning(self, asked: Request) -> Protocol[object]:
-        """How to give back what a request has got, or may get."""
+        """How to return what a request has got, or may get."""
         return grants.abandon(asked)
 
     def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[G]:
@@ -281,7 +281,7 @@ class Handle(Decorating, Generic[G]):
         return self._booked(owner, asked, self._acquiring(asked, self._options.patience(wait)))
 
     def _booked(self, owner: Owner, asked: Request, acquiring: Protocol[Granted]) -> Protocol[Hold[G]]:
-        """Acquire and note the hold as one step: interrupted anywhere, it is given back or was never there."""
+        """Acquire and note the hold as one step: interrupted anywhere, it is returned or was never there."""
         granted = yield from acquiring
         try:
             return self._keep(owner, asked, granted)

@@ -43,7 +43,7 @@ class CancellableBody:
 
 
 class Hold(Generic[G]):
-    """One lock in the hands of one thread or task, and the grant that its user has of it."""
+    """One lock held by one thread or task, and the grant that its user has of it."""
 
     __slots__ = ("bodies", "body", "depth", "fence", "grant", "lease", "on_end", "on_lost", "options", "owner", "since")
     grant_class: ClassVar[type[Any]]

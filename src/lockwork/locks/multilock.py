@@ -49,7 +49,7 @@ class MultiGrant(Grant):
 
 
 class MultiHold(Hold[MultiGrant]):
-    """Several locks in the hands of one thread or task; each part has a hold of its own."""
+    """Several locks held by one thread or task; each part has a hold of its own."""
 
     __slots__ = ("grouped", "notified", "parts")
     grant_class = MultiGrant

@@ -57,7 +57,7 @@ class RWGrant(Grant):
 
 
 class RWHold(Hold[RWGrant]):
-    """A read-write lock in the hands of one thread or task, on one side or both."""
+    """A read-write lock held by one thread or task, on one side or both."""
 
     __slots__ = ("entered", "mode")
     grant_class = RWGrant

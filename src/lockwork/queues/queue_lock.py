@@ -61,7 +61,7 @@ class LockedQueue:
 
 
 class QueueHold(Hold[QueueGrant]):
-    """A queue's lock in the hands of one thread or task."""
+    """A queue's lock held by one thread or task."""
 
     __slots__ = ("queue",)
     grant_class = QueueGrant

@@ -221,7 +221,7 @@ class Mux:
         self._closed = True
         self._endpoint.observers.discard(self._moved)
         if self._opening is not None:
-            # redis-py's connect may swallow that (asyncio.wait_for of Python 3.11), so the task looks again at its end
+            # redis-py's connect may swallow that (asyncio.wait_for of Python 3.11), so the task checks again at its end
             self._opening.cancel()
         self._drop(self._answers, "it was closed")
         if self._watch is not None:

@@ -37,7 +37,7 @@ class Renewing:
         self._book = book
         self._driver = driver
         self.back: deque[Lease] = deque()
-        """What is to be given back; any thread may add to it."""
+        """What is to be returned; any thread may add to it."""
         self._refused: WeakSet[Lease] = WeakSet()
         """Leases that the server would not renew when it was last asked, and because of which it renews no others."""
         self._clocks: dict[object, ServerClock] = {}

@@ -1,4 +1,4 @@
-"""Grants of every kind: how they are asked for, waited for in line, kept and given back."""
+"""Grants of every kind: how they are asked for, waited for in line, kept and returned."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def force(key: str, fence: int, channels: str) -> Protocol[bool]:
 def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
     """Make the grant of `owner` with `fence` a new grant of the caller; None if it has ended.
 
-    Interrupted, it gives back what it may have taken over.
+    Interrupted, it returns what it may have taken over.
     """
     sent = yield Clock()
     args: list[Argument] = [asked.owner, asked.request, asked.lease_ms, owner, fence]
@@ -106,7 +106,7 @@ class Granted:
 def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C901 - one loop, step by step
     """Get a grant, waiting in line for at most `wait` seconds (None: as long as it takes).
 
-    Raises LockTimeout, or NotReplicated. Interrupted anywhere, it leaves the line, and gives back a grant on its way.
+    Raises LockTimeout, or NotReplicated. Interrupted anywhere, it leaves the line, and returns a grant on its way.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait

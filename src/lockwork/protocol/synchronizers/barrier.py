@@ -80,7 +80,7 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
 
 
 def _notify(call: Call, left: int) -> Protocol[None]:
-    """Notify the parties that the opening call has left, some hundreds a call; without the server, they look again."""
+    """Notify the parties that the opening call has left, some hundreds a call; without the server, they check again."""
     with contextlib.suppress(LockworkError):
         while left:
             *_, left = yield call

@@ -121,7 +121,7 @@ def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, chan
     except (GeneratorExit, RateLimited, ConfigError):
         raise
     except BaseException as error:
-        # when the server is away, what was booked stays booked: nobody gets in too early
+        # if the server is unreachable, what was booked stays booked: nobody gets in too early
         yield from undo(script_call("limiter_return", limits.keys, [request]), error)
         raise
 

@@ -211,7 +211,7 @@ class Executor:
     ) -> Any:
         """Call a task that has options, injection, or hooks."""
         if options.in_process and self._runner_pool is not None:
-            # hooks are told there
+            # the hooks run there
             return Settled(await self._runner_pool.run(context.leased, context, options.hard_timeout))
         if self._hooks.on_start:
             await self._hook_runner.started(context, args, kwargs)
@@ -305,7 +305,7 @@ class Executor:
     def _cut_short(self, job: Leased, *, in_thread: bool) -> None:
         """Return a job that was cancelled because the process ends."""
         if in_thread:
-            # it cannot be stopped: its job is given back by the supervisor once this process is gone
+            # it cannot be stopped: its job is returned by the supervisor once this process is gone
             self.abandoned = True
         elif not self.counting and not record_header.budget(job.record).deliveries:
             # one with a cap of deliveries is counted, by the supervisor

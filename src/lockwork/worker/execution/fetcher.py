@@ -283,7 +283,7 @@ class Fetcher:
             queue.keys, self._session, self._channel, queue.last, self._window_ms, awake=awake
         )
         try:
-            with contextlib.suppress(LockworkError):  # the other workers look again before long
+            with contextlib.suppress(LockworkError):  # the other workers check again before long
                 await self._driver.run(forwarding)
         finally:
             queue.enter(FetchState.READY)

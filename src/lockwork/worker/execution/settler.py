@@ -67,7 +67,7 @@ class Settler:
             while self._waiting:
                 outcomes, self._waiting = self._waiting, []
                 self._leaving = outcomes
-                outcomes.sort(key=_TASK)  # the script counts by task; what is given back keeps its order
+                outcomes.sort(key=_TASK)  # the script counts by task; what is returned keeps its order
                 at = 0
                 while at < len(outcomes):
                     at += await self._settle(outcomes[at : at + SETTLE_BATCH])

@@ -19,13 +19,13 @@ from lockwork.worker.execution.slots import WorkerSlots
 log: Log = Log("lockwork.worker")
 
 PAUSE = 15.0
-"""Seconds between two looks; a job that was a stray at both is given back."""
+"""Seconds between two looks; a job that was a stray at both is returned."""
 
 
 async def give_back_strays(
     driver: AsyncDriver, session: str, queue: QueueState, settler: Settler, slots: WorkerSlots
 ) -> None:
-    """Give back strays of one queue, until cancelled."""
+    """Return strays of one queue, until cancelled."""
     before: set[tuple[str, bytes]] = set()
     while True:
         await asyncio.sleep(PAUSE)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log: Log = Log("lockwork.worker")
 
 _PATIENCE = 1.0
-"""Seconds that running jobs have when the code has changed; then they are given back, and run with the new code."""
+"""Seconds that running jobs have when the code has changed; then they are returned, and run with the new code."""
 _SKIPPED = ("__pycache__", "node_modules")
 
 _Event = (
@@ -125,7 +125,7 @@ class Reloader:
         try:
             process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            process.terminate()  # the second one: at once, and what runs is given back
+            process.terminate()  # the second one: at once, and what runs is returned
             process.wait()
 
 

@@ -73,7 +73,7 @@ class SessionCleanup:
         """Whether the server was not there when it was last asked."""
 
     def give_back(self, child: WorkerProcess, *, leaving: bool = False, again: bool = False) -> int:
-        """Give back what a child had, and return how many jobs that were; `leaving`: the supervisor has to go, too."""
+        """Return the jobs of a child to the queue; returns their number. `leaving`: the supervisor has to go, too."""
         # a server that was not there a moment ago is asked no more by a supervisor that has to go
         if self._away and leaving:
             return 0
@@ -98,7 +98,7 @@ class SessionCleanup:
         return given
 
     def catch_up(self) -> None:
-        """Try again with those whose jobs could not be given back."""
+        """Try again with those whose jobs could not be returned."""
         while self._lingering:
             child = self._lingering.pop(0)  # who could not go back is the last to be tried again
             given_back = self.give_back(child, again=True)
