@@ -32,8 +32,8 @@ async def test_what_is_gone_is_told_on_the_list(client: Client, alw: Lockwork, m
         assert await answered(browser, first, token, "delete") == ("/jobs", "good: The job is deleted.")
         await alw.job(mail[1]).adelete()
         for action, text in (
-            ("now", "The job does not wait for its time, or is gone."),
-            ("cancel", "The job has ended already, or is gone."),
+            ("now", "The job is not scheduled, or is gone."),
+            ("cancel", "The job has already ended, or is gone."),
             ("delete", "The job runs, or is gone already."),
             ("retry", "The job is neither dead, cancelled nor expired, or its record is gone."),
         ):
@@ -49,7 +49,7 @@ async def test_an_action_that_did_nothing_has_failed_in_the_log(
         await alw.job(mail[0]).adelete()
         await answered(browser, f"/job/{mail[0]}", token, "cancel")
     (line,) = [each.getMessage() for each in caplog.records if each.name == "lockwork.dashboard"]
-    assert line.endswith("failed, 'The job has ended already, or is gone.'")
+    assert line.endswith("failed, 'The job has already ended, or is gone.'")
 
 
 async def test_a_queue_is_cleared_after_its_name_is_typed(client: Client, alw: Lockwork, mail: list[str]) -> None:

@@ -45,14 +45,14 @@ class Guard:
         if not self._access.serves_host(host):
             refusal = PlainTextResponse(
                 f"The dashboard does not serve the host {host[:200]!r}. "
-                "Allow it by --allowed-host NAME or allowed_hosts=[NAME].\n",
+                "Allow it with --allowed-host NAME or allowed_hosts=[NAME].\n",
                 421,
             )
             await refusal(scope, receive, send_safely)
         elif not self._access.serves_client(connection):
             through = " What comes through a proxy may be of any." if self._access.is_forwarded(connection) else ""
             refusal = PlainTextResponse(
-                f"The dashboard serves this machine alone, until it has a token, users, or authorize.{through}\n", 403
+                f"The dashboard serves only this machine until it has a token, users, or authorize.{through}\n", 403
             )
             await refusal(scope, receive, send_safely)
         elif scope["method"] in ("GET", "HEAD") and not _may_load(connection):
