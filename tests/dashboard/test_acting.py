@@ -32,9 +32,9 @@ async def test_what_is_gone_is_told_on_the_list(client: Client, alw: Lockwork, m
         assert await answered(browser, first, token, "delete") == ("/jobs", "good: The job is deleted.")
         await alw.job(mail[1]).adelete()
         for action, text in (
-            ("now", "The job is not scheduled, or is gone."),
-            ("cancel", "The job has already ended, or is gone."),
-            ("delete", "The job runs, or is gone already."),
+            ("now", "The job is not scheduled, or no longer exists."),
+            ("cancel", "The job has already ended, or no longer exists."),
+            ("delete", "The job is running, or no longer exists."),
             ("retry", "The job is neither dead, cancelled nor expired, or its record is gone."),
         ):
             assert await answered(browser, second, token, action) == ("/jobs", f"bad: {text}")
@@ -49,7 +49,7 @@ async def test_an_action_that_did_nothing_has_failed_in_the_log(
         await alw.job(mail[0]).adelete()
         await answered(browser, f"/job/{mail[0]}", token, "cancel")
     (line,) = [each.getMessage() for each in caplog.records if each.name == "lockwork.dashboard"]
-    assert line.endswith("failed, 'The job has already ended, or is gone.'")
+    assert line.endswith("failed, 'The job has already ended, or no longer exists.'")
 
 
 async def test_a_queue_is_cleared_after_its_name_is_typed(client: Client, alw: Lockwork, mail: list[str]) -> None:

@@ -50,7 +50,7 @@ class Guard:
             )
             await refusal(scope, receive, send_safely)
         elif not self._access.serves_client(connection):
-            through = " What comes through a proxy may be of any." if self._access.is_forwarded(connection) else ""
+            through = " A proxy forwards this request for another." if self._access.is_forwarded(connection) else ""
             refusal = PlainTextResponse(
                 f"The dashboard serves only this machine until it has a token, users, or authorize.{through}\n", 403
             )

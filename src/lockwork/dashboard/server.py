@@ -239,7 +239,7 @@ class PageServer:
         return None if view.may_act else (403, view.why_not)
 
     def _problem(self, view: View, status: int, title: str, text: str, page: Page | None = None) -> Response:
-        if page is not None and status < 500:  # it will not come back by itself
+        if page is not None and status < 500:  # nothing here will change
             page = replace(page, live=False)
         html = self._render(view, "problem.html", page=page, layout="frame.html", said=None, title=title, text=text)
         return HTMLResponse(html, status)
@@ -314,7 +314,7 @@ def _set_cookie(response: Response, request: Request, name: str, value: str, *, 
         value,
         max_age=seconds,
         path=_cookie_path(request),
-        # whoever lies about it harms only their own cookie
+        # a client that lies about it harms only its own cookie
         secure="https" in (request.url.scheme, request.headers.get("x-forwarded-proto", ""), origin.partition(":")[0]),
         httponly=True,
         samesite="lax",  # else a link in a chat would lead to the login; a GET changes nothing,

@@ -42,7 +42,9 @@ async def read(view: View) -> dict[str, Any]:
 
 async def cancel(view: View, _: Form) -> str:
     """Cancel the job."""
-    return _said(await _found(view).acancel(), "The job is cancelled.", "The job has already ended, or is gone.")
+    return _said(
+        await _found(view).acancel(), "The job is cancelled.", "The job has already ended, or no longer exists."
+    )
 
 
 async def retry(view: View, _: Form) -> str:
@@ -53,7 +55,9 @@ async def retry(view: View, _: Form) -> str:
 
 async def now(view: View, _: Form) -> str:
     """Let the job run now."""
-    return _said(await _found(view).areschedule(delay=0), "The job is ready.", "The job is not scheduled, or is gone.")
+    return _said(
+        await _found(view).areschedule(delay=0), "The job is ready.", "The job is not scheduled, or no longer exists."
+    )
 
 
 async def delete(view: View, _: Form) -> str:
