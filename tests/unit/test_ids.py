@@ -105,7 +105,9 @@ def test_the_job_of_a_schedule_that_was_run_now_belongs_to_it() -> None:
     assert made(f"a@b@{id}") == made(id)
 
 
-@pytest.mark.parametrize("id", ["a@2026-02-30T00:00:00Z", "a@", "@2026-02-03T00:00:00Z", "a@2026-02-03", "@@@@@@@@@@@@@@@@"])
+@pytest.mark.parametrize(
+    "id", ["a@2026-02-30T00:00:00Z", "a@", "@2026-02-03T00:00:00Z", "a@2026-02-03", "@@@@@@@@@@@@@@@@"]
+)
 def test_an_id_that_only_looks_like_that_has_no_time(id: str) -> None:
     assert ids.made_at(id) is None
     assert made(id) is None

@@ -25,7 +25,7 @@ from lockwork.runtime.runtime import Runtime
 PREFIX = "lockwork_"
 PATIENCE: float = 1.0
 """Seconds to wait for the server."""
-_PLACES = ("ready", "scheduled", "blocked", "running", "dead")
+_STATES = ("ready", "scheduled", "blocked", "running", "dead")
 _COUNTERS = {
     "enqueued": "Jobs enqueued",
     "succeeded": "Jobs that succeeded",
@@ -149,20 +149,22 @@ class QueueFamilies:
             yield gauge("server_up", "Whether the server answers", 0)
             return
         yield gauge("server_up", "Whether the server answers", 1)
-        places = gauge("jobs", "Jobs by place")
+        states = gauge("jobs", "Jobs by state")
         for name, seen in found.items():
-            for place in _PLACES:
-                places.add(getattr(seen.status, place), queue=name, place=place)
-        yield places
+            for state in _STATES:
+                states.add(getattr(seen.status, state), **_queue(name), state=state)
+        yield states
         for counter, text in _COUNTERS.items():
             yield _each(
                 Family(f"jobs_{counter}_total", "counter", text),
                 found,
                 lambda seen: getattr(seen.status, counter),  # noqa: B023 - called at once
             )
+        died = Family("jobs_died_total", "counter", "Jobs that failed for good: they went to the dead set")
+        yield _each(died, found, lambda seen: seen.status.failed - seen.status.retried)
         ages = gauge("oldest_ready_seconds", "How long the oldest ready job has waited, about")
         for name, seen in found.items():
-            ages.add(self._backlogs.setdefault(name, Backlog()).age(seen.heads), queue=name)
+            ages.add(self._backlogs.setdefault(name, Backlog()).age(seen.heads), **_queue(name))
         yield ages
         for name, text, value in _FACTS:
             yield _each(gauge(name, text), found, value)
@@ -171,6 +173,12 @@ class QueueFamilies:
         keys = QueueKeys(self._prefix, name)
         status, workers, rules = self._run(sessions.within(PATIENCE, queue_status.status_and_rules(keys)))
         return _Seen(status, rules, len(workers), self._run(sessions.within(PATIENCE, sessions.queue_head(keys))))
+
+
+def _queue(name: str) -> dict[str, str]:
+    """Return the labels of a queue; those of a partition have its number, too."""
+    queue, slash, partition = name.partition("/")
+    return {"queue": queue, "partition": partition} if slash else {"queue": queue}
 
 
 def _rate(seen: _Seen) -> float | None:
@@ -195,7 +203,7 @@ _FACTS: tuple[tuple[str, str, Callable[[_Seen], float | None]], ...] = (
 def _each(family: Family, found: Mapping[str, _Seen], value: Callable[[_Seen], float | None]) -> Family:
     for name, seen in found.items():
         if (known := value(seen)) is not None:
-            family.add(known, queue=name)
+            family.add(known, **_queue(name))
     return family
 
 
@@ -303,8 +311,8 @@ class LockFamilies:
 
     def stocks(self) -> list[Family]:
         """Count the units of all stocks."""
-        units = gauge("stock_units", "Units of a stock by place")
+        units = gauge("stock_units", "Units of a stock by state")
         for queue, name, status, _ in self._run(stock.overview(self._prefix, minutes=0)):
-            for place in ("available", "reserved", "sold"):
-                units.add(getattr(status, place), queue=queue, stock=name, place=place)
+            for state in ("available", "reserved", "sold"):
+                units.add(getattr(status, state), **_queue(queue), stock=name, state=state)
         return [units]

@@ -131,7 +131,7 @@ def raw(id: str) -> bytes:
 
 
 def made(id: str) -> float | None:
-    """When a job was enqueued, seconds since 1970 on its maker's clock; of a schedule's job, its slot; None if unknown."""
+    """When a job was enqueued, seconds since 1970 by its maker; the slot of a schedule's job; None if unknown."""
     if not _MADE.fullmatch(id):
         slot = slot_of(id)
         return slot and slot[1] / 1000
