@@ -138,7 +138,9 @@ def test_a_trace_goes_from_the_enqueue_through_each_attempt(traced: Traced) -> N
     (send,) = traced.spans("send default", 1)
     first, second = traced.spans("process default", 2)
     assert (send["kind"], first["kind"], second["kind"]) == ("PRODUCER", "CONSUMER", "CONSUMER")
-    assert send["attributes"] == {
+    host, port = traced.app.lw.runtime.address
+    server = {"server.address": host} | ({} if port is None else {"server.port": port})
+    assert send["attributes"] == server | {
         "messaging.system": "lockwork",
         "messaging.operation.name": "send",
         "messaging.operation.type": "send",
@@ -146,7 +148,7 @@ def test_a_trace_goes_from_the_enqueue_through_each_attempt(traced: Traced) -> N
         "messaging.message.id": job.id,
         "lockwork.task": "flaky",
     }
-    assert first["attributes"] == {
+    assert first["attributes"] == server | {
         "messaging.system": "lockwork",
         "messaging.operation.name": "process",
         "messaging.operation.type": "process",
@@ -220,6 +222,7 @@ def test_an_enqueue_that_fails() -> None:
     assert (span.kind, span.status.status_code) == (SpanKind.PRODUCER, StatusCode.ERROR)
     assert span.attributes is not None
     assert span.attributes["error.type"] == "lockwork.errors.ServerUnavailable"
+    assert (span.attributes["server.address"], span.attributes["server.port"]) == ("127.0.0.1", 1)
     data = reader.get_metrics_data()
     assert data is not None
     names = {metric.name: metric for metric in data.resource_metrics[0].scope_metrics[0].metrics}

@@ -17,7 +17,7 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 from lockwork.errors import LockLost, LockTimeout
 from lockwork.jobs.current import JobContext, is_failure
-from lockwork.runtime.runtime import LockObserver
+from lockwork.runtime.runtime import LockObserver, Runtime
 from lockwork.tasks.middleware import Outgoing
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ Attributes = dict[str, str | int]
 
 class TracedApp(Protocol):
     """An app: what `instrument` needs of `Lockwork`."""
+
+    runtime: Runtime
 
     def middleware(self, function: Callable[[JobContext], Iterator[None]], /) -> object:
         """Run a generator function around each job."""
@@ -82,11 +84,14 @@ def instrument(
             finally:
                 if len(outgoing.ids) == 1:
                     span.set_attribute("messaging.message.id", outgoing.ids[0])
+                server = _server(lw.runtime)  # opened by the first enqueue
+                span.set_attributes(server)
+                facts |= server
                 sent.add(outgoing.count, _of_metric(facts))
                 sending.record(perf_counter() - began, facts)
 
     def process(job: JobContext) -> Iterator[None]:
-        facts = _facts("process", job.queue)
+        facts = _facts("process", job.queue) | _server(lw.runtime)
         # not what is current here: a job without a trace begins its own
         context = propagate.extract(job.headers, Context())
         creation = trace.get_current_span(context).get_span_context()
@@ -175,6 +180,14 @@ def _facts(operation: str, queue: str) -> dict[str, Any]:
         "messaging.destination.name": name,
     }
     return facts | {"messaging.destination.partition.id": partition} if partition else facts
+
+
+def _server(runtime: Runtime) -> Attributes:
+    found = runtime.address
+    if found is None:
+        return {}
+    host, port = found
+    return {"server.address": host} if port is None else {"server.address": host, "server.port": port}
 
 
 def _of_metric(facts: dict[str, Any]) -> dict[str, Any]:
