@@ -203,7 +203,7 @@ def current_job() -> JobContext:
     """Return the job that this code runs for; raises RuntimeError outside of a worker's job."""
     mine = slot.get()
     if mine is not None and mine.batch:
-        raise RuntimeError(f"{len(mine.batch)} jobs are running here: a batch task asks for current_jobs()")
+        raise RuntimeError("the jobs of a batch run here, of which there may be several: call current_jobs()")
     if mine is None or mine.job is None:
         raise RuntimeError("no job is running here: current_job() works inside a task that a worker runs")
     return mine.job
