@@ -28,7 +28,10 @@ _ORIGIN = "auto.queue.lockwork"
 class SentryApp(Protocol):
     """An app: what `instrument` needs of `Lockwork`."""
 
-    hooks: Hooks
+    @property
+    def hooks(self) -> Hooks:
+        """Its hooks."""
+        ...
 
     def middleware(self, function: Callable[[JobContext], Iterator[None]], /) -> object:
         """Run a generator function around each job."""
