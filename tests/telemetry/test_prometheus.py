@@ -264,6 +264,22 @@ def test_counters_rise_from_the_first_scrape_on(simulated: Server) -> None:
     assert Exporter(bench).counts("q") == {}
 
 
+def test_frequent_scrapes_read_a_few_minutes(simulated: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, asked, read = Bench(simulated, Build()), list[int](), metrics.read
+
+    def counted(queue: QueueKeys, unit: metrics.Unit, count: int) -> Any:
+        asked.append(count)
+        return read(queue, unit, count)
+
+    monkeypatch.setattr("lockwork.telemetry.families.metrics.read", counted)
+    settled(bench, "q", 1)
+    exporter = Exporter(bench)
+    for step in (0, MINUTE // 4, 2 * MINUTE, 3 * MINUTE, 60 * MINUTE):
+        bench.now += step
+        exporter.counts("q")
+    assert asked == [60, 3, 3, 3, 60, 3, 60]
+
+
 def test_queue_and_partitions_that_come_later(simulated: Server) -> None:
     bench = Bench(simulated, Build())
     exporter = Exporter(bench)

@@ -40,6 +40,8 @@ _OCTAVES = range(10, 31)
 """The upper ends of a histogram's buckets: 2**10 us (1 ms) to 2**30 us (18 min)."""
 _HANDED_OCTAVES = range(6, 25)
 """The same for hand-overs: 64 us to 17 s."""
+_RECENT = 3
+"""Minutes of tasks that are read first; all of an hour if the last reading is longer ago."""
 _LOCKS_FRESH = 15.0
 """Seconds for which the counts of locks are reused: all locks are read for them."""
 
@@ -246,8 +248,10 @@ class TaskFamilies:
         return [attempts, wait, run]
 
     def _read(self, name: str, present: dict[tuple[str, str], Moment]) -> None:
-        found = self._run(metrics.read(QueueKeys(self._prefix, name), "m", 60))
-        queue = base_queue(name)
+        keys, queue = QueueKeys(self._prefix, name), base_queue(name)
+        found = self._run(metrics.read(keys, "m", _RECENT)) if name in self._next else None
+        if found is None or found.last - _RECENT + 1 > self._next[name]:
+            found = self._run(metrics.read(keys, "m", 60))
         if not self._first:
             present_now = {task: moments[found.last] for task, moments in found.tasks.items() if found.last in moments}
             self._base[name], self._next[name] = (found.last, present_now), found.last
