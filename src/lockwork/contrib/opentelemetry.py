@@ -7,8 +7,9 @@ Names follow the messaging conventions of OpenTelemetry (development status, 202
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import metrics, propagate, trace
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _NAME = "lockwork"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+_LAST = 2.0
+"""Seconds that the last export of a worker process may take."""
 Attributes = dict[str, str | int]
 
 
@@ -42,6 +45,9 @@ class TracedApp(Protocol):
 
     def observe_locks(self, observer: LockObserver, /) -> None:
         """Call the observer for each acquire."""
+
+    def lifespan(self, function: Callable[[], Iterator[None]], /) -> object:
+        """Run a generator function around the life of a worker process."""
 
 
 def instrument(
@@ -127,6 +133,12 @@ def instrument(
     lw.middleware(process)
     waiting = histogram("lockwork.lock.wait.duration", "Duration of acquires of locks, granted or not.")
     holding = histogram("lockwork.lock.hold.duration", "How long locks were held.")
+
+    def exported_at_the_end() -> Iterator[None]:
+        yield
+        _flush(tracer_provider or trace.get_tracer_provider(), meter_provider or metrics.get_meter_provider())
+
+    lw.lifespan(exported_at_the_end)
     lw.observe_locks(lambda kind, name: _Acquire(tracer, waiting, holding, kind, name))
 
 
@@ -168,6 +180,18 @@ class _Acquire:
         facts = {"lockwork.lock.kind": self._kind}
         histogram.record(perf_counter() - self._began, facts | {"error.type": _error_type(error)} if error else facts)
         span.end()
+
+
+def _flush(*providers: object) -> None:
+    """Let providers export what they have gathered: a worker process exits without calling atexit handlers."""
+    flushes = [getattr(provider, "force_flush", None) for provider in providers]
+    # an exporter whose collector is away may not keep to its time limit
+    threads = [threading.Thread(target=flush, daemon=True) for flush in flushes if flush is not None]
+    for thread in threads:
+        thread.start()
+    until = monotonic() + _LAST
+    for thread in threads:
+        thread.join(max(0.0, until - monotonic()))
 
 
 def _facts(operation: str, queue: str) -> dict[str, Any]:
