@@ -88,11 +88,8 @@ def instrument(
                 _failed(span, error, facts)
                 raise
             finally:
-                if len(outgoing.ids) == 1:
-                    span.set_attribute("messaging.message.id", outgoing.ids[0])
-                server = _server(lw.runtime)  # opened by the first enqueue
-                span.set_attributes(server)
-                facts |= server
+                facts |= _server(lw.runtime)  # opened by the first enqueue
+                span.set_attributes(_known_at_the_end(outgoing, facts))
                 sent.add(outgoing.count, _of_metric(facts))
                 sending.record(perf_counter() - began, facts)
 
@@ -131,14 +128,13 @@ def instrument(
 
     lw.enqueue_middleware(send)
     lw.middleware(process)
+    _observe_locks(lw, tracer, histogram)
+    lw.lifespan(_last_export(tracer_provider, meter_provider))
+
+
+def _observe_locks(lw: TracedApp, tracer: trace.Tracer, histogram: Callable[[str, str], metrics.Histogram]) -> None:
     waiting = histogram("lockwork.lock.wait.duration", "Duration of acquires of locks, granted or not.")
     holding = histogram("lockwork.lock.hold.duration", "How long locks were held.")
-
-    def exported_at_the_end() -> Iterator[None]:
-        yield
-        _flush(tracer_provider or trace.get_tracer_provider(), meter_provider or metrics.get_meter_provider())
-
-    lw.lifespan(exported_at_the_end)
     lw.observe_locks(lambda kind, name: _Acquire(tracer, waiting, holding, kind, name))
 
 
@@ -182,6 +178,18 @@ class _Acquire:
         span.end()
 
 
+def _last_export(
+    tracer_provider: TracerProvider | None, meter_provider: MeterProvider | None
+) -> Callable[[], Iterator[None]]:
+    """Make the lifespan that exports what is left when a worker process stops."""
+
+    def last_export() -> Iterator[None]:
+        yield
+        _flush(tracer_provider or trace.get_tracer_provider(), meter_provider or metrics.get_meter_provider())
+
+    return last_export
+
+
 def _flush(*providers: object) -> None:
     """Let providers export what they have gathered: a worker process exits without calling atexit handlers."""
     flushes = [getattr(provider, "force_flush", None) for provider in providers]
@@ -222,6 +230,11 @@ def _of_metric(facts: dict[str, Any]) -> dict[str, Any]:
 def _of_outgoing(outgoing: Outgoing) -> Attributes:
     found: Attributes = {"lockwork.task": outgoing.task} if outgoing.task else {}
     return found | {"messaging.batch.message_count": outgoing.count} if outgoing.count != 1 else found
+
+
+def _known_at_the_end(outgoing: Outgoing, facts: dict[str, Any]) -> Attributes:
+    found: Attributes = {name: facts[name] for name in facts if name.startswith("server.")}
+    return found | {"messaging.message.id": outgoing.ids[0]} if len(outgoing.ids) == 1 else found
 
 
 def _failed(span: Span, error: BaseException, facts: dict[str, Any]) -> None:
