@@ -31,14 +31,14 @@ _SHOWN = 300
 _JOBS = (
     Column("id", whole=True),
     Column("task"),
-    Column("error"),
+    Column("error", below=40),
     Column("attempts", right=True),
     Column("died ago", right=True),
 )
 _GROUPS = (
     Column("jobs", right=True),
     Column("task"),
-    Column("error"),
+    Column("error", below=40),
     Column("oldest", right=True),
     Column("newest", right=True),
 )

@@ -19,7 +19,7 @@ from lockwork.cli.names import unknown
 from lockwork.cli.options import names_the_app, opened, partitions_option
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import ago, printable, state
+from lockwork.cli.text import ago, count, printable, state
 from lockwork.errors import ConfigError
 from lockwork.flows.runs import FlowPage, FlowRun, FlowStatus, FlowSummary
 from lockwork.protocol.queues.flow_graph import FlowNode
@@ -27,13 +27,13 @@ from lockwork.validation import several
 
 _COLUMNS = (
     Column("flow", whole=True),
-    Column("queue"),
+    Column("queue", wide=72),
     Column("state", whole=True),
     Column("jobs", right=True),
     Column("ended", right=True),
     Column("failed", right=True),
     Column("cancelled", right=True, least=100),
-    Column("enqueued ago", right=True),
+    Column("enqueued", right=True),
 )
 SHOWN = 200
 """Jobs of a flow that a tree shows."""
@@ -103,9 +103,16 @@ def _list_report(page: FlowPage) -> Report:
 
 def _row(each: FlowSummary) -> list[str | Text]:
     status = each.status
-    counts = (status.jobs, status.ended, status.failed, status.cancelled)
-    columns = [f"{count:,}" for count in counts]
-    return [printable(each.id), printable(each.queue), state(status.state), *columns, ago(each.enqueued)]
+    return [
+        printable(each.id),
+        printable(each.queue),
+        state(status.state),
+        f"{status.jobs:,}",
+        count(status.ended),
+        count(status.failed, "failed") if status.failed else "",
+        f"{status.cancelled:,}" if status.cancelled else "",
+        f"{ago(each.enqueued)} ago",
+    ]
 
 
 def _document(each: FlowSummary) -> dict[str, Any]:

@@ -28,14 +28,14 @@ from lockwork.jobs.search import MOST, JobFilter, JobPage, JobRow, JobState
 F = TypeVar("F", bound=Callable[..., object])
 _COLUMNS = (
     Column("id", whole=True),
-    Column("queue"),
-    Column("task"),
-    Column("arguments", cut=True, below=12),
+    Column("queue", wide=72),
+    Column("task", wide=72),
+    Column("arguments", cut=True, below=12, wide=72),
     Column("state", whole=True),
     Column("attempt", right=True, least=100),
     Column("when", right=True),
     Column("ran", right=True, least=100),
-    Column("error", cut=True, below=28),
+    Column("error", cut=True, below=28, wide=72),
     Column("worker", least=120),
 )
 _LIMIT = 50

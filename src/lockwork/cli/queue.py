@@ -18,7 +18,7 @@ from lockwork.cli.options import duration, names_the_app, opened, partitions_opt
 from lockwork.cli.progress import progress
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
-from lockwork.cli.text import printable, state
+from lockwork.cli.text import count, printable, state
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.queues.limits import LimitSettings, QueueLimits
 from lockwork.queues.queue import Queue
@@ -61,12 +61,12 @@ class _QueueView:
         return [
             printable(self.name),
             state("paused" if status.paused else "open"),
-            f"{status.ready:,}",
-            f"{status.running:,}",
-            f"{status.scheduled:,}",
+            count(status.ready),
+            count(status.running, "running"),
+            count(status.scheduled),
             f"{status.blocked:,}" if status.blocked else "",  # only flows have such jobs
-            f"{status.dead:,}",
-            state("dead", "0") if status.ready and not self.workers else f"{self.workers:,}",
+            count(status.dead, "dead"),
+            state("dead", "0") if status.ready and not self.workers else count(self.workers),
             _limits_text(self.limits),
         ]
 
