@@ -66,10 +66,11 @@ class _Commands(click.Group):
             sys.exit(INTERRUPTED)  # click would say "Aborted!"
         except click.Abort as aborted:
             # at a question; an input that ended instead of an answer is no Ctrl-C
-            if not isinstance(aborted.__context__, KeyboardInterrupt):
-                raise
             click.echo(err=True)
-            sys.exit(INTERRUPTED)
+            if isinstance(aborted.__context__, KeyboardInterrupt):
+                sys.exit(INTERRUPTED)
+            click.echo("lockwork: nobody answered, so nothing was changed: add --yes to be asked no question", err=True)
+            sys.exit(1)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

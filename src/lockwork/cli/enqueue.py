@@ -67,7 +67,7 @@ def enqueue(
     args, kwargs = _json(positional, "--args", list), _json(named, "--kwargs", dict)
     options: CallSettings = {}
     if delay is not None:
-        options["delay"] = duration(delay)
+        options["delay"] = duration(delay, "--delay")
     if key is not None:
         options["key"] = key
     if priority is not None:

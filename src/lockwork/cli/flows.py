@@ -13,9 +13,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.completion import queue_names
+from lockwork.cli.completion import queue_names, verbs
 from lockwork.cli.help import Command
-from lockwork.cli.names import unknown
+from lockwork.cli.names import id_and_action, unknown
 from lockwork.cli.options import names_the_app, opened, partitions_option
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing, facts
@@ -57,7 +57,7 @@ _ACTIONS = ("cancel",)
 @names_the_app
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="At most so many flows.")
 @click.argument("id", required=False)
-@click.argument("action", required=False, type=click.Choice(_ACTIONS))
+@click.argument("action", required=False, metavar="[cancel]", shell_complete=verbs(_ACTIONS))
 def flows(
     *,
     queue: str | None,
@@ -73,6 +73,7 @@ def flows(
 
     In the tree, a job is under the last one that it waits for; the others are named behind it.
     """
+    id, action = id_and_action(id, action, _ACTIONS)
     with opened(url, prefix, queue, partitions, looks=True) as lw:
         if id is None:
             output.show(lambda: _list_report(lw.flows(queue, limit=limit)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 import click
 from rich.console import RenderableType
@@ -132,7 +132,7 @@ def jobs(
     matching: Any = {name: text for name, text in given.items() if text is not None}
     for name, text in (("since", given["since"]), ("until", until_)):
         if text is not None:
-            matching[name] = duration(text)
+            matching[name] = duration(text, f"--{name}")
     wanted = cast("JobFilter", {**matching, "state": state})
     with opened(url, prefix, queue, partitions, looks=not action) as lw:
         mistake = _mistake(lw, given["task"])
@@ -148,7 +148,8 @@ def _meant(words: tuple[str, ...]) -> tuple[str | None, Action | None]:
     actions: list[Action] = [action for word in words for action in ACTIONS if word == action]
     queues = [word for word in words if word not in ACTIONS]
     if len(actions) > 1 or len(queues) > 1:
-        hint = action_hint(queues, ACTIONS)
+        hint = next((f": did you mean --{word}?" for word in queues if word in get_args(JobState)), "")
+        hint = hint or action_hint(queues, ACTIONS)
         raise click.UsageError(f"give one queue, or none, and cancel, retry, delete or no action{hint}")
     return (queues[0] if queues else None), (actions[0] if actions else None)
 
@@ -222,7 +223,8 @@ class _Search:
         notes: list[str] = []
         if page.next is not None:
             notes += [
-                f"searched {self._searched:,} of {page.total:,}; there may be more: see --limit, --search and --after"
+                f"searched {self._searched:,} of {page.total:,}; there may be more: "
+                + ("see --limit and --after" if len(found) >= self._limit else "raise --search")
             ]
         if page.sampled and self._wanted.get("state") in (None, "done", "succeeded"):
             notes += [f"{page.sampled:,} jobs that succeeded were left out of the history, and are only counted"]

@@ -11,7 +11,7 @@ from rich.text import Text
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.completion import queue_names, schedule_names, words_of
 from lockwork.cli.help import Command
-from lockwork.cli.names import action_hint, unknown
+from lockwork.cli.names import action_hint, split_action, unknown
 from lockwork.cli.options import names_the_app, opened, partitions_option
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
@@ -49,7 +49,7 @@ _ACTIONS = ("pause", "resume", "run")
 @click.argument(
     "words",
     nargs=-1,
-    metavar="[NAME | pause NAME | resume NAME | run NAME]",
+    metavar="[pause | resume | run] [NAME]",
     shell_complete=words_of(_ACTIONS, schedule_names),
 )
 def schedules(
@@ -81,15 +81,13 @@ def schedules(
 
 def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
     """Read the action, empty for none, and the schedule's name; None: all."""
-    if not words:
-        return "", None
-    *verbs, name = words
-    if len(verbs) > 1 or (verbs and verbs[0] not in _ACTIONS):
-        hint = action_hint(verbs[:1], _ACTIONS)
+    action, names = split_action(words, _ACTIONS)
+    if len(names) > 1:
+        hint = action_hint(words, _ACTIONS)
         raise click.UsageError(f"give pause, resume or run, and the schedule's name{hint}")
-    if not verbs and name in _ACTIONS:
-        raise click.UsageError(f"{name} which schedule?")
-    return (verbs[0] if verbs else ""), name
+    if action and not names:
+        raise click.UsageError(f"{action} which schedule?")
+    return action, (names[0] if names else None)
 
 
 def _all(lw: Lockwork, queue: str | None) -> list[ScheduleStatus]:

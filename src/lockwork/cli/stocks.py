@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.completion import stock_names
@@ -48,7 +49,7 @@ def _report(lw: Lockwork, name: str | None) -> Report:
     shown = [each for each in found if name in (None, each.name)]
     if name is not None and not shown:
         raise unknown("stock", name, {each.name for each in found})
-    rows = []
+    rows: list[list[str | Text]] = []
     for each in shown:
         units = each.status
         counts = (units.total, units.available, units.reserved, units.sold, units.expired)
