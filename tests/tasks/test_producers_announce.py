@@ -64,6 +64,16 @@ def test_it_is_announced_once_an_hour(shop: Lockwork, admin: redis.Redis, monkey
     assert shop.apps()[0].seen > first
 
 
+def test_flows_and_reservations_announce_it(own_url: str) -> None:
+    for number, enqueue in enumerate([
+        lambda lw, task: lw.chain(task.call(1)).enqueue(),
+        lambda lw, task: lw.stock("phone", 3, queue="mail").reserve("ada", hold="1m", enqueue=task.call(1)),
+    ]):  # fmt: skip
+        with Lockwork(own_url, app_name=f"shop{number}") as lw:
+            enqueue(lw, lw.task(name="order", queue="mail")(print))
+            assert f"shop{number}" in {app.name for app in lw.apps()}
+
+
 async def test_asyncio_tasks_announce_it(own_url: str) -> None:
     async with Lockwork(own_url, app_name="shop") as lw:
         task: Any = lw.task(name="order")(print)
