@@ -64,14 +64,15 @@ def test_it_is_announced_once_an_hour(shop: Lockwork, admin: redis.Redis, monkey
     assert shop.apps()[0].seen > first
 
 
-def test_flows_and_reservations_announce_it(own_url: str) -> None:
-    for number, enqueue in enumerate([
-        lambda lw, task: lw.chain(task.call(1)).enqueue(),
-        lambda lw, task: lw.stock("phone", 3, queue="mail").reserve("ada", hold="1m", enqueue=task.call(1)),
-    ]):  # fmt: skip
-        with Lockwork(own_url, app_name=f"shop{number}") as lw:
-            enqueue(lw, lw.task(name="order", queue="mail")(print))
-            assert f"shop{number}" in {app.name for app in lw.apps()}
+@pytest.mark.parametrize("how", ["flow", "reservation"])
+def test_flows_and_reservations_announce_it(own_url: str, how: str) -> None:
+    with Lockwork(own_url, app_name=how) as lw:
+        task: Any = lw.task(name="order", queue="mail")(print)
+        if how == "flow":
+            lw.chain(task.call(1)).enqueue()
+        else:
+            lw.stock("phone", 3, queue="mail").reserve("ada", hold="1m", enqueue=task.call(1))
+        assert [app.name for app in lw.apps()] == [how]
 
 
 async def test_asyncio_tasks_announce_it(own_url: str) -> None:
