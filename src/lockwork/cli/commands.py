@@ -20,7 +20,7 @@ _COMMANDS = {
     "flows": "Show flows, and the jobs of one as a tree; cancel one.",
     "job": "Show a job; cancel it, retry it, reschedule or delete it.",
     "jobs": "Show jobs by state, task, argument, error and time.",
-    "locks": "Show locks, their holders and waiters, and deadlocks; release one.",
+    "locks": "Show holders, waiters and deadlocks; release a lock.",
     "metrics": "Serve metrics of the whole cluster to Prometheus.",
     "queue": "Show queues; pause, limit, clear or drain one.",
     "run": "Run a program under a lock.",
@@ -32,6 +32,14 @@ _COMMANDS = {
     "workers": "Show workers and what they run; quiet, resume or stop one.",
 }
 """The help text of each command; its module here has the same name."""
+_SECTIONS = {
+    "Look at everything": ("status", "top", "doctor", "dashboard", "metrics"),
+    "Jobs": ("enqueue", "jobs", "job", "dead", "flows", "schedules", "stocks"),
+    "Queues and workers": ("queue", "worker", "workers"),
+    "Locks": ("locks", "run"),
+    "Set up and try": ("acl", "completion", "demo"),
+}
+"""The commands as the help shows them."""
 
 
 class _Commands(click.Group):
@@ -56,8 +64,12 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        width = max(map(len, _COMMANDS))
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", _COMMANDS[name]) for name in names])
+        formatter.write_paragraph()
+        formatter.write_text("Each command has --help, with examples.")
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -83,6 +83,8 @@ def enqueue(
         in_force = made.options(**options).options_in_force
         document = {"job": job.id, "queue": job.queue, "task": task, "retries": in_force.retries}
         said = f"task {printable(task)}, queue {printable(job.queue)}, retries {in_force.retries}"
+        if not lw.queue(job.queue).workers():
+            said += ": no worker serves it now"
         output.show(lambda: Report(document, [job.id]))
         if not output.as_json:
             click.echo(said, err=True)  # the id alone is for programs

@@ -66,7 +66,7 @@ class _QueueView:
             count(status.scheduled),
             f"{status.blocked:,}" if status.blocked else "",  # only flows have such jobs
             count(status.dead, "dead"),
-            state("dead", "0") if status.ready and not self.workers else count(self.workers),
+            state("dead", "0") if not self.workers and status.ready + status.scheduled else count(self.workers),
             _limits_text(self.limits),
         ]
 

@@ -70,7 +70,7 @@ def schedules(
         raise click.UsageError("--watch goes with the list of schedules")
     with opened(url, prefix, queue, partitions, looks=True) as lw:
         if not action:
-            output.show(lambda: _report(_chosen(_all(lw, queue), name)))
+            output.show(lambda: _report(lw, _chosen(_all(lw, queue), name)))
             return
         (found, *others) = _chosen(_all(lw, queue), name)
         if others:
@@ -118,24 +118,25 @@ def _act(lw: Lockwork, found: ScheduleStatus, action: str, output: Output) -> No
         return
     if not (handle.pause() if action == "pause" else handle.resume()):
         raise ConfigError(f"schedule {found.name} was deleted meanwhile")
-    output.show(lambda: _report(_chosen(lw.schedules(found.queue), found.name)))
+    output.show(lambda: _report(lw, _chosen(lw.schedules(found.queue), found.name)))
 
 
-def _report(found: Sequence[ScheduleStatus]) -> Report:
-    rows = [_row(each) for each in found]
+def _report(lw: Lockwork, found: Sequence[ScheduleStatus]) -> Report:
+    served = {name: bool(lw.queue(name).workers()) for name in {each.queue for each in found}}
+    rows = [_row(each, fires=each.declared and served[each.queue]) for each in found]
     empty = "no worker has declared a schedule: it is @lw.task(cron=...) or lw.schedule(...)"
     return Report({"schedules": [_document(each) for each in found]}, [Listing(_COLUMNS, rows, empty=empty)])
 
 
-def _row(each: ScheduleStatus) -> list[str | Text]:
+def _row(each: ScheduleStatus, *, fires: bool) -> list[str | Text]:
     following = next(iter(each.next), None)
     return [
         printable(each.name),
         printable(each.queue),
         printable(each.task),
         printable(each.when),
-        _state(each),
-        f"{until(following)}" if each.declared and not each.paused else "",
+        _state(each, fires=fires),
+        until(following) if fires and not each.paused else "",
         moment(each.last),
         f"{each.enqueued:,}",
         f"{each.overlapped:,}" if each.overlapped else "",
@@ -143,10 +144,10 @@ def _row(each: ScheduleStatus) -> list[str | Text]:
     ]
 
 
-def _state(each: ScheduleStatus) -> Text:
+def _state(each: ScheduleStatus, *, fires: bool) -> Text:
     if each.paused:
         return state("paused")
-    return state("open") if each.declared else state("dead", "no worker")
+    return state("open") if fires else state("dead", "no worker")
 
 
 def _document(each: ScheduleStatus) -> dict[str, Any]:

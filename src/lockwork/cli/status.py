@@ -57,7 +57,7 @@ def _report(lw: Lockwork) -> Report:
             count(counts.running, "running"),
             count(counts.scheduled),
             count(counts.dead, "dead"),
-            state("dead", "0") if counts.ready and not served else count(served),
+            state("dead", "0") if not served and counts.ready + counts.scheduled else count(served),
             lasting(age) if (age := ages.get(name, 0.0)) else "",
         )
         for name, counts, served in queues
@@ -69,7 +69,9 @@ def _report(lw: Lockwork) -> Report:
     body: list[RenderableType] = [
         *listed(found),
         hour,
+        "",
         Listing(_QUEUES, rows, title="queues", empty="no queue has had a job"),
+        "",
         listing(workers, title="workers"),
     ]
     summary = {"succeeded": total.succeeded, "failed": total.failed, "dead": total.dead, "p95": p95}
