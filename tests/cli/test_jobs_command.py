@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -68,7 +69,8 @@ def test_a_dead_job_shows_its_traceback_and_runs_again(office: Office, dead: str
     shown = office.run("job", dead).output
     assert "error      ValueError: user 7 has no address\n" in shown
     assert "Traceback (most recent call last):\n" in shown
-    assert office.run("job", dead, "retry", "--delay", "10m").output == f"job {dead} will run again in 10 m 00 s\n"
+    again = office.run("job", dead, "retry", "--delay", "10m").output
+    assert re.fullmatch(rf"job {dead} will run again in (10 m 00|9 m 5\d) s\n", again)
     again = office.run("job", dead, "retry")
     assert (again.exit_code, str(again.exception)) == (
         1,
@@ -85,7 +87,8 @@ def test_a_dead_job_is_deleted_once(office: Office, dead: str) -> None:
 def test_a_waiting_job_is_moved(office: Office) -> None:
     job = office.app.send.options(delay="1h").enqueue(1)
     at = datetime.now(UTC) + timedelta(hours=3)
-    assert office.run("job", job.id, "reschedule", "--at", at.isoformat()).output.endswith(", in 3 h 00 m\n")
+    moved = office.run("job", job.id, "reschedule", "--at", at.isoformat()).output
+    assert re.fullmatch(rf"job {job.id} will run at [-\d]+ [:\d]+, in (3 h 00|2 h 59) m\n", moved)
     found = datetime.fromisoformat(office.json("job", job.id)["due"])
     assert abs(found - at) < timedelta(seconds=1)
     refused = office.run("job", job.id, "delete")

@@ -149,7 +149,7 @@ async def test_no_answer_but_nonsense() -> None:
     """asyncio callers were told the parser's own error, and not that they had no server."""
     with confused_server() as (url, asked), Lockwork(url, patience="0.2s") as app:
         for attempt in (app.lock("x").aacquire(), asyncio.to_thread(app.lock("x").acquire)):
-            with pytest.raises(ServerUnavailable, match=rf"{url} broke: Protocol error.* Is it running"):
+            with pytest.raises(ServerUnavailable, match=rf"{url}.* Protocol error.* Is it running"):
                 await attempt
         assert not {b"EVAL", b"EVALSHA"} & set(asked)
         await app.aclose()

@@ -70,7 +70,7 @@ def _scope(seen: Examination) -> list[Text]:
     """What was looked at, so that silence about the rest says something."""
     if not seen.servers:
         return []
-    servers = [f"{each.version}, {each.latency * 1000:.1f} ms a call" for each in seen.servers if each.info]
+    servers = [f"{each.version}, {_call(each.latency)} a call" for each in seen.servers if each.info]
     counts = ((seen.queues, "queue"), (seen.workers, "worker"), (seen.apps, "app"))
     parts = [*servers, ", ".join(several(number, what, f"{what}s") for number, what in counts)]
     return [Text(f"checked: {'; '.join(parts)}", style="dim")]
@@ -79,6 +79,10 @@ def _scope(seen: Examination) -> list[Text]:
 def _sentence(text: str) -> str:
     """An error's message as a sentence: the fix follows."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
+
+
+def _call(seconds: float) -> str:
+    return "<0.1 ms" if seconds < 0.0001 else f"{seconds * 1000:.1f} ms"
 
 
 def listed(found: Sequence[Finding]) -> list[RenderableType]:
