@@ -16,9 +16,9 @@ from processes import until
         ("schedules paus nightly", "did you mean pause?"),
         ("jobs mail cancl", "did you mean cancel?"),
         ("locks relase catalog", "did you mean release?"),
-        ("job abc cancle", "'cancle' is no action: give cancel, retry, reschedule or delete: did you mean cancel?"),
-        ("flows abc cancle", "'cancle' is no action: give cancel: did you mean cancel?"),
-        ("flows cancel", "cancel which one? Give its id"),
+        ("job abc cancle", "'cancle' is no action: pass cancel, retry, reschedule or delete: did you mean cancel?"),
+        ("flows abc cancle", "'cancle' is no action: pass cancel: did you mean cancel?"),
+        ("flows cancel", "cancel which one? Pass its id"),
         ("schedules nightly puase", "did you mean pause?"),
         ("jobs mail dead", "did you mean --dead?"),
         ("jobs --since 1x", '--since must be a number of seconds or a time such as "10m" or "1h30m", not \'1x\''),
@@ -98,17 +98,17 @@ def test_cancelled_job_cannot_be_cancelled_again(office: Office) -> None:
     job = office.app.send.options(delay="1h").enqueue(1)
     assert office.run("job", job.id, "cancel").output == f"job {job.id} cancelled\n"
     again = office.run("job", job.id, "cancel")
-    said = f"job {job.id} is cancelled: only a job that waits or runs can be cancelled"
+    said = f"job {job.id} is cancelled: only a waiting or running job can be cancelled"
     assert (again.exit_code, str(again.exception)) == (1, said)
     moved = office.run("job", job.id, "reschedule", "--delay", "1h")
-    assert str(moved.exception).endswith("only a job that waits can be moved; retry it with --delay")
+    assert str(moved.exception).endswith("only a waiting job can be rescheduled; retry it with --delay")
 
 
 def test_question_without_an_answer_names_the_option(office: Office) -> None:
     job = office.app.send.options(delay="1h").enqueue(1)
     found = office.run("jobs", "mail", "--scheduled", "cancel", answer="")
     assert found.exit_code == 1
-    assert "nobody answered, so nothing was changed: add --yes to be asked no question" in found.output
+    assert "no answer, so nothing was changed: add --yes to skip the question" in found.output
     assert job.cancel()
 
 

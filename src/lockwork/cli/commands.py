@@ -10,26 +10,26 @@ import click
 from lockwork.cli import INTERRUPTED
 
 _COMMANDS = {
-    "acl": "Print the rights that a user of the server needs.",
-    "completion": "Print what makes a shell complete commands and names.",
-    "dashboard": "Serve the dashboard, live in a browser.",
-    "dead": "Show jobs that failed for good; run them again, or delete them.",
-    "demo": "Play a flash sale with real processes, and audit its end.",
-    "doctor": "Say what is wrong, and what to change.",
+    "acl": "Print the rights that a server user needs.",
+    "completion": "Print a script that completes commands and names in a shell.",
+    "dashboard": "Serve the dashboard.",
+    "dead": "Show jobs that failed for good; retry or delete them.",
+    "demo": "Run a flash sale with real processes, and audit the result.",
+    "doctor": "List problems, and how to fix them.",
     "enqueue": "Enqueue a job.",
-    "flows": "Show flows, and the jobs of one as a tree; cancel one.",
-    "job": "Show a job; cancel it, retry it, reschedule or delete it.",
+    "flows": "Show flows, and the jobs of a flow as a tree; cancel a flow.",
+    "job": "Show, cancel, retry, reschedule or delete a job.",
     "jobs": "Show jobs by state, task, argument, error and time.",
     "locks": "Show holders, waiters and deadlocks; release a lock.",
     "metrics": "Serve metrics of the whole cluster to Prometheus.",
-    "queue": "Show queues; pause, limit, clear or drain one.",
+    "queue": "Show queues; pause, limit, clear or drain a queue.",
     "run": "Run a program under a lock.",
-    "schedules": "Show schedules; pause one, resume it, or run it now.",
-    "status": "Show everything on one screen.",
-    "stocks": "Show what is sold, reserved and left.",
-    "top": "Show queues, workers, running jobs and locks, live.",
+    "schedules": "Show schedules; pause, resume or run a schedule now.",
+    "status": "Show queues, workers, the last hour and problems.",
+    "stocks": "Show the sold, reserved and available units of stocks.",
+    "top": "Show queues, workers, running jobs and locks live.",
     "worker": "Run the jobs of an app.",
-    "workers": "Show workers and what they run; quiet, resume or stop one.",
+    "workers": "Show workers and their jobs; quiet, resume or stop a worker.",
 }
 """The help text of each command; its module here has the same name."""
 _SECTIONS = {
@@ -81,7 +81,7 @@ class _Commands(click.Group):
             click.echo(err=True)
             if isinstance(aborted.__context__, KeyboardInterrupt):
                 sys.exit(INTERRUPTED)
-            click.echo("lockwork: nobody answered, so nothing was changed: add --yes to be asked no question", err=True)
+            click.echo("lockwork: no answer, so nothing was changed: add --yes to skip the question", err=True)
             sys.exit(1)
 
 

@@ -52,7 +52,7 @@ class Command(click.Command):
         if option in ("--url", "--prefix"):
             return "the app names its server, or LOCKWORK_URL"
         found = next((word for word in words if option.strip("-").upper() in re.findall(r"[A-Z]+", word)), "")
-        return f"leave it out before the name: lockwork {ctx.info_name} {found}" if found else ""
+        return f"omit it before the name: lockwork {ctx.info_name} {found}" if found else ""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)

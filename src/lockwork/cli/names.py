@@ -55,9 +55,9 @@ def id_and_action(id: str | None, action: str | None, actions: Sequence[str]) ->
     found, ids = split_action([word for word in (id, action) if word is not None], actions)
     if len(ids) > 1:
         words = f"{', '.join(actions[:-1])} or {actions[-1]}" if len(actions) > 1 else actions[0]
-        raise click.UsageError(f"{printable(ids[1])!r} is no action: give {words}{action_hint(ids[1:], actions)}")
+        raise click.UsageError(f"{printable(ids[1])!r} is no action: pass {words}{action_hint(ids[1:], actions)}")
     if found and not ids:
-        raise click.UsageError(f"{found} which one? Give its id")
+        raise click.UsageError(f"{found} which one? Pass its id")
     return (ids[0] if ids else None), found
 
 
@@ -74,7 +74,7 @@ def check_queue(
     names = sorted({*lw.queues(), *announced})
     found = sorted((each for each in names if each != name and base_queue(each) == name), key=partition_number)
     if found:
-        said = f"queue {printable(name)} has partitions ({_some(found)}): name one, or give --partitions N"
+        said = f"queue {printable(name)} has partitions ({_some(found)}): pass one of them, or --partitions N"
         if not looks:
             raise ConfigError(said)
         click.echo(said, err=True)

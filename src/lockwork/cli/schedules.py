@@ -37,8 +37,8 @@ _ACTIONS = ("pause", "resume", "run")
 @click.command(
     cls=Command,
     examples={
-        "lockwork schedules": "All schedules and when they fire next.",
-        "lockwork schedules pause nightly": "Let its slots pass without a job.",
+        "lockwork schedules": "All schedules and their next slots.",
+        "lockwork schedules pause nightly": "Skip its slots until `resume`.",
         "lockwork schedules run nightly": "Enqueue its job now; prints the job's id.",
     },
 )
@@ -67,7 +67,7 @@ def schedules(
     """
     action, name = _meant(words)
     if output.watch is not None and action:
-        raise click.UsageError("--watch goes with the list of schedules")
+        raise click.UsageError("--watch cannot be used with an action")
     with opened(url, prefix, queue, partitions, looks=True) as lw:
         if not action:
             output.show(lambda: _report(lw, _chosen(_all(lw, queue), name)))
@@ -84,7 +84,7 @@ def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
     action, names = split_action(words, _ACTIONS)
     if len(names) > 1:
         hint = action_hint(words, _ACTIONS)
-        raise click.UsageError(f"give pause, resume or run, and the schedule's name{hint}")
+        raise click.UsageError(f"pass pause, resume or run, and the schedule's name{hint}")
     if action and not names:
         raise click.UsageError(f"{action} which schedule?")
     return action, (names[0] if names else None)
@@ -117,7 +117,7 @@ def _act(lw: Lockwork, found: ScheduleStatus, action: str, output: Output) -> No
         output.show(lambda: Report(document, [f"job {job.id} of task {found.task} enqueued in queue {job.queue}"]))
         return
     if not (handle.pause() if action == "pause" else handle.resume()):
-        raise ConfigError(f"schedule {found.name} was deleted meanwhile")
+        raise ConfigError(f"schedule {found.name} has been deleted")
     output.show(lambda: _report(lw, _chosen(lw.schedules(found.queue), found.name)))
 
 
