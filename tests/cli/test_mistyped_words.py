@@ -109,6 +109,9 @@ def test_question_without_an_answer_names_the_option(office: Office) -> None:
     found = office.run("jobs", "mail", "--scheduled", "cancel", answer="")
     assert found.exit_code == 1
     assert "no answer, so nothing was changed: add --yes to skip the question" in found.output
+    assert job.state() == "scheduled"
+    found = office.run("jobs", "mail", "--scheduled", "cancel", answer="n\n")
+    assert (found.exit_code, found.output.splitlines()[-1]) == (1, "lockwork: nothing was changed")
     assert job.cancel()
 
 

@@ -33,11 +33,11 @@ _COMMANDS = {
 }
 """The help text of each command; its module here has the same name."""
 _SECTIONS = {
-    "Look at everything": ("status", "top", "doctor", "dashboard", "metrics"),
+    "Overview": ("status", "top", "doctor", "dashboard", "metrics"),
     "Jobs": ("enqueue", "jobs", "job", "dead", "flows", "schedules", "stocks"),
     "Queues and workers": ("queue", "worker", "workers"),
     "Locks": ("locks", "run"),
-    "Set up and try": ("acl", "completion", "demo"),
+    "Setup and demo": ("acl", "completion", "demo"),
 }
 """The commands as the help shows them."""
 
@@ -78,10 +78,13 @@ class _Commands(click.Group):
             sys.exit(INTERRUPTED)  # click would say "Aborted!"
         except click.Abort as aborted:
             # at a question; an input that ended instead of an answer is no Ctrl-C
-            click.echo(err=True)
-            if isinstance(aborted.__context__, KeyboardInterrupt):
+            why = aborted.__context__
+            if why is not None:
+                click.echo(err=True)  # the question has no line break behind it
+            if isinstance(why, KeyboardInterrupt):
                 sys.exit(INTERRUPTED)
-            click.echo("lockwork: no answer, so nothing was changed: add --yes to skip the question", err=True)
+            hint = "no answer, so nothing was changed: add --yes to skip the question"
+            click.echo(f"lockwork: {hint if isinstance(why, EOFError) else 'nothing was changed'}", err=True)
             sys.exit(1)
 
 
