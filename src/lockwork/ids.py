@@ -8,11 +8,13 @@ them, and no job costs a write for an index.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import threading
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
+from datetime import datetime
 from zlib import crc32
 
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -26,6 +28,7 @@ _TAG_BITS = 18
 _NO_KEY, _NO_TAGS = _PAIRS[0], "---"
 _WITH_SUFFIX = (18, 23)
 """Characters of ids with a suffix."""
+_SLOT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z", re.ASCII)
 
 _lock = threading.Lock()
 _last = 0
@@ -92,8 +95,25 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
+def slot_of(id: str) -> tuple[str, int] | None:
+    """Return the schedule of a job's id, and its slot or when it was run out of turn, ms since 1970; else None."""
+    name, at, moment = id.rpartition("@")
+    if not (at and name):
+        return None
+    if not _SLOT.fullmatch(moment):
+        made = made_at(moment)
+        return None if made is None else (name, made)
+    try:
+        return name, round(datetime.fromisoformat(moment).timestamp() * 1000)
+    except ValueError:  # there is no such day
+        return None
+
+
 def made_at(id: str) -> int | None:
-    """When an id was made, ms since 1970 by its maker's clock; None for an id in another format."""
+    """When an id was made, ms since 1970 by its maker's clock; the slot of a schedule's job; None for any other id."""
+    if "@" in id:
+        slot = slot_of(id)
+        return slot and slot[1]
     if len(id) not in (16, *_WITH_SUFFIX) or not id.isascii() or "." in id:
         return None
     try:

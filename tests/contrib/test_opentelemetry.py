@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -138,7 +140,9 @@ def test_a_trace_goes_from_the_enqueue_through_each_attempt(traced: Traced) -> N
     (send,) = traced.spans("send default", 1)
     first, second = traced.spans("process default", 2)
     assert (send["kind"], first["kind"], second["kind"]) == ("PRODUCER", "CONSUMER", "CONSUMER")
-    assert send["attributes"] == {
+    host, port = traced.app.lw.runtime.address
+    server = {"server.address": host} | ({} if port is None else {"server.port": port})
+    assert send["attributes"] == server | {
         "messaging.system": "lockwork",
         "messaging.operation.name": "send",
         "messaging.operation.type": "send",
@@ -146,7 +150,7 @@ def test_a_trace_goes_from_the_enqueue_through_each_attempt(traced: Traced) -> N
         "messaging.message.id": job.id,
         "lockwork.task": "flaky",
     }
-    assert first["attributes"] == {
+    assert first["attributes"] == server | {
         "messaging.system": "lockwork",
         "messaging.operation.name": "process",
         "messaging.operation.type": "process",
@@ -220,6 +224,7 @@ def test_an_enqueue_that_fails() -> None:
     assert (span.kind, span.status.status_code) == (SpanKind.PRODUCER, StatusCode.ERROR)
     assert span.attributes is not None
     assert span.attributes["error.type"] == "lockwork.errors.ServerUnavailable"
+    assert (span.attributes["server.address"], span.attributes["server.port"]) == ("127.0.0.1", 1)
     data = reader.get_metrics_data()
     assert data is not None
     names = {metric.name: metric for metric in data.resource_metrics[0].scope_metrics[0].metrics}
@@ -233,3 +238,60 @@ def test_it_is_not_imported_unless_used() -> None:
         "import sys, lockwork.app.lockwork, lockwork.types; sys.exit('lockwork.contrib.opentelemetry' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+BUFFERED = """
+import os
+from pathlib import Path
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+from lockwork import Lockwork
+from lockwork.contrib.opentelemetry import instrument
+
+
+class Exporter(SpanExporter):
+    def export(self, spans):
+        for span in spans:
+            with Path(os.environ["HISTORY"]).open("a") as file:
+                file.write(f'{{"event": "span", "task": "{span.attributes["lockwork.task"]}"}}\\n')
+        return SpanExportResult.SUCCESS
+
+
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(Exporter(), schedule_delay_millis=3_600_000))
+lw = Lockwork()
+instrument(lw, tracer_provider=provider)
+
+
+@lw.task
+async def here() -> None: ...
+
+
+@lw.task(executor="process")
+def there() -> None: ...
+"""
+
+
+def test_spans_are_exported_when_a_worker_stops(tmp_path: Path, own_url: str, history: History) -> None:
+    (tmp_path / "buffered.py").write_text(BUFFERED)
+    with Lockwork(own_url) as lw, worker("buffered:lw", url=own_url, folder=tmp_path) as one:
+        for name in ("here", "there"):
+            lw.task(name=name)(lambda: None).enqueue().result(30)
+        assert history.lines("span") == []
+        one.send(signal.SIGTERM)
+        assert one.wait() == 0
+    assert {line["task"] for line in history.lines("span")} == {"here", "there"}
+
+
+def test_an_exporter_that_hangs_delays_no_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lockwork.contrib.opentelemetry._LAST", 0.05)
+    never, lifespans = threading.Event(), list[Callable[[], Iterator[None]]]()
+    lw, provider = Lockwork("redis://127.0.0.1:1"), TracerProvider()
+    monkeypatch.setattr(provider, "force_flush", never.wait)
+    monkeypatch.setattr(lw, "lifespan", lifespans.append)
+    instrument(lw, tracer_provider=provider)
+    (lifespan,) = lifespans
+    assert list(lifespan()) == [None]
+    never.set()

@@ -138,5 +138,5 @@ def test_a_lost_lease_ends_the_hold_at_once(traced: Traced) -> None:
 
 
 def test_locks_have_one_observer(traced: Traced) -> None:
-    with pytest.raises(ConfigError, match="observer already"):
+    with pytest.raises(ConfigError, match="already have an observer"):
         traced.lw.observe_locks(lambda kind, name: pytest.fail(f"{kind} {name}"))

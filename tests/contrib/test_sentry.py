@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from app_modules import load_app
 from history import History
+from lockwork import JobFailed, Lockwork
 from processes import until, worker
 
 APP = """
@@ -182,3 +184,60 @@ def test_a_job_of_a_batch(reported: Reported) -> None:
     (event,) = reported.events()
     assert _error(event)[0] == "KeyError"
     assert event["tags"]["lockwork.job"] == bad.id
+
+
+BUFFERED = """
+import json
+import os
+from pathlib import Path
+
+import sentry_sdk
+from sentry_sdk.transport import Transport
+
+from lockwork import Lockwork
+from lockwork.contrib.sentry import instrument
+
+
+class Buffered(Transport):
+    gathered = []
+
+    def capture_envelope(self, envelope):
+        self.gathered += [item.payload.json["exception"]["values"][0]["value"] for item in envelope.items]
+
+    def flush(self, timeout, callback=None):
+        for text in self.gathered:
+            with Path(os.environ["HISTORY"]).open("a") as file:
+                file.write(json.dumps({"event": "sent", "text": text, "timeout": timeout}) + "\\n")
+
+
+if "WITH_SENTRY" in os.environ:
+    sentry_sdk.init("http://key@localhost:1/1", transport=Buffered)
+lw = Lockwork()
+instrument(lw)
+
+
+@lw.task(retries=0)
+async def here() -> None:
+    raise ValueError("here")
+
+
+@lw.task(retries=0, executor="process")
+def there() -> None:
+    raise ValueError("there")
+"""
+
+
+def test_events_are_sent_when_a_worker_stops(
+    tmp_path: Path, own_url: str, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "buffered.py").write_text(BUFFERED)
+    monkeypatch.setenv("WITH_SENTRY", "1")
+    with Lockwork(own_url) as lw, worker("buffered:lw", url=own_url, folder=tmp_path) as one:
+        for name in ("here", "there"):
+            with pytest.raises(JobFailed):
+                lw.task(name=name)(lambda: None).enqueue().result(30)
+        one.send(signal.SIGTERM)
+        assert one.wait() == 0
+    sent = history.lines("sent")
+    assert sorted(line["text"] for line in sent) == ["here", "there"]
+    assert all(0 < line["timeout"] <= 2 for line in sent)

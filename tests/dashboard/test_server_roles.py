@@ -94,7 +94,7 @@ async def test_prometheus_reads_the_families_that_the_command_serves(
         found = {family.name: family for family in text_string_to_metric_families(answer.text)}
     served = aside(lambda: list(LockworkCollector(alw).collect()))
     assert set(found) == {family.name for family in served}
-    ready = [each.value for each in found["lockwork_jobs"].samples if each.labels["place"] == "ready"]
+    ready = [each.value for each in found["lockwork_jobs"].samples if each.labels["state"] == "ready"]
     assert ready == [3.0]
 
 
@@ -114,4 +114,4 @@ async def test_metrics_are_read_by_those_who_may_read_the_dashboard(client: Clie
 async def test_metrics_are_read_by_a_viewer_of_the_server(board: httpx.AsyncClient, mail: list[str]) -> None:
     answer = await board.get("/metrics")
     assert "lockwork_server_up 1" in answer.text
-    assert 'lockwork_jobs{queue="mail",place="ready"} 3' in answer.text
+    assert 'lockwork_jobs{queue="mail",state="ready"} 3' in answer.text

@@ -94,7 +94,7 @@ async def test_schedule_is_shown_run_paused_and_resumed(
         status = aside(schedule.inspect)
         assert status is not None
         assert status.paused
-        assert "goes on" in await said(browser, "/schedules", "resume", **fields)
+        assert "continues" in await said(browser, "/schedules", "resume", **fields)
         assert "no schedule is named" in await said(browser, "/schedules", "run", name="x", queue="office")
 
 

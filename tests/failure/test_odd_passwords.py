@@ -81,7 +81,7 @@ def test_a_lock_is_given_back_by_an_engine_that_outlives_it(
     passwords.left = _FOR_EVER
     _cut_off(admin)
     app.runtime.engine.give_back(_lease(held["early"]))
-    until(lambda: "could not be given back" in caplog.text, "it fails", 20)
+    until(lambda: "could not be released" in caplog.text, "it fails", 20)
     passwords.left = 0
     app.runtime.engine.give_back(_lease(held["late"]))
     until(lambda: other.lock("late").inspect().owner is None, "it is given back", 20)

@@ -23,11 +23,11 @@ def test_one_queue(own: Any) -> None:
 def test_nodes_of_another_flow(own: Any) -> None:
     stranger = own.lw.flow().add(own.number.call(1))
     flow = own.lw.flow()
-    with pytest.raises(ConfigError, match="no job of this flow"):
+    with pytest.raises(ConfigError, match="not a job of this flow"):
         flow.add(own.double.call(stranger))
-    with pytest.raises(ConfigError, match="no job of this flow"):
+    with pytest.raises(ConfigError, match="not a job of this flow"):
         flow.add(own.number.call(1), after=stranger)
-    with pytest.raises(ConfigError, match="no job of this flow"):
+    with pytest.raises(ConfigError, match="not a job of this flow"):
         flow.returning([stranger])
 
 

@@ -284,6 +284,6 @@ def test_registration_refuses_unsuitable_classes() -> None:
     assert lw.error_type(Known) is Known
     assert lw.error_type(Known) is Known
     other = type("Known", (Exception,), {"__qualname__": "Other.Known"})
-    with pytest.raises(ConfigError, match="has the name of .*: register one of them with name="):
+    with pytest.raises(ConfigError, match="has the name of .*: register one of them with another name="):
         lw.error_type(other)
     assert lw.error_type(name="other")(other) is other

@@ -213,7 +213,7 @@ def test_unsuitable_dependencies_are_refused_at_registration() -> None:
     def needs(url: str) -> str:
         return url
 
-    assert "has a parameter 'url' that nobody gives" in refused(Annotated[str, Depends(needs)])
+    assert "has a parameter 'url' without a value" in refused(Annotated[str, Depends(needs)])
     assert "lives as long as the worker, so it cannot depend on" in refused(
         Annotated[str, Depends(needs, scope="worker")], needs, url=Annotated[str, Depends(get_url)]
     )

@@ -167,7 +167,7 @@ def test_registration_refuses_wrong_lifespans() -> None:
         lw.lifespan(5)  # type: ignore[type-var]
     with pytest.raises(ConfigError, match="a lifespan must take no arguments"):
         lw.lifespan(lambda app: None)  # type: ignore[type-var]
-    with pytest.raises(ConfigError, match="a lifespan must yield once"):
+    with pytest.raises(ConfigError, match="a lifespan must yield exactly once"):
         lw.lifespan(no_generator)
 
 

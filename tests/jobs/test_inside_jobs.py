@@ -174,7 +174,7 @@ def test_bad_things_to_write_down(own: Any) -> None:
     with pytest.raises(PayloadTooLarge):
         context.checkpoint("large", "x" * 1000)
     context.checkpoint("a", "x" * 600)
-    with pytest.raises(PayloadTooLarge, match="more than 1000 bytes together"):
+    with pytest.raises(PayloadTooLarge, match="exceed 1000 bytes in total"):
         context.checkpoint("b", "x" * 600)
     assert job.inspect().checkpoints == {"a": "x" * 600}
     context.checkpoint("a", "y")

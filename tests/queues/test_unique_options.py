@@ -63,7 +63,7 @@ def test_calls_that_cannot_be_unique(lw: Lockwork) -> None:
         lw.task(every="1h", unique=True, name="hourly")(lambda: None)
     with pytest.raises(ConfigError, match="cannot have delay"):
         task.options(debounce="2s", delay="1s")
-    with pytest.raises(ConfigError, match="must not hold a comma"):
+    with pytest.raises(ConfigError, match="must not contain a comma"):
         lw.task(unique="{text}", name="texts")(lambda text: None).enqueue("a,b")
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
         lw.task(unique=True, name="things")(lambda thing: None).enqueue(object())

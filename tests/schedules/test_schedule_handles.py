@@ -69,7 +69,10 @@ def test_run_now_enqueues_a_job_and_keeps_to_the_overlap_policy(lw: Lockwork, ot
     assert first is not None
     assert second is not None
     assert first.id != second.id
-    assert first.id.startswith("round@")
+    found = first.inspect()
+    assert found.schedule == "round"
+    assert found.enqueued is not None
+    assert abs(found.enqueued - datetime.now(UTC)) < timedelta(minutes=1)
     assert lw.queue("mails").status().ready == 2
     alone = other.schedule("report")
     assert alone.run_now() is not None

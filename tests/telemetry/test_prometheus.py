@@ -111,7 +111,7 @@ def samples(*texts: str) -> dict[str, list[dict[str, str]]]:
 def expressions() -> list[str]:
     """What the dashboard and the alert rules ask."""
     board = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
-    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
     asked += [variable["definition"] for variable in board["templating"]["list"] if variable["type"] == "query"]
     rules = (DEPLOY / "alerts.yaml").read_text()
     return asked + re.findall(r"expr: ((?:>-\n)?(?:.|\n {10})*)", rules)
@@ -132,6 +132,11 @@ def test_dashboard_and_alerts_ask_for_what_there_is(lw: Lockwork) -> None:
             assert name in known, f"{name} does not exist: {expression}"
         for name, matchers in _SELECTOR.findall(expression):
             for label, sign, value in _MATCHER.findall(matchers):
+                if not value:  # it is there
+                    continue
+                if label == "job":  # Prometheus adds it
+                    assert value == "$job"
+                    continue
                 values = {labels.get(label) for labels in known[name]}
                 assert values != {None}, f"{name} has no label {label}: {expression}"
                 for each in value.split("|") if sign == "=~" and value != "$queue" else [value]:
@@ -161,8 +166,9 @@ def test_promtool_accepts_all(lw: Lockwork, tmp_path: Path) -> None:
     check = ["promtool", "check"]
     subprocess.run([*check, "rules", str(DEPLOY / "alerts.yaml")], check=True)
     board = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
-    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    fixed = [each.replace("$queue", ".*").replace("$__rate_interval", "1m").replace("$__range", "1h") for each in asked]
+    asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    set_to = {"$queue": ".*", "$job": ".*", "$__rate_interval": "1m", "$__range": "1h"}
+    fixed = [re.sub(r"\$\w+", lambda found: set_to[found[0]], each) for each in asked]
     rules = [{"record": f"lockwork:panel{at}", "expr": each} for at, each in enumerate(fixed)]
     file = tmp_path / "panels.yaml"  # JSON is YAML
     file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
@@ -173,6 +179,31 @@ def test_promtool_accepts_all(lw: Lockwork, tmp_path: Path) -> None:
     at_work(lw)
     for text in (exposition(families.read()), worker_text(lw)):
         subprocess.run([*check, "metrics"], input=text, text=True, check=True)
+
+
+@promtool
+def test_alerts_fire_when_they_should(tmp_path: Path) -> None:
+    for file in (DEPLOY / "alerts.yaml", Path(__file__).parent / "alerts_test.yaml"):
+        shutil.copy(file, tmp_path)
+    subprocess.run(["promtool", "test", "rules", str(tmp_path / "alerts_test.yaml")], check=True)
+    rules = set(re.findall(r"alert: (\w+)", (tmp_path / "alerts.yaml").read_text()))
+    tested = (tmp_path / "alerts_test.yaml").read_text().split("  - name: ")[1:]
+    quiet, loud = tested[0], "".join(tested[1:])
+    assert rules == set(re.findall(r"alertname: (\w+)", quiet)) == set(re.findall(r"alertname: (\w+)\n", loud))
+
+
+def test_panels_of_the_dashboard_do_not_overlap() -> None:
+    board = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+    taken: set[tuple[int, int]] = set()
+    for panel in board["panels"]:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not cells & taken, panel["title"]
+        assert max(cells)[0] < 24, panel["title"]
+        taken |= cells
+        for target in panel.get("targets", ()):
+            assert 'job=~"$job"' in target["expr"], panel["title"]
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
 
 
 def test_both_ways_of_writing_say_the_same(lw: Lockwork) -> None:
@@ -233,6 +264,22 @@ def test_counters_rise_from_the_first_scrape_on(simulated: Server) -> None:
     assert Exporter(bench).counts("q") == {}
 
 
+def test_frequent_scrapes_read_a_few_minutes(simulated: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, asked, read = Bench(simulated, Build()), list[int](), metrics.read
+
+    def counted(queue: QueueKeys, unit: metrics.Unit, count: int) -> Any:
+        asked.append(count)
+        return read(queue, unit, count)
+
+    monkeypatch.setattr("lockwork.telemetry.families.metrics.read", counted)
+    settled(bench, "q", 1)
+    exporter = Exporter(bench)
+    for step in (0, MINUTE // 4, 2 * MINUTE, 3 * MINUTE, 60 * MINUTE):
+        bench.now += step
+        exporter.counts("q")
+    assert asked == [60, 3, 3, 3, 60, 3, 60]
+
+
 def test_queue_and_partitions_that_come_later(simulated: Server) -> None:
     bench = Bench(simulated, Build())
     exporter = Exporter(bench)
@@ -263,7 +310,7 @@ def test_command_serves_until_it_is_stopped(lw: Lockwork, url: str, tmp_path: Pa
         until(lambda: f"http://127.0.0.1:{port}/metrics" in process.errors, "it serves")
         status, text = answer(port, "/metrics")
         assert status == 200
-        assert parsed(text)['stock_units{place="reserved",queue="default",stock="phones"}'] == 2
+        assert parsed(text)['stock_units{queue="default",state="reserved",stock="phones"}'] == 2
         process.send(signal.SIGTERM)
         assert process.wait() == 0
 
@@ -271,7 +318,7 @@ def test_command_serves_until_it_is_stopped(lw: Lockwork, url: str, tmp_path: Pa
 def test_command_prints_once(lw: Lockwork, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     at_work(lw)
     printed = CliRunner().invoke(cli, ["metrics", "--print", "--url", url])
-    assert parsed(printed.stdout)['jobs{place="dead",queue="default"}'] == 1
+    assert parsed(printed.stdout)['jobs{queue="default",state="dead"}'] == 1
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "prometheus_client.core", None)
         patch.delitem(sys.modules, "lockwork.telemetry.prometheus")
@@ -291,4 +338,4 @@ def test_server_that_is_away_and_queue_that_refuses(lw: Lockwork, admin: redis.R
     admin.set("lw:{q:odd}:stock:odd", "mine")
     found = parsed(exposition(families.read()))
     assert found["server_up"] == 1
-    assert found['jobs{queue="odd",place="ready"}'] == 1
+    assert found['jobs{queue="odd",state="ready"}'] == 1

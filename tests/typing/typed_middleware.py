@@ -6,8 +6,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import Any
 
 from lockwork import JobContext, Lockwork
+from lockwork.contrib import opentelemetry, sentry
 
 lw = Lockwork()
+opentelemetry.instrument(lw)
+sentry.instrument(lw)
 
 
 @lw.middleware

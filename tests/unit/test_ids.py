@@ -12,6 +12,8 @@ import pytest
 
 from lockwork import ids
 from lockwork.protocol.keys import checked
+from lockwork.protocol.queues.records import made
+from lockwork.protocol.queues.schedules import slot_id
 
 
 def test_ids_sort_by_creation_time() -> None:
@@ -87,3 +89,25 @@ def test_suffix_of_an_id_matches_its_task_its_key_and_each_tag() -> None:
 
 def test_ids_of_flows_have_no_suffix() -> None:
     assert ids.made_at(f"{ids.new_id()}.00001u") is None
+
+
+@pytest.mark.parametrize("slot", [1_795_524_480_000, 1_795_524_480_250])
+def test_the_job_of_a_slot_was_made_at_the_slot(slot: int) -> None:
+    id = slot_id("a@b", slot)
+    assert ids.slot_of(id) == ("a@b", slot)
+    assert ids.made_at(id) == slot
+    assert made(id) == slot / 1000
+
+
+def test_the_job_of_a_schedule_that_was_run_now_belongs_to_it() -> None:
+    id = ids.new_id()
+    assert ids.slot_of(f"a@b@{id}") == ("a@b", ids.made_at(id))
+    assert made(f"a@b@{id}") == made(id)
+
+
+@pytest.mark.parametrize(
+    "id", ["a@2026-02-30T00:00:00Z", "a@", "@2026-02-03T00:00:00Z", "a@2026-02-03", "@@@@@@@@@@@@@@@@"]
+)
+def test_an_id_that_only_looks_like_that_has_no_time(id: str) -> None:
+    assert ids.made_at(id) is None
+    assert made(id) is None

@@ -60,7 +60,7 @@ def test_names_are_checked_before_a_command_is_sent(make: Callable[[Lockwork, st
 
 def test_a_slash_is_kept_for_partitions() -> None:
     assert keys.checked_queue("orders/1") == "orders/1"
-    with pytest.raises(ConfigError, match="must not hold a slash"):
+    with pytest.raises(ConfigError, match="must not contain a slash"):
         keys.checked_queue("orders/new")
     assert keys.lock("lw", "a/b") == "lw:{lock:a/b}"
 

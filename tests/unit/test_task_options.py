@@ -47,7 +47,7 @@ def app() -> Iterator[Lockwork]:
         ("timeout", -5, "timeout must be between 0"),
         ("priority", "urgent", "priority must be one of high, normal, low, not 'urgent'"),
         ("queue", "a b", "a queue's name must be"),
-        ("queue", "a/b", "must not hold a slash"),
+        ("queue", "a/b", "must not contain a slash"),
         ("name", "a b", "a task's name must be"),
         ("keep_result", "no", "keep_result must be True or False, not 'no'"),
     ],
@@ -266,7 +266,7 @@ def test_two_functions_cannot_share_a_name(app: Lockwork) -> None:
 
     app.task(name="same")(one)
     app.task(name="same")(one)
-    with pytest.raises(ConfigError, match="has the name of .*: give one of them name="):
+    with pytest.raises(ConfigError, match="has the same name as .*: set name="):
         app.task(name="same")(two)
 
 

@@ -128,7 +128,7 @@ def test_it_ends_where_deaths_are_ignored(
     for option, done in (("--once", 1), ("--burst", 3)):
         with started([sys.executable, *program, "worker", "shift:lw", option], url=own_url, folder=apps) as process:
             assert process.wait() == 0
-            assert "given back" not in process.errors
+            assert "returned to the queue" not in process.errors
         assert [line["number"] for line in history.lines("ran")] == list(range(done))
     with started([sys.executable, *program, "worker", "shift:lw"], url=own_url, folder=apps):
         assert shift.ends_a_program.enqueue().result(30) == -signal.SIGTERM

@@ -42,11 +42,11 @@ def test_metrics(shift: Any, own_url: str, apps: Path, history: History, tmp_pat
             assert status == 200
             return parsed(text)
 
-        found = until(lambda: f if (f := look())['jobs{queue="default",place="running"}'] == 2 else None, "two run")
+        found = until(lambda: f if (f := look())['jobs{queue="default",state="running"}'] == 2 else None, "two run")
         assert found is not None
-        assert found['jobs{queue="default",place="ready"}'] == 3
-        assert found['jobs{queue="default",place="scheduled"}'] == 1
-        assert found['jobs{queue="default",place="dead"}'] == 0
+        assert found['jobs{queue="default",state="ready"}'] == 3
+        assert found['jobs{queue="default",state="scheduled"}'] == 1
+        assert found['jobs{queue="default",state="dead"}'] == 0
         assert found['jobs_enqueued_total{queue="default"}'] == 6
         assert found['jobs_succeeded_total{queue="default"}'] == 0
         assert found['queue_workers{queue="default"}'] == 1
@@ -60,7 +60,7 @@ def test_metrics(shift: Any, own_url: str, apps: Path, history: History, tmp_pat
         after = until(lambda: f if (f := look())['jobs_succeeded_total{queue="default"}'] == 5 else None, "all ran")
         assert after is not None
         assert after['oldest_ready_seconds{queue="default"}'] == 0
-        assert after['jobs{queue="default",place="running"}'] == 0
+        assert after['jobs{queue="default",state="running"}'] == 0
         process.send(signal.SIGTERM)
         assert process.wait() == 0
 
@@ -105,7 +105,7 @@ def test_metrics_report_the_settings_of_a_queue(shift: Any, own_url: str, apps: 
         queue.pause()
         queue.limit(rate="90/m", concurrency=7, size=1000)
         shift.mark.enqueue(history.path)
-        found = look({'queue_paused{queue="default"}': 1, 'jobs{queue="default",place="ready"}': 1})
+        found = look({'queue_paused{queue="default"}': 1, 'jobs{queue="default",state="ready"}': 1})
         assert [found[f'{name}{{queue="default"}}'] for name in limits] == [7, 1000, 1.5]
         assert not [name for name in found if name.startswith(tuple(limits)) and 'queue="a"' in name]
         assert found['queue_paused{queue="a"}'] == 0
@@ -129,7 +129,7 @@ def test_metrics_count_jobs_that_never_ran(shift: Any, own_url: str, apps: Path,
         wanted = {
             'jobs_expired_total{queue="default"}': 1,
             'jobs_cancelled_total{queue="default"}': 1,
-            'jobs{queue="default",place="blocked"}': 1,
+            'jobs{queue="default",state="blocked"}': 1,
         }
 
         until(lambda: wanted.items() <= scraped(port).items(), "they are counted")

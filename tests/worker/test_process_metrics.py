@@ -38,7 +38,7 @@ def test_a_queue_that_refuses_leaves_the_others(lw: Lockwork, admin: redis.Redis
     lw.task(name="work", queue="b")(lambda: None).enqueue()
     found = _metrics(lw)
     assert found["server_up"] == 1
-    assert (found['jobs{queue="b",place="ready"}'], found['jobs{queue="c",place="ready"}']) == (1, 0)
+    assert (found['jobs{queue="b",state="ready"}'], found['jobs{queue="c",state="ready"}']) == (1, 0)
     assert not [name for name in found if 'queue="a"' in name]
     admin.flushall()
 

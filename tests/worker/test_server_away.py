@@ -157,7 +157,7 @@ def test_process_that_dies_during_outage_is_replaced(
         history.wait(1)
         mortal.kill()
         os.kill(process.children()[0], signal.SIGKILL)
-        until(lambda: "could not be given back yet" in process.errors, "it is noticed")
+        until(lambda: "could not be returned to the queue yet" in process.errors, "it is noticed")
         gate.touch()
         mortal.start()
         assert job.result(20) == 2

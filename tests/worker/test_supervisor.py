@@ -62,7 +62,7 @@ def test_a_process_that_dies_while_stopping_is_named(
     supervisor.status.stopping = not facts
     supervisor._on_exit(child(supervisor, **facts))
     jobs = "2 jobs" if facts else "1 job"
-    assert f"worker process 7 ended (killed by SIGSEGV): {jobs} given back" in caplog.text
+    assert f"worker process 7 ended (killed by SIGSEGV): {jobs} returned to the queue" in caplog.text
 
 
 def test_a_process_that_stops_on_request_is_not_named(

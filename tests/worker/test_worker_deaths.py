@@ -52,7 +52,7 @@ def test_the_death_of_its_worker_is_no_failure(mortal: Any, own_url: str, apps: 
         (child,) = process.children()
         os.kill(child, signal.SIGKILL)
         assert job.result(60) == 2
-        assert "1 job given back" in process.errors
+        assert "1 job returned to the queue" in process.errors
 
 
 def test_a_job_that_kills_its_worker_is_dead_after_three(
@@ -65,10 +65,10 @@ def test_a_job_that_kills_its_worker_is_dead_after_three(
         (line,) = history.wait(1, "dead")
         assert (line["id"], line["task"], line["queue"]) == (job.id, "kills_its_worker", "default")
         assert (line["attempt"], line["error"], line["of_worker"]) == (3, "its worker died 3 times while it ran", True)
-        until(lambda: process.errors.count("given back") == 3, "the log says so of each")
+        until(lambda: process.errors.count("returned to the queue") == 3, "the log says so of each")
         assert "1 job goes to the dead set with worker session" in process.errors
         assert f"{job.id} of task 'kills_its_worker' (its worker died 3 times while it ran)" in process.errors
-        assert "0 jobs given back" in process.errors
+        assert "0 jobs returned to the queue" in process.errors
     assert _attempts(history) == [1, 2, 3]
     assert not history.lines("failure")
     assert job.inspect().attempts == 3

@@ -21,10 +21,10 @@ from lockwork.cli.help import Command
 @click.option("--cluster", is_flag=True, help="For the nodes of a Cluster (Redis 7 or later, or Valkey).")
 @click.option("--aclfile", is_flag=True, help="Print a line of an ACL file instead of a command for redis-cli.")
 def acl(*, roles: tuple[str, ...], prefix: str, user: str | None, cluster: bool, aclfile: bool) -> None:
-    """Print the rights that a user of the server needs, as one line: producer, worker, locks, operator or viewer.
+    """Print the rights of a server user, as one line. Roles: producer, worker, locks, operator, viewer.
 
-    Give several roles for a user that is all of them. The line has no password: set one with ACL SETUSER, or add
-    >PASSWORD to it. Setting the rules again keeps the passwords. See docs/security.md.
+    Pass several roles for a user that needs all of them. The line has no password: set one with ACL SETUSER, or add
+    >PASSWORD to it. Applying the line again keeps the passwords. See docs/security.md.
     """
     name = user_name(user if user is not None else "-".join(dict.fromkeys(roles)))
     click.echo(" ".join(["user" if aclfile else "ACL SETUSER", name, *rules(roles, prefix, cluster=cluster)]))

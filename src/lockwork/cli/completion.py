@@ -27,10 +27,9 @@ _PATIENCE = 1.0
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
-    """Print the lines that make this shell complete commands, options, and names of queues, tasks, workers,
-    schedules, stocks and locks.
+    """Print a script for the completion of commands, options and names in a shell.
 
-    Names come from the server of --url or LOCKWORK_URL.
+    The names come from the server of --url or LOCKWORK_URL.
     """
     from lockwork.cli.commands import cli  # noqa: PLC0415 - it loads this module
 

@@ -70,9 +70,9 @@ def dashboard(
     root_path: str,
     app: str | None,
 ) -> None:
-    """Serve the dashboard: queues, jobs, workers, schedules and locks, live in a browser.
+    """Serve the dashboard, a web page with live queues, jobs, workers, schedules and locks.
 
-    It needs the server's URL alone. Name your app, such as shop.tasks:lw, to use its settings instead.
+    It needs only the server's URL. To use the settings of your app instead, pass it, such as shop.tasks:lw.
     """
     try:
         from lockwork.dashboard import access  # noqa: PLC0415 - an extra

@@ -217,7 +217,7 @@ def dead(
     words: tuple[str, ...],
     **given: str | None,
 ) -> None:
-    """Show the jobs that failed for good, one by one or grouped by error; run them again, or delete them.
+    """Show the jobs that failed for good, one by one or grouped by error; retry or delete them.
 
     `retry` and `delete` take ids, or a filter (--task, --error, --older-than, --newer-than), or --all.
     """

@@ -36,7 +36,7 @@ _COUNT = click.IntRange(1, 1_000_000)
 )
 @click.option("--json", "as_object", is_flag=True, help="Print only one JSON object, at the end.")
 def demo(buyers: int, stock: int, seed: int, shop: Path | None, *, dashboard: bool, as_object: bool) -> None:
-    """Play a flash sale with real processes, kill a worker in the middle of it, and audit the end.
+    """Run a flash sale with real processes, kill a worker in the middle, and audit the result.
 
     The exit status is 1 if anything was oversold, lost or duplicated.
     """

@@ -38,7 +38,10 @@ _FIXES = (
 @reports
 @names_the_app
 def doctor(*, output: Output, url: str | None, prefix: str) -> None:
-    """Check the server, its queues and workers; each finding says what to change. Exits 1 on a serious finding."""
+    """Check the server, its queues and workers; each finding says what to change.
+
+    The exit status is 1 if a finding is serious.
+    """
     serious = False
 
     def report() -> Report:

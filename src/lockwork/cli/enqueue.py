@@ -61,8 +61,8 @@ def enqueue(
 ) -> None:
     """Enqueue a job of TASK, and print its id.
 
-    The task's queue, parameters, retries, priority, key and group are those that its app has announced. Its
-    `unique`, `debounce` and `expires` are not applied.
+    The job gets the queue, retries, priority, key and group that the app has announced for the task. The task's
+    `unique`, `debounce` and `expires` do not apply.
     """
     if output.watch is not None:
         raise click.UsageError("--watch cannot be used with enqueue")

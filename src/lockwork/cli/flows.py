@@ -69,9 +69,9 @@ def flows(
     id: str | None,
     action: str | None,
 ) -> None:
-    """Show flows, or one flow and its jobs as a tree; cancel it.
+    """Show flows, or a flow and its jobs as a tree; cancel a flow.
 
-    In the tree, a job is under the last one that it waits for; the others are named behind it.
+    In the tree, a job is below the last job that it waits for, followed by the names of the others.
     """
     id, action = id_and_action(id, action, _ACTIONS)
     with opened(url, prefix, queue, partitions, looks=True) as lw:

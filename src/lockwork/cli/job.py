@@ -75,9 +75,9 @@ def job(
     url: str | None,
     prefix: str,
 ) -> None:
-    """Show a job; cancel it, run it again, move it to another time, or delete it.
+    """Show, cancel, retry, reschedule or delete a job.
 
-    An action never asks. One that does not apply ends with status 1, and the reason.
+    Actions run without a question. An action that does not apply fails with status 1 and a reason.
     """
     given, action = id_and_action(id, action, _ACTIONS)
     assert given is not None

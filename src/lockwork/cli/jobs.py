@@ -117,12 +117,12 @@ def jobs(
     prefix: str,
     **given: str | None,
 ) -> None:
-    """Show the jobs of a queue, or of all queues: running, ready, scheduled, blocked and ended ones; change them all.
+    """Show the jobs of a queue, or of all queues: running, ready, scheduled, blocked and ended; change matching jobs.
 
-    The newest come first; of the scheduled ones, the next due. State, the time of ended jobs, and the key and the group
-    of ready ones use an index; ids tell the task, the tags, the key, and when waiting jobs were enqueued. Other filters
-    read jobs one by one, and the list says how many it has searched. `cancel`, `retry` and `delete` change all jobs
-    that match: they count them first, and ask.
+    The newest come first; of the scheduled ones, the next due. Filters by state, by the time of ended jobs, and by the
+    key and the group of ready jobs use an index. Job ids encode the task, the tags, the key, and the enqueue time of
+    waiting jobs. Other filters read jobs one by one, and the list shows how many it has searched. `cancel`, `retry` and
+    `delete` count all matching jobs and ask before they change them.
     """
     queue, action = _meant(words)
     if action and (after or oldest or output.watch is not None):

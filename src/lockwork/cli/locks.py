@@ -240,9 +240,9 @@ def _edge(edge: Edge) -> dict[str, Any]:
     "words", nargs=-1, metavar="[NAME-PATTERN | release NAME]", shell_complete=words_of(("release",), lock_names)
 )
 def locks(*, output: Output, url: str | None, prefix: str, yes: bool, words: tuple[str, ...]) -> None:
-    """Show all locks that are held or waited for, which waiter waits for which holder, and every deadlock.
+    """Show all locks that are held or waited for, with their holders, waiters and deadlocks.
 
-    `lockwork locks release NAME` takes a lock away from its holder; the next waiter gets it.
+    `lockwork locks release NAME` releases a lock by force; the next waiter gets it.
     """
     if output.watch is not None and words[:1] == ("release",):
         raise click.UsageError("--watch cannot be used with release")

@@ -20,7 +20,7 @@ from lockwork.errors import ConfigError
 def metrics(url: str | None, prefix: str, port: int, host: str, *, once: bool) -> None:
     """Serve the metrics of all queues, tasks, locks and stocks to Prometheus, until SIGINT or SIGTERM.
 
-    It reads them from the server at each scrape, so it needs none of the apps. Example: lockwork metrics --port 9465
+    It reads them from the server at each scrape, so it does not need the apps. Example: lockwork metrics --port 9465
     """
     # only now: an extra
     from lockwork.telemetry.prometheus import LockworkCollector  # noqa: PLC0415

@@ -132,9 +132,9 @@ def queue(
     words: tuple[str, ...],
     **given: str | None,
 ) -> None:
-    """Show queues and their jobs by place; pause one, limit it, delete its jobs, or wait until it is empty.
+    """Show queues and their jobs; pause, limit, clear or drain a queue.
 
-    A change applies to all workers at once. Then the queue is shown. `limit` without options changes nothing.
+    A change applies to all workers at once; the command then shows the queue. `limit` without options changes nothing.
     """
     action, name = _meant(words)
     limits = _limits(given)

@@ -58,12 +58,12 @@ def run(
 ) -> None:
     """Run COMMAND under a lock: lockwork run --lock nightly --wait 30s -- ./backup --all
 
-    The program finds LOCKWORK_LOCK and LOCKWORK_FENCE in its environment. Signals are passed on to it. When the lock
-    is being lost, or this process is killed, the program and what it has started are ended.
+    The program gets LOCKWORK_LOCK and LOCKWORK_FENCE in its environment. The command forwards signals to it. If the
+    lock is about to be lost, or this process is killed, the program and the processes that it started are ended.
 
     The exit status is the program's (128 + n when signal n ended it); 75: the lock was not granted in time; 76: the
-    lock was lost, or nearly, and the program was ended; 125: another problem with the lock, the server or the options;
-    126: the program cannot be executed; 127: it was not found.
+    lock was lost or could not be renewed, and the program was ended; 125: another problem with the lock, the server or
+    the options; 126: the program cannot be executed; 127: it was not found.
     """
     try:
         status = _run(name, wait, lease, grace, url, prefix, command)

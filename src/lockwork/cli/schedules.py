@@ -61,9 +61,9 @@ def schedules(
     prefix: str,
     words: tuple[str, ...],
 ) -> None:
-    """Show the schedules that workers have declared; pause one, let it go on, or run it now.
+    """Show the schedules that workers have declared; pause, resume or run a schedule now.
 
-    A schedule that no living worker has in its code does not fire.
+    A schedule does not fire if no running worker has it in its code.
     """
     action, name = _meant(words)
     if output.watch is not None and action:

@@ -41,7 +41,7 @@ _QUEUES = (
 @reports
 @names_the_app
 def status(*, output: Output, url: str | None, prefix: str) -> None:
-    """Show everything on one screen: what is wrong, the last hour, queues and workers."""
+    """Show problems, the last hour, queues and workers on one screen."""
     with connected(url, prefix) as lw:
         output.show(lambda: _report(lw))
 

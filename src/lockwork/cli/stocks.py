@@ -36,9 +36,9 @@ _COLUMNS = (
 @names_the_app
 @click.argument("name", required=False, shell_complete=stock_names)
 def stocks(*, output: Output, url: str | None, prefix: str, name: str | None) -> None:
-    """Show stocks and their units by place.
+    """Show stocks with their sold, reserved and available units.
 
-    `expired` counts the reservations that ran out. The units of one that has just run out may still count as reserved.
+    `expired` counts expired reservations. The units of a reservation that has just expired may still count as reserved.
     """
     with connected(url, prefix) as lw:
         output.show(lambda: _report(lw, name))

@@ -108,7 +108,7 @@ class Watcher:
 )
 @names_the_app
 def top(*, every: float, url: str | None, prefix: str) -> None:
-    """Show throughput, queues, workers, running jobs and locks, live, in the terminal; also over ssh.
+    """Show throughput, queues, workers, running jobs and locks live in the terminal, also over ssh.
 
     It needs the extra `lockwork[top]`.
     """

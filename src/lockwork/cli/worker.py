@@ -166,8 +166,9 @@ def worker(
 ) -> None:
     """Run the jobs of MODULE:OBJECT, for instance shop.tasks:lw, until SIGTERM, Ctrl-C or a hang-up.
 
-    A supervisor keeps the leases of its child processes alive, replaces a child that dies, and gives its jobs back.
-    SIGTERM and Ctrl-C let running jobs end within --grace; a second one ends them at once. SIGUSR1 only stops fetching.
+    A supervisor renews the leases of its child processes. If a child dies, it replaces the child and returns its jobs
+    to the queue. After SIGTERM or Ctrl-C, running jobs may finish within --grace; a second signal ends them at once.
+    SIGUSR1 only stops fetching.
     """
     fill_standard_streams()
     if reload:

@@ -65,7 +65,7 @@ _ORDERS: dict[str, tuple[Callable[[WorkerHandle], bool], str]] = {
     shell_complete=words_of(_ORDERS, worker_names),
 )
 def workers(*, everyone: bool, yes: bool, output: Output, url: str | None, prefix: str, words: tuple[str, ...]) -> None:
-    """Show workers and what they run; let one fetch no more jobs, resume it, or stop it."""
+    """Show workers and their jobs; quiet, resume or stop a worker."""
     order, names = split_action(words, _ORDERS)
     if len(names) > 1 or (everyone and (names or not order)) or (order and not names and not everyone):
         hint = action_hint(words, _ORDERS)

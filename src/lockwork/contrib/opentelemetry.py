@@ -7,8 +7,9 @@ Names follow the messaging conventions of OpenTelemetry (development status, 202
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import metrics, propagate, trace
@@ -17,7 +18,7 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 from lockwork.errors import LockLost, LockTimeout
 from lockwork.jobs.current import JobContext, is_failure
-from lockwork.runtime.runtime import LockObserver
+from lockwork.runtime.runtime import LockObserver, Runtime
 from lockwork.tasks.middleware import Outgoing
 
 if TYPE_CHECKING:
@@ -26,11 +27,15 @@ if TYPE_CHECKING:
 
 _NAME = "lockwork"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+_LAST = 2.0
+"""Seconds that the last export of a worker process may take."""
 Attributes = dict[str, str | int]
 
 
 class TracedApp(Protocol):
     """An app: what `instrument` needs of `Lockwork`."""
+
+    runtime: Runtime
 
     def middleware(self, function: Callable[[JobContext], Iterator[None]], /) -> object:
         """Run a generator function around each job."""
@@ -40,6 +45,9 @@ class TracedApp(Protocol):
 
     def observe_locks(self, observer: LockObserver, /) -> None:
         """Call the observer for each acquire."""
+
+    def lifespan(self, function: Callable[[], Iterator[None]], /) -> object:
+        """Run a generator function around the life of a worker process."""
 
 
 def instrument(
@@ -80,13 +88,13 @@ def instrument(
                 _failed(span, error, facts)
                 raise
             finally:
-                if len(outgoing.ids) == 1:
-                    span.set_attribute("messaging.message.id", outgoing.ids[0])
+                facts |= _server(lw.runtime)  # opened by the first enqueue
+                span.set_attributes(_known_at_the_end(outgoing, facts))
                 sent.add(outgoing.count, _of_metric(facts))
                 sending.record(perf_counter() - began, facts)
 
     def process(job: JobContext) -> Iterator[None]:
-        facts = _facts("process", job.queue)
+        facts = _facts("process", job.queue) | _server(lw.runtime)
         # not what is current here: a job without a trace begins its own
         context = propagate.extract(job.headers, Context())
         creation = trace.get_current_span(context).get_span_context()
@@ -120,6 +128,11 @@ def instrument(
 
     lw.enqueue_middleware(send)
     lw.middleware(process)
+    _observe_locks(lw, tracer, histogram)
+    lw.lifespan(_last_export(tracer_provider, meter_provider))
+
+
+def _observe_locks(lw: TracedApp, tracer: trace.Tracer, histogram: Callable[[str, str], metrics.Histogram]) -> None:
     waiting = histogram("lockwork.lock.wait.duration", "Duration of acquires of locks, granted or not.")
     holding = histogram("lockwork.lock.hold.duration", "How long locks were held.")
     lw.observe_locks(lambda kind, name: _Acquire(tracer, waiting, holding, kind, name))
@@ -165,6 +178,30 @@ class _Acquire:
         span.end()
 
 
+def _last_export(
+    tracer_provider: TracerProvider | None, meter_provider: MeterProvider | None
+) -> Callable[[], Iterator[None]]:
+    """Make the lifespan that exports what is left when a worker process stops."""
+
+    def last_export() -> Iterator[None]:
+        yield
+        _flush(tracer_provider or trace.get_tracer_provider(), meter_provider or metrics.get_meter_provider())
+
+    return last_export
+
+
+def _flush(*providers: object) -> None:
+    """Let providers export what they have gathered: a worker process exits without calling atexit handlers."""
+    flushes = [getattr(provider, "force_flush", None) for provider in providers]
+    # an exporter whose collector is away may not keep to its time limit
+    threads = [threading.Thread(target=flush, daemon=True) for flush in flushes if flush is not None]
+    for thread in threads:
+        thread.start()
+    until = monotonic() + _LAST
+    for thread in threads:
+        thread.join(max(0.0, until - monotonic()))
+
+
 def _facts(operation: str, queue: str) -> dict[str, Any]:
     """What spans and metrics have in common; the queue without its partition."""
     name, _, partition = queue.partition("/")
@@ -177,6 +214,14 @@ def _facts(operation: str, queue: str) -> dict[str, Any]:
     return facts | {"messaging.destination.partition.id": partition} if partition else facts
 
 
+def _server(runtime: Runtime) -> Attributes:
+    found = runtime.address
+    if found is None:
+        return {}
+    host, port = found
+    return {"server.address": host} if port is None else {"server.address": host, "server.port": port}
+
+
 def _of_metric(facts: dict[str, Any]) -> dict[str, Any]:
     """What the conventions want of a metric whose name says the type of the operation."""
     return {name: value for name, value in facts.items() if name != "messaging.operation.type"}
@@ -185,6 +230,11 @@ def _of_metric(facts: dict[str, Any]) -> dict[str, Any]:
 def _of_outgoing(outgoing: Outgoing) -> Attributes:
     found: Attributes = {"lockwork.task": outgoing.task} if outgoing.task else {}
     return found | {"messaging.batch.message_count": outgoing.count} if outgoing.count != 1 else found
+
+
+def _known_at_the_end(outgoing: Outgoing, facts: dict[str, Any]) -> Attributes:
+    found: Attributes = {name: facts[name] for name in facts if name.startswith("server.")}
+    return found | {"messaging.message.id": outgoing.ids[0]} if len(outgoing.ids) == 1 else found
 
 
 def _failed(span: Span, error: BaseException, facts: dict[str, Any]) -> None:

@@ -23,18 +23,26 @@ from lockwork.jobs.snapshot import JobSnapshot
 from lockwork.tasks.middleware import Outgoing
 
 _ORIGIN = "auto.queue.lockwork"
+_LAST = 2.0
+"""Seconds that sending the last events of a worker process may take."""
 
 
 class SentryApp(Protocol):
     """An app: what `instrument` needs of `Lockwork`."""
 
-    hooks: Hooks
+    @property
+    def hooks(self) -> Hooks:
+        """Its hooks."""
+        ...
 
     def middleware(self, function: Callable[[JobContext], Iterator[None]], /) -> object:
         """Run a generator function around each job."""
 
     def enqueue_middleware(self, function: Callable[[Outgoing], Iterator[None]], /) -> object:
         """Run a generator function around each enqueue."""
+
+    def lifespan(self, function: Callable[[], Iterator[None]], /) -> object:
+        """Run a generator function around the life of a worker process."""
 
     def job(self, id: str, queue: str) -> Job[Any]:
         """Find a job."""
@@ -59,8 +67,15 @@ def instrument(lw: SentryApp) -> None:
     lw.middleware(reports.process)
     lw.hooks.retry(reports.retrying)
     lw.hooks.dead(reports.died)
+    lw.lifespan(_sent_at_the_end)
     # the lines about failed attempts: the one that matters is the event
     ignore_logger("lockwork.jobs")
+
+
+def _sent_at_the_end() -> Iterator[None]:
+    yield
+    # a worker process exits without calling atexit handlers
+    sentry_sdk.flush(timeout=_LAST)
 
 
 def _send(outgoing: Outgoing) -> Iterator[None]:

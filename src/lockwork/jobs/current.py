@@ -205,7 +205,7 @@ def current_job() -> JobContext:
     """Return the job that runs this code; raises RuntimeError outside of a worker's job."""
     mine = slot.get()
     if mine is not None and mine.batch:
-        raise RuntimeError(f"{len(mine.batch)} jobs are running here: a batch task must call current_jobs()")
+        raise RuntimeError("the jobs of a batch are running here: a batch task must call current_jobs()")
     if mine is None or mine.job is None:
         raise RuntimeError("no job is running here: current_job() only works inside a task that a worker runs")
     return mine.job

@@ -110,6 +110,17 @@ class Runtime:
         return self._endpoint().described
 
     @property
+    def address(self) -> tuple[str, int | None] | None:
+        """Host and port of the server, or the path of its socket; None before it is opened, and for a Cluster."""
+        endpoint = None if self._opened is None else self._endpoint()
+        if endpoint is None or endpoint.cluster:
+            return None
+        options = endpoint.options
+        if "path" in options:
+            return str(options["path"]), None
+        return str(options.get("host", "localhost")), int(options.get("port", 6379))
+
+    @property
     def clustered(self) -> bool:
         """Whether the server is a Cluster; False before its first use."""
         return self._opened is not None and self._opened[0].cluster

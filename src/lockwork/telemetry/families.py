@@ -25,7 +25,7 @@ from lockwork.runtime.runtime import Runtime
 PREFIX = "lockwork_"
 PATIENCE: float = 1.0
 """Seconds to wait for the server."""
-_PLACES = ("ready", "scheduled", "blocked", "running", "dead")
+_STATES = ("ready", "scheduled", "blocked", "running", "dead")
 _COUNTERS = {
     "enqueued": "Jobs enqueued",
     "succeeded": "Jobs that succeeded",
@@ -40,6 +40,8 @@ _OCTAVES = range(10, 31)
 """The upper ends of a histogram's buckets: 2**10 us (1 ms) to 2**30 us (18 min)."""
 _HANDED_OCTAVES = range(6, 25)
 """The same for hand-overs: 64 us to 17 s."""
+_RECENT = 3
+"""Minutes of tasks that are read first; all of an hour if the last reading is longer ago."""
 _LOCKS_FRESH = 15.0
 """Seconds for which the counts of locks are reused: all locks are read for them."""
 
@@ -149,20 +151,22 @@ class QueueFamilies:
             yield gauge("server_up", "Whether the server answers", 0)
             return
         yield gauge("server_up", "Whether the server answers", 1)
-        places = gauge("jobs", "Jobs by place")
+        states = gauge("jobs", "Jobs by state")
         for name, seen in found.items():
-            for place in _PLACES:
-                places.add(getattr(seen.status, place), queue=name, place=place)
-        yield places
+            for state in _STATES:
+                states.add(getattr(seen.status, state), **_queue(name), state=state)
+        yield states
         for counter, text in _COUNTERS.items():
             yield _each(
                 Family(f"jobs_{counter}_total", "counter", text),
                 found,
                 lambda seen: getattr(seen.status, counter),  # noqa: B023 - called at once
             )
+        died = Family("jobs_died_total", "counter", "Jobs that failed for good: they went to the dead set")
+        yield _each(died, found, lambda seen: seen.status.failed - seen.status.retried)
         ages = gauge("oldest_ready_seconds", "Estimate of how long the oldest ready job has waited")
         for name, seen in found.items():
-            ages.add(self._backlogs.setdefault(name, Backlog()).age(seen.heads), queue=name)
+            ages.add(self._backlogs.setdefault(name, Backlog()).age(seen.heads), **_queue(name))
         yield ages
         for name, text, value in _FACTS:
             yield _each(gauge(name, text), found, value)
@@ -171,6 +175,12 @@ class QueueFamilies:
         keys = QueueKeys(self._prefix, name)
         status, workers, rules = self._run(sessions.within(PATIENCE, queue_status.status_and_rules(keys)))
         return _Seen(status, rules, len(workers), self._run(sessions.within(PATIENCE, sessions.queue_head(keys))))
+
+
+def _queue(name: str) -> dict[str, str]:
+    """Return the labels of a queue; those of a partition have its number, too."""
+    queue, slash, partition = name.partition("/")
+    return {"queue": queue, "partition": partition} if slash else {"queue": queue}
 
 
 def _rate(seen: _Seen) -> float | None:
@@ -195,7 +205,7 @@ _FACTS: tuple[tuple[str, str, Callable[[_Seen], float | None]], ...] = (
 def _each(family: Family, found: Mapping[str, _Seen], value: Callable[[_Seen], float | None]) -> Family:
     for name, seen in found.items():
         if (known := value(seen)) is not None:
-            family.add(known, queue=name)
+            family.add(known, **_queue(name))
     return family
 
 
@@ -238,8 +248,10 @@ class TaskFamilies:
         return [attempts, wait, run]
 
     def _read(self, name: str, present: dict[tuple[str, str], Moment]) -> None:
-        found = self._run(metrics.read(QueueKeys(self._prefix, name), "m", 60))
-        queue = base_queue(name)
+        keys, queue = QueueKeys(self._prefix, name), base_queue(name)
+        found = self._run(metrics.read(keys, "m", _RECENT)) if name in self._next else None
+        if found is None or found.last - _RECENT + 1 > self._next[name]:
+            found = self._run(metrics.read(keys, "m", 60))
         if not self._first:
             present_now = {task: moments[found.last] for task, moments in found.tasks.items() if found.last in moments}
             self._base[name], self._next[name] = (found.last, present_now), found.last
@@ -303,8 +315,8 @@ class LockFamilies:
 
     def stocks(self) -> list[Family]:
         """Count the units of all stocks."""
-        units = gauge("stock_units", "Units of a stock by place")
+        units = gauge("stock_units", "Units of a stock by state")
         for queue, name, status, _ in self._run(stock.overview(self._prefix, minutes=0)):
-            for place in ("available", "reserved", "sold"):
-                units.add(getattr(status, place), queue=queue, stock=name, place=place)
+            for state in ("available", "reserved", "sold"):
+                units.add(getattr(status, state), **_queue(queue), stock=name, state=state)
         return [units]

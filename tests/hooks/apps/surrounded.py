@@ -59,20 +59,24 @@ def outer(job: JobContext) -> Iterator[None]:
 def inner(job: JobContext) -> Iterator[None]:
     if job.task == "no_yield":
         return
+    assert current_job() is job
     note("inner", job)
     try:
         yield
     finally:
+        assert current_job() is job
         note("inner after", job)
 
 
 @lw.middleware
 async def on_loop(job: JobContext) -> AsyncIterator[None]:
     await asyncio.sleep(0)
+    assert current_jobs() == [job]
     note("loop", job)
     try:
         yield
     except BaseException as error:
+        assert current_job() is job
         note("loop saw", job, error=type(error).__name__)
         raise
     else:

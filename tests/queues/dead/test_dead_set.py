@@ -245,7 +245,7 @@ def test_the_command(lw: Lockwork, url: str) -> None:
     assert json.loads(command("--json", "groups"))["queues"]["default"]["groups"][0]["count"] == 3
     assert json.loads(command("--json", "-q", "default", "show", ids[0]))["args"] == [0]
     assert "needs a --queue" in command("retry", "--all", status=2)
-    assert "retry what?" in command("-q", "default", "retry", status=2)
+    assert "retry needs ids" in command("-q", "default", "retry", status=2)
     assert "1 will run again" in command("-q", "default", "retry", ids[0])
     assert "not dead" in command("-q", "default", "delete", ids[0], status=1)
     assert "2 deleted" in command("-q", "default", "--task", "send", "--yes", "delete")

@@ -170,9 +170,9 @@ def test_dead_jobs_and_metrics_and_health(sorting: Any, own_url: str, apps: Path
         assert len(sorting.lw.queue("mail").workers()) == 1
         until(lambda: answer(port, "/readyz")[0] == 200, "it is ready")
         _, text = answer(port, "/metrics")
-        for name in ALL:
-            assert f'lockwork_jobs{{queue="{name}",place="dead"}} 2' in text
-        assert 'queue="mail"' not in text
+        for number in range(len(ALL)):
+            assert f'lockwork_jobs{{queue="mail",partition="{number}",state="dead"}} 2' in text
+        assert 'lockwork_jobs{queue="mail",state=' not in text
         one.send(signal.SIGTERM)
         assert one.wait() == 0
         assert one.errors.count("Traceback") == 8, "those of the jobs"

@@ -120,7 +120,7 @@ def test_the_server_may_be_away_just_then(load: Load, apps: Path, history: Histo
             history.wait(2)
             server.kill()
             until(lambda: f"job {job.id} exceeded its hard time-out" in process.errors, "the supervisor notices")
-            until(lambda: "could not be given back yet" in process.errors, "it cannot say so")
+            until(lambda: "could not be returned to the queue yet" in process.errors, "it cannot say so")
             gate.touch()
             server.start()
             with pytest.raises(JobFailed, match="hard time-out of 3 s"):

@@ -113,7 +113,7 @@ class LeaseBook:
                     self.lose(lease)
 
     def due(self, now: float) -> list[Lease]:
-        """The leases to renew now, some a little early so that they go together; the holders of ended ones are notified."""
+        """The leases to renew now, some a little early so that they go together; notify the holders of ended ones."""
         self._sort()
         found: list[Lease] = []
         if self._soonest is None or self._soonest > now:

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from lockwork.ids import slot_of
+
 _Attempt = tuple[int, int, int, str, str, msgspec.Raw, msgspec.Raw]
 _attempts = msgspec.msgpack.Decoder(list[_Attempt]).decode
 _row = msgspec.msgpack.Decoder(tuple[str, int, int, str, msgspec.Raw, int, list[_Attempt]]).decode
 _FLOW = re.compile(r"(.+)\.\d{5,}u?")
-_SLOT = re.compile(r"(.+)@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 
 
 class PastAttempt(NamedTuple):
@@ -68,8 +69,8 @@ def flow_of(id: str, record: bytes) -> str | None:
 
 def schedule_of(id: str) -> str | None:
     """Return the name of the schedule that enqueued a job for one of its slots."""
-    found = _SLOT.fullmatch(id)
-    return found[1] if found else None
+    slot = slot_of(id)
+    return slot and slot[0]
 
 
 def _attempt(stored: _Attempt) -> PastAttempt:

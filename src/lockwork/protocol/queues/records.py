@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from lockwork.ids import slot_of
 from lockwork.protocol.keys import PRIORITIES
 from lockwork.protocol.queues import record_header
 
@@ -130,9 +131,10 @@ def raw(id: str) -> bytes:
 
 
 def made(id: str) -> float | None:
-    """When the id was made, seconds since 1970 on its maker's clock; None for an id of another kind."""
+    """When a job was enqueued, seconds since 1970 by its maker; the slot of a schedule's job; None if unknown."""
     if not _MADE.fullmatch(id):
-        return None
+        slot = slot_of(id)
+        return slot and slot[1] / 1000
     number = 0
     for sign in id[:7]:
         number = number << 6 | _SIGNS.index(sign)

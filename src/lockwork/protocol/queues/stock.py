@@ -138,7 +138,7 @@ def reserve_waiting(
 
 
 def _leave(books: Books, id: str, job: NewJob | None, why: BaseException) -> Protocol[None]:
-    # if the server is unreachable, the place in line ends by its deadline, and what was handed over unclaimed soon after
+    # if the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
     args: list[Argument] = [id, int(job is None)]
     yield from undo(script_call("stock_leave", books.keys, args), why)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from lockwork.errors import ConfigError, JobTimeout
 from lockwork.introspection import shown
-from lockwork.jobs.current import JobContext
+from lockwork.jobs.current import JobContext, SlotContext, slot
 from lockwork.tasks.middleware import JobMiddleware
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.threads import finished, name_limit
@@ -45,15 +46,51 @@ class CallEnd:
 class _JobRun:
     """The middlewares around one job."""
 
-    __slots__ = ("_open", "end", "job")
+    __slots__ = ("_alone", "_open", "end", "job")
 
     def __init__(self, job: JobContext) -> None:
         self.job = job
         self.end: CallEnd | None = None
         self._open: list[tuple[JobMiddleware, Any]] = []
+        here = slot.get()
+        self._alone: SlotContext | None = None
+        """In a batch, what `current_job()` finds in the middlewares of this job."""
+        if here is not None and here.batch:
+            self._alone = SlotContext()
+            self._alone.job = job
+
+    @contextmanager
+    def _as_current(self) -> Iterator[None]:
+        if self._alone is None:
+            yield
+            return
+        token = slot.set(self._alone)
+        try:
+            yield
+        finally:
+            slot.reset(token)
 
     def enter(self, middlewares: Sequence[JobMiddleware]) -> None:
         """Run each up to its yield; what one raises is the end."""
+        with self._as_current():
+            self._enter(middlewares)
+
+    async def aenter(self, middlewares: Sequence[JobMiddleware]) -> None:
+        """As `enter`, for both kinds."""
+        with self._as_current():
+            await self._aenter(middlewares)
+
+    def leave(self) -> CallEnd:
+        """Run the rest of each, the innermost first."""
+        with self._as_current():
+            return self._leave()
+
+    async def aleave(self) -> CallEnd:
+        """As `leave`, for both kinds."""
+        with self._as_current():
+            return await self._aleave()
+
+    def _enter(self, middlewares: Sequence[JobMiddleware]) -> None:
         try:
             for middleware in middlewares:
                 generator: Any = middleware(self.job)
@@ -63,8 +100,7 @@ class _JobRun:
         except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
             self.end = CallEnd(error)
 
-    async def aenter(self, middlewares: Sequence[JobMiddleware]) -> None:
-        """As `enter`, for both kinds."""
+    async def _aenter(self, middlewares: Sequence[JobMiddleware]) -> None:
         try:
             for middleware in middlewares:
                 generator: Any = middleware(self.job)
@@ -77,8 +113,7 @@ class _JobRun:
         except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
             self.end = CallEnd(error)
 
-    def leave(self) -> CallEnd:
-        """Run the rest of each, the innermost first."""
+    def _leave(self) -> CallEnd:
         for middleware, generator in reversed(self._open):
             end = self._end()
             try:
@@ -93,8 +128,7 @@ class _JobRun:
             self.end = end
         return self._end()
 
-    async def aleave(self) -> CallEnd:
-        """As `leave`, for both kinds."""
+    async def _aleave(self) -> CallEnd:
         for middleware, generator in reversed(self._open):
             end = self._end()
             try:
