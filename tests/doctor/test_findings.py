@@ -144,7 +144,7 @@ def test_apps_that_differ_in_partitions_are_serious(mail: Lockwork) -> None:
 
 async def test_async_version_finds_the_same(own_url: str) -> None:
     async with Lockwork(own_url) as lw:
-        assert [found for found in await afindings(lw, deep=True) if found.level == "serious"] == []
+        assert [found for found in await afindings(lw) if found.level == "serious"] == []
 
 
 def test_findings_of_many_queues_are_quick(mail: Lockwork) -> None:

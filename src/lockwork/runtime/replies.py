@@ -26,6 +26,8 @@ _FAILOVER = ("LOADING", "CLUSTERDOWN", "NOREPLICAS", "UNBLOCKED")
 _REPLICA = ("READONLY", "MASTERDOWN")
 # What a script raises again, after it has caught it, has its code behind the place in the script.
 _RAISED_AGAIN = re.compile(r"user_script: ?\d+: -?([A-Z]+) ")
+_ADDRESS = re.compile(r"^Error \S+ connecting to .+?\. (?=\S)")
+"""What redis-py puts before the reason; we name the server by its URL."""
 _NO_DATABASE = re.compile("DB index|SELECT is not allowed")
 # What a server that is away, or talks nonsense, makes its clients raise.
 FORESEEN = (redis.RedisError, hiredis.HiredisError, OSError, EOFError)
@@ -164,7 +166,7 @@ def raise_connecting(error: Exception, where: str) -> NoReturn:
     if isinstance(error, redis.RedisError) and not isinstance(error, _PASSING):
         raise ServerRefused(f"the server at {where} refuses the connection: {error}") from error
     if isinstance(error, FORESEEN):
-        raise Retry(f"no server answers at {where}: {error}") from error
+        raise Retry(f"no server answers at {where}: {_ADDRESS.sub('', str(error))}") from error
     # such a source may be out of order for a moment, as a server may
     raise Retry(f"connecting to {where} failed: {type(error).__name__}: {error}") from error
 
@@ -187,7 +189,8 @@ def gone(where: str, why: object, tried: float) -> LockworkError:
     text = f"gave up after {tried:.1f} s: {str(why).rstrip('.') or type(why).__name__}"
     if unforeseen(why) is not None:
         return ServerUnavailable(text)  # the server may be there or not
-    return ServerUnavailable(f"{text}. Is the server at {where} running and reachable{_speaking(text, where)}?")
+    server = "it" if where in text else f"the server at {where}"
+    return ServerUnavailable(f"{text}. Is {server} running and reachable{_speaking(text, where)}?")
 
 
 def _speaking(text: str, where: str) -> str:
