@@ -65,7 +65,7 @@ async def test_version_of_the_app_is_shown_and_marked(
         page = (await browser.get("/queues/office?range=15m")).text
         assert "the last 15 minutes; at most 1 in a bar" in page
         assert re.search(
-            r'<tr id="task-office-write"><td><a href="/jobs\?range=15m&amp;task=write&amp;queue=office">', page
+            r'<tr id="task-office-write"><td class="name" title="write"><a href="/jobs\?range=15m&amp;task=write&amp;queue=office">', page
         )
         assert 'data-jobs="/jobs?state=done&amp;queue=office"' in page
         page = (await browser.get("/")).text

@@ -10,7 +10,7 @@ from typing import Any, cast
 from lockwork.dashboard.charts import PARTS, stacked
 from lockwork.dashboard.marks import marks
 from lockwork.dashboard.page import Page, View
-from lockwork.dashboard.pages.tasks import most_time
+from lockwork.dashboard.pages.tasks import done_by_queue, most_time
 from lockwork.dashboard.reading import QueueSummary, read_queues
 from lockwork.doctor import afindings
 from lockwork.telemetry.metrics import Series, Span
@@ -46,6 +46,8 @@ async def read(view: View) -> dict[str, Any]:
         "findings": findings,
         "queues": queues,
         "everything": everything,
+        "ages": ages,
+        "done": done_by_queue(tasks),
         "oldest": oldest,
         "slots": sum(worker.slots for worker in workers if worker.alive),
         "series": series,
