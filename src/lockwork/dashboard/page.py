@@ -13,6 +13,7 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.dashboard import formats
 from lockwork.dashboard.access import User
 from lockwork.dashboard.bulk import RecentChanges
+from lockwork.dashboard.reading import KnownDeadlocks
 from lockwork.dashboard.redaction import Hidden, KnownTasks, Redact, redacted
 
 RANGES = {"15m": "15 min", "1h": "1 hour", "24h": "24 hours", "7d": "7 days"}
@@ -33,6 +34,7 @@ class Dashboard:
     """Seconds between two readings of a page that somebody looks at."""
     known: KnownTasks
     changes: RecentChanges = field(default_factory=RecentChanges)
+    deadlocks: KnownDeadlocks = field(default_factory=KnownDeadlocks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,4 +50,6 @@ async def resume_all(view: View, _: Form) -> str:
     return f"Resumed {several(len(found), 'queue')}."
 
 
-PAGE = Page("queues", "/queues", "Queues", read, {"pause_all": pause_all, "resume_all": resume_all}, key="q", ranged=True)
+PAGE = Page(
+    "queues", "/queues", "Queues", read, {"pause_all": pause_all, "resume_all": resume_all}, key="q", ranged=True
+)
