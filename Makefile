@@ -14,7 +14,7 @@ CORE ?= -m core
 # Most tests wait for leases to end, so more of them than there are cores can run side by side, each worker with a server.
 WORKERS ?= 4
 
-.PHONY: help demo test quick conformance matrix mutants seeds chaos check bench clean
+.PHONY: help demo test quick conformance matrix mutants seeds chaos check bench peers clean
 
 help:
 	@echo "make demo    the flash sale, for real (make demo ARGS=--dashboard shows it in a browser)"
@@ -28,6 +28,7 @@ help:
 	@echo "             and with TOPOLOGY=cluster or sentinel 50,000 jobs, 5,000 locks, a failover every 20 s"
 	@echo "make check   lint, types, import rules, and a wheel that installs"
 	@echo "make bench   the benchmarks, each beside its floor (make bench ARGS='--quick')"
+	@echo "make peers   how fast Lockwork and other Python queues run jobs, each by one worker process"
 	@echo "make clean   remove the virtual environment and what the tools left"
 
 demo: $(VENV)/.demo
@@ -66,8 +67,18 @@ check: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# the other queues pin versions of their own, so they have an environment to themselves
+peers: $(VENV)-peers/.ready
+	@$(VENV)-peers/bin/python -m benchmarks.peers $(ARGS)
+
+$(VENV)-peers/.ready: pyproject.toml
+	@VENV=$(VENV)-peers sh scripts/venv.sh
+	@echo "Installing Lockwork and other queues into $(VENV)-peers ..."
+	@$(VENV)-peers/bin/python -m pip install --quiet --editable '.[fast]' --group peers
+	@touch $@
+
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .matrix
+	rm -rf $(VENV) $(VENV)-peers dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .matrix
 
 # A stamp is newer than pyproject.toml when what that asks for is installed.
 $(VENV)/.demo: pyproject.toml | $(VENV)/.venv

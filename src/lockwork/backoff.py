@@ -49,7 +49,7 @@ def read(given: Backoff) -> Policy:
         return given
     if isinstance(given, list | tuple):
         if not given:
-            raise ConfigError("backoff must have at least one pause: the list is empty")
+            raise ConfigError("backoff is an empty list: it needs at least one pause")
         return tuple(seconds(pause, "backoff", zero=True) for pause in given)
     return seconds(given, "backoff", zero=True)  # type: ignore[arg-type]  # it refuses other types
 

@@ -66,7 +66,7 @@ def encode(value: object, what: str, cap: int) -> bytes:
     if not finite:
         raise ConfigError(f"{what} cannot be sent as JSON, which has no NaN and no infinity")
     if len(encoded) > cap:
-        raise PayloadTooLarge(f"{what} would be {len(encoded)} bytes, and the cap is {cap}: send a reference instead")
+        raise PayloadTooLarge(f"{what} would be {len(encoded)} bytes, and the limit is {cap}: send a reference instead")
     return encoded
 
 
@@ -92,7 +92,7 @@ def result(encoded: bytes, wanted: Any, of: str) -> Any:
     except (ValueError, TypeError) as error:
         shown = wanted.__name__ if isinstance(wanted, type) else wanted
         raise ResultUnavailable(
-            f"the result of {of} does not fit its annotation {shown}: {error}; correct the annotation, or leave it out"
+            f"the result of {of} does not match its annotation {shown}: {error}; correct the annotation, or remove it"
         ) from None
 
 
@@ -136,7 +136,7 @@ class Signature:
             why = _never(hint) or _unknown(hint)
             if why:
                 raise ConfigError(
-                    f"task {task!r}: the annotation of {name!r} cannot be used: {why}; correct it, or leave it out"
+                    f"task {task!r}: the annotation of {name!r} cannot be used: {why}; correct it, or remove it"
                 )
         why = _unknown(self.returns) if result else ""
         if why:
@@ -168,7 +168,7 @@ class Signature:
         """Raise TypeError, as the call itself would, if the arguments do not fit the signature."""
         if kwargs and not self._without.isdisjoint(kwargs):
             name = min(self._without & kwargs.keys())
-            raise TypeError(f"{name!r} is injected by the worker, so callers must not give it")
+            raise TypeError(f"{name!r} is injected by the worker, so callers must not pass it")
         if kwargs or not self._simple or not self._least <= len(args) <= self._most:
             try:
                 self._signature.bind(*args, **kwargs)

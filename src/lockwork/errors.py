@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class LockworkError(Exception):
-    """Root of all errors that Lockwork raises on purpose."""
+    """Base class of all errors of Lockwork."""
 
 
 class ConfigError(LockworkError, ValueError):
@@ -16,7 +16,7 @@ class BlockingCallError(LockworkError, RuntimeError):
 
 
 class ServerUnavailable(LockworkError, ConnectionError):
-    """The server cannot be reached, or went away and did not come back in time."""
+    """The server could not be reached within `patience`."""
 
 
 class ServerRefused(LockworkError):
@@ -86,7 +86,7 @@ class WaitTimeout(LockworkError, TimeoutError):
 
 
 class RateLimited(LockworkError):
-    """A limiter has no room within `wait`; nothing was taken. `retry_after`: seconds until there would be room."""
+    """A limiter has no free units within `wait`; nothing was taken. `retry_after`: seconds until they will be free."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
@@ -109,7 +109,7 @@ class OnceFailed(LockworkError):
 
 
 class SoldOut(LockworkError):
-    """Fewer units are on sale than asked for; some may come back when reservations end unpaid."""
+    """Fewer units are on sale than requested; some may return when reservations end unpaid."""
 
 
 class NotEnqueued(LockworkError):
@@ -135,7 +135,7 @@ class ReservationEnded(LockworkError):
 
 
 class QueueFull(LockworkError):
-    """A queue has no room: `waiting` jobs wait in `queue`, and its limit is `limit`.
+    """A queue is full: `waiting` jobs wait in `queue`, and its size limit is `limit`.
 
     Of a batch, the first `enqueued` jobs are enqueued, a multiple of 500. Of a batch that was split among partitions,
     `enqueued` jobs are enqueued, and `missing` lists the positions of the others, from 0.
@@ -160,7 +160,7 @@ class UnknownTask(LockworkError, LookupError):
 
 
 class PayloadTooLarge(LockworkError, ValueError):
-    """The encoded arguments or result exceed the cap; nothing was sent."""
+    """The encoded arguments or result exceed the size limit; nothing was sent."""
 
 
 class JobFailed(LockworkError):
@@ -195,7 +195,7 @@ class WorkerDied(LockworkError):
 class JobTimeout(TimeoutError):
     """The attempt took longer than its task's timeout."""
 
-    def __init__(self, message: str = "it took longer than its task's timeout") -> None:
+    def __init__(self, message: str = "it exceeded its task's timeout") -> None:
         super().__init__(message)
 
 

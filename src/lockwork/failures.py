@@ -78,7 +78,7 @@ class Errors:
             raise ConfigError(f"an error's name is text of 1 to {_TYPE} characters, not {called!r:.60}")
         taken = self._classes.get(called)
         if taken is not None and not same_place(error, taken):
-            raise ConfigError(f"error {error!r} has the name of {taken!r}: register one of them with name=...")
+            raise ConfigError(f"error {error!r} has the name of {taken!r}: register one of them with another name=...")
         self._names[error] = called
         self._classes[called] = error
         return error

@@ -1,4 +1,4 @@
-"""Hooks: functions of the app that are called at each step of a job. They observe, and do not change its outcome."""
+"""Hooks: functions of the app that are called at each step of a job. They cannot change its outcome."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Died:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snoozed:
-    """A running job snoozed for `delay` seconds. This is no attempt: the next run has the same number."""
+    """A running job snoozed for `delay` seconds. It does not count as an attempt: the next run has the same number."""
 
     id: str
     task: str
@@ -179,7 +179,7 @@ class Hooks:
         return hook
 
     def retry(self, hook: OnRetry) -> OnRetry:
-        """Call `hook` after each failed attempt that another one follows."""
+        """Call `hook` after each failed attempt that is retried."""
         _check(hook)
         self.on_retry += (hook,)
         self.in_worker = True
@@ -223,7 +223,7 @@ def is_async(hook: Callable[..., Any]) -> bool:
 
 def complain(hook: Callable[..., Any], kind: str, id: str, error: BaseException) -> None:
     """Log what a hook raised."""
-    log.error("the %s hook %s failed for job %s; the job goes on", kind, _name(hook), id, exc_info=error)
+    log.error("the %s hook %s failed for job %s; the job continues", kind, _name(hook), id, exc_info=error)
 
 
 def _check(hook: object) -> None:

@@ -1,7 +1,7 @@
 """Ids of jobs, reservations and requests: 16 characters, unique without coordination, sorted by time.
 
 A job's id may have a suffix: a hash of its task, one of its key, and a Bloom filter of its tags (B. H. Bloom,
-Space/time trade-offs in hash coding with allowable errors, 1970). A search passes over other jobs without reading
+Space/time trade-offs in hash coding with allowable errors, 1970). A search skips other jobs without reading
 them, and no job costs a write for an index.
 """
 

@@ -33,7 +33,7 @@ class Lifespans:
         except ValueError:
             pass  # a builtin without a signature
         if inspect.iscoroutinefunction(lifespan):
-            raise ConfigError(f"a lifespan must yield once, between start and end: {_name(lifespan)}")
+            raise ConfigError(f"a lifespan must yield exactly once: {_name(lifespan)}")
         self._all.append(lifespan)
         return lifespan
 

@@ -21,7 +21,7 @@ class Template:
         try:
             parts = list(Formatter().parse(text))
         except ValueError as error:
-            raise ConfigError(f"{what} has unbalanced braces, so no name can be made of it: {text!r}") from error
+            raise ConfigError(f"{what} has unbalanced braces, so it is not a valid name: {text!r}") from error
         fields = [field for _, field, _, _ in parts if field is not None]
         self._fields = [field.partition(".")[0].partition("[")[0] for field in fields]
         if not all(field.isidentifier() for field in self._fields):
@@ -48,7 +48,9 @@ class Template:
                 hint = (
                     f"did you mean {{{close[0]}}}?" if close else f"it has {', '.join(signature.parameters) or 'none'}"
                 )
-                raise ConfigError(f"{self._what} {self.text!r} names a parameter that the function lacks: {hint}")
+                raise ConfigError(
+                    f"{self._what} {self.text!r} names a parameter that the function does not have: {hint}"
+                )
 
         def name(*args: Any, **kwargs: Any) -> str:
             bound = signature.bind(*args, **kwargs)
@@ -59,7 +61,8 @@ class Template:
                 raise
             except (AttributeError, LookupError, TypeError, ValueError) as error:
                 raise ConfigError(
-                    f"{self._what} cannot be made of {self.text!r} and these arguments: {type(error).__name__}: {error}"
+                    f"{self._what} cannot be built from {self.text!r} and these arguments: "
+                    f"{type(error).__name__}: {error}"
                 ) from None
             return checked(text, self._what)
 

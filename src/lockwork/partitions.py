@@ -72,7 +72,7 @@ class Partitions:
         name = checked_queue(queue)
         if name in self.counts:
             raise ConfigError(
-                f"queue {name!r} has {self.counts[name]} partitions: {what} is found by its partition, such as "
+                f"queue {name!r} has {self.counts[name]} partitions: find {what} by its partition, such as "
                 f"{name + '/0'!r}, which its attribute `queue` names"
             )
         return name

@@ -1,4 +1,4 @@
-"""Types that an app names in annotations and options; the app object makes the rest."""
+"""Types for annotations and options."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ class RunningJob:
 class Worker:
     """A worker (one supervisor and its processes), as it announced itself last; sizes in bytes, durations in seconds.
 
-    `busy` of its `slots` run jobs; `jobs` names up to 200 of them. `lag` is by how much its slowest event loop was late
-    in the last seconds. `memory` is that of all its processes.
+    `busy` of its `slots` run jobs; `jobs` names up to 200 of them. `lag` is the lag of its slowest event loop in the
+    last seconds. `memory` is that of all its processes.
     """
 
     name: str
@@ -99,7 +99,7 @@ class AnnouncedTask:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """What an app has in its code, as a process that runs or enqueues its jobs announced it last."""
+    """The tasks, partitions and schedules of an app, from its last announcement."""
 
     name: str
     tasks: list[AnnouncedTask]
@@ -141,7 +141,7 @@ def read_apps(prefix: str) -> Protocol[list[App]]:
 
 
 class WorkerHandle:
-    """Sends orders to a worker; each method returns whether such a worker announced itself in the last minute.
+    """Controls a worker; each method returns whether the worker announced itself in the last minute.
 
     The worker carries an order out within a second, or within 5 s if no message reaches it.
     """
@@ -151,7 +151,7 @@ class WorkerHandle:
         self._runtime = runtime
 
     def quiet(self) -> bool:
-        """Fetch no more jobs; running ones go on."""
+        """Stop fetching jobs; running jobs continue."""
         return self._runtime.run(self._order("quiet"))
 
     async def aquiet(self) -> bool:
@@ -159,7 +159,7 @@ class WorkerHandle:
         return await self._runtime.arun(self._order("quiet"))
 
     def resume(self) -> bool:
-        """Fetch jobs again, in new worker processes; the quiet ones finish their jobs and end."""
+        """Fetch jobs again, in new worker processes; the quiet processes finish their jobs and exit."""
         return self._runtime.run(self._order("resume"))
 
     async def aresume(self) -> bool:
@@ -167,7 +167,7 @@ class WorkerHandle:
         return await self._runtime.arun(self._order("resume"))
 
     def stop(self) -> bool:
-        """End the worker, as SIGTERM does: running jobs may go on within its --grace."""
+        """Stop the worker, as SIGTERM does: running jobs may continue within its --grace."""
         return self._runtime.run(self._order("stop"))
 
     async def astop(self) -> bool:

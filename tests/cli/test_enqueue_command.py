@@ -47,9 +47,9 @@ def test_options_of_a_job(office: Office) -> None:
         (["--kwargs", '{"usr": 1}'], 1, "see --args and --kwargs"),
         (["-q", "mail", "--args", "3"], 2, "--args must be an array, such as '[42]', not '3'"),
         (["-q", "mail", "--kwargs", "[]"], 2, "--kwargs must be an object"),
-        (["-q", "mail", "--args", "[3"], 2, "--args is no JSON"),
+        (["-q", "mail", "--args", "[3"], 2, "--args is not JSON"),
         (["-q", "mail", "--delay", "soon"], 1, "delay must be seconds"),
-        (["-q", "mail", "--watch"], 2, "a job is enqueued once"),
+        (["-q", "mail", "--watch"], 2, "--watch cannot be used with enqueue"),
     ],
 )
 def test_what_cannot_be_enqueued(office: Office, words: list[str], status: int, said: str) -> None:
@@ -76,5 +76,5 @@ def test_a_mistyped_task_suggests_the_close_one(office: Office) -> None:
 
 def test_without_announcements_a_queue_is_named(lw: Lockwork, url: str) -> None:
     office = Office(lw, url)
-    assert str(office.run("enqueue", "send").exception) == "no app has announced task send: name its --queue"
+    assert str(office.run("enqueue", "send").exception) == "no app has announced task send: pass its --queue"
     assert office.json("enqueue", "send", "-q", "new", "--create", "--args", "[1]")["retries"] == 3

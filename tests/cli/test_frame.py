@@ -57,9 +57,9 @@ def test_watch_prints_one_document_a_line_to_a_program(lw: Lockwork, url: str, t
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--watch=x"], "'x' is no number of seconds"),
+        (["--watch=x"], "'x' is not a number of seconds"),
         (["--watch", "0"], "the pause must be 0.1 s to a day, not 0"),
-        (["--watch", "a", "b"], "give one pattern of names"),
+        (["--watch", "a", "b"], "pass one pattern of names"),
     ],
 )
 def test_wrong_pause(url: str, words: list[str], said: str) -> None:
@@ -75,8 +75,8 @@ def test_wrong_pause(url: str, words: list[str], said: str) -> None:
         ("jobs --state=dead", "No such option '--state': did you mean --dead?"),
         ("jobs mail --status runing", "No such option '--status': did you mean --running?"),
         ("jobs --state finished", "No such option '--state': there are --running, --ready, --scheduled,"),
-        ("jobs --queue mail", "No such option '--queue': leave it out before the name: lockwork jobs [QUEUE]"),
-        ("stocks --name phone", "No such option '--name': leave it out before the name: lockwork stocks [NAME]"),
+        ("jobs --queue mail", "No such option '--queue': omit it before the name: lockwork jobs [QUEUE]"),
+        ("stocks --name phone", "No such option '--name': omit it before the name: lockwork stocks [NAME]"),
         ("jobs --ded --json", "No such option"),
     ],
 )

@@ -60,11 +60,11 @@ def test_nothing_that_applies_is_status_1_with_the_reason(full: Office) -> None:
         (["--dead", "cancel"], "cancel applies to jobs that wait or run, not to --dead"),
         (["--running", "delete"], "delete applies to jobs that do not run, not to --running"),
         (["--succeeded", "retry"], "retry applies to jobs that are dead, cancelled or expired, not to --succeeded"),
-        (["cancel", "retry"], "give one queue, or none, and cancel, retry, delete or no action"),
-        (["mail", "cancl"], "give one queue, or none, and cancel, retry, delete or no action"),
-        (["cancel", "--watch"], "--after, --oldest and --watch go with the list of jobs"),
-        (["--yes"], "--yes goes with cancel, retry and delete"),
-        (["--limit", "1001"], "a list has at most 1,000 jobs: go on with --after"),
+        (["cancel", "retry"], "pass at most one queue, and cancel, retry, delete or no action"),
+        (["mail", "cancl"], "pass at most one queue, and cancel, retry, delete or no action"),
+        (["cancel", "--watch"], "--after, --oldest and --watch cannot be used with an action"),
+        (["--yes"], "--yes is an option of cancel, retry and delete"),
+        (["--limit", "1001"], "a list has at most 1,000 jobs: continue with --after"),
     ],
 )
 def test_wrong_words(full: Office, words: list[str], said: str) -> None:

@@ -94,7 +94,7 @@ def test_a_waiting_job_is_moved(office: Office) -> None:
     assert office.run("job", job.id, "reschedule", "--delay", "1s").exit_code == 0
     job.result(30)
     ended = office.run("job", job.id, "cancel")
-    assert (ended.exit_code, "only a job that waits or runs can be cancelled" in str(ended.exception)) == (1, True)
+    assert (ended.exit_code, "only a waiting or running job can be cancelled" in str(ended.exception)) == (1, True)
     assert office.run("job", job.id, "reschedule", "--delay", "1s").exit_code == 1
 
 
@@ -121,11 +121,11 @@ def test_a_mistyped_id_suggests_the_close_one(office: Office, dead: str) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["cancel", "--delay", "5s"], "--delay goes with retry and reschedule"),
-        (["retry", "--at", "2026-12-24"], "--at goes with reschedule"),
+        (["cancel", "--delay", "5s"], "--delay is an option of retry and reschedule"),
+        (["retry", "--at", "2026-12-24"], "--at is an option of reschedule"),
         (["reschedule"], "reschedule takes --delay or --at"),
         (["reschedule", "--at", "soon"], "--at is a time such as 2026-12-24T18:00+01:00, not 'soon'"),
-        (["cancel", "--watch"], "--watch goes with the view of a job"),
+        (["cancel", "--watch"], "--watch cannot be used with an action"),
         (["stop"], "'stop' is not one of"),
     ],
 )

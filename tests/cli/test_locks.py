@@ -71,8 +71,8 @@ def test_no_lock_is_held(lw: Lockwork, url: str) -> None:
         pass
     seen = lw.locks()
     assert (seen.locks, seen.waits, seen.deadlocks) == ((), (), ())
-    assert output(url) == "nobody holds or waits for a lock\n"
-    assert output(url, "order:*") == "nobody holds or waits for a lock that order:* names\n"
+    assert output(url) == "no lock is held or waited for\n"
+    assert output(url, "order:*") == "no lock matching order:* is held or waited for\n"
     assert json.loads(output(url, "--json")) == {"locks": [], "waits": [], "deadlocks": []}
 
 
@@ -161,7 +161,7 @@ def test_release_asks_first(lw: Lockwork, url: str) -> None:
             process.tell("n")
             assert process.wait() == 0
             assert "lock 'x' is held by" in process.errors
-            assert "MainThread [night]. Take it away?" in process.errors
+            assert "MainThread [night]. Release it?" in process.errors
         assert lock.locked()
         with command(url, "release", "x") as process:
             process.tell("y")
@@ -196,7 +196,7 @@ def test_release_of_every_kind(lw: Lockwork, url: str) -> None:
 def test_a_holder_that_came_after_the_question_keeps_it(lw: Lockwork, url: str) -> None:
     first = lw.lock("x").acquire()
     with command(url, "release", "x") as process:
-        until(lambda: "Take it away?" in process.errors, "it asks")
+        until(lambda: "Release it?" in process.errors, "it asks")
         first.release()
         with lw.lock("x") as second:
             process.tell("y")
@@ -218,7 +218,7 @@ def test_a_quorum_is_shown_and_not_released(lw: Lockwork, url: str) -> None:
 def test_wrong_usage(lw: Lockwork, url: str, words: tuple[str, ...]) -> None:
     with command(url, *words) as process:
         assert process.wait() == 2
-        assert "give one pattern of names, or: release NAME" in process.errors
+        assert "pass one pattern of names, or: release NAME" in process.errors
 
 
 @pytest.mark.parametrize(

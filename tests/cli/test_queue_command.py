@@ -141,7 +141,7 @@ def test_drain(lw: Lockwork, command: Callable[..., Result]) -> None:
 
 def test_clear_asks_with_the_number_of_jobs(lw: Lockwork, command: Callable[..., Result]) -> None:
     asked = command("clear", "mail")
-    assert "delete 2 jobs that wait in queue 'mail'? [y/N]:" in asked.output
+    assert "delete 2 waiting jobs in queue 'mail'? [y/N]:" in asked.output
     assert (asked.exit_code, lw.queue("mail").status().ready) == (1, 2)
     cleared = command("clear", "mail", "--yes")
     assert "2 jobs deleted\n" in cleared.output
@@ -154,15 +154,15 @@ def test_clear_asks_with_the_number_of_jobs(lw: Lockwork, command: Callable[...,
     ("words", "said"),
     [
         (("stop", "mail", "now"), "give status, pause, resume, limit, clear or drain, and the queue's name"),
-        (("--size", "3"), "go with limit"),
+        (("--size", "3"), "are options of limit"),
         (("pause",), "pause which queue?"),
         (("stop", "mail"), "give status, pause"),
         (("pause", "mail", "more"), "give status, pause"),
-        (("pause", "mail", "--size", "3"), "go with limit"),
-        (("status", "mail", "--delayed"), "go with drain"),
-        (("pause", "mail", "--yes"), "--yes goes with clear"),
-        (("pause", "mail", "--watch", "1"), "--watch goes with status"),
-        (("drain", "mail", "--create"), "--create goes with pause and limit"),
+        (("pause", "mail", "--size", "3"), "are options of limit"),
+        (("status", "mail", "--delayed"), "are options of drain"),
+        (("pause", "mail", "--yes"), "--yes is an option of clear"),
+        (("pause", "mail", "--watch", "1"), "--watch is an option of status"),
+        (("drain", "mail", "--create"), "--create is an option of pause and limit"),
         (("limit", "mail", "--size", "many"), "--size is a number of jobs, or none, not 'many'"),
         (("limit", "mail", "--size", "9" * 5000), "--size is a number of jobs, or none, not '999"),
     ],

@@ -46,8 +46,8 @@ def test_a_schedule_runs_now(office: Office) -> None:
     [
         (["run", "nihgtly"], 1, "no schedule nihgtly exists: did you mean nightly?"),
         (["pause"], 2, "pause which schedule?"),
-        (["stop", "nightly"], 2, "give pause, resume or run, and the schedule's name"),
-        (["pause", "nightly", "--watch", "1"], 2, "--watch goes with the list of schedules"),
+        (["stop", "nightly"], 2, "pass pause, resume or run, and the schedule's name"),
+        (["pause", "nightly", "--watch", "1"], 2, "--watch cannot be used with an action"),
     ],
 )
 def test_what_cannot_be_done(office: Office, words: list[str], status: int, said: str) -> None:

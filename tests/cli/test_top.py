@@ -60,7 +60,7 @@ async def test_the_screen_shows_what_the_server_does(office: Office, resting: st
         (folder / "top.svg").write_text(picture)
         await pilot.press("p")
         await pilot.pause()
-        assert "paused: p goes on" in str(app.query_one("#head", Static).render())
+        assert "paused: p resumes" in str(app.query_one("#head", Static).render())
         await pilot.press("p")
         await pilot.press("q")
     assert app.return_code == 0
@@ -81,7 +81,7 @@ async def test_a_server_that_is_away_is_said_on_the_screen() -> None:
     app = Top(Watcher(Lockwork("redis://127.0.0.1:1", patience=0.1)), 0.2)
     async with app.run_test(size=(80, 24)):
         await app.workers.wait_for_complete()
-        assert "the figures are old" in str(app.query_one("#head", Static).render())
+        assert "the figures below are old" in str(app.query_one("#head", Static).render())
 
 
 def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

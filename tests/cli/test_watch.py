@@ -99,10 +99,10 @@ def test_server_that_goes_away_is_named_on_the_screen(lw: Lockwork, proxy: Proxy
         somebody.sees("catalog")
         proxy.refuse(on=True)
         proxy.lose("EVALSHA", "request")
-        somebody.sees("the figures are old")
+        somebody.sees("the figures below are old")
         assert "catalog" in somebody.sees(HEAD)
         proxy.refuse(on=False)
-        until(lambda: "the figures are old" not in somebody.sees(HEAD), "it goes on")
+        until(lambda: "the figures below are old" not in somebody.sees(HEAD), "it goes on")
         somebody.types("\x03")
         assert somebody.process.wait(PATIENCE) == 130
 
@@ -113,4 +113,4 @@ def test_into_a_pipe_it_prints_one_view_after_the_other(lw: Lockwork, url: str, 
         lines = [process.line() for _ in range(3)]
         process.send(signal.SIGINT)
         assert (process.wait(), process.errors) == (130, "")
-    assert lines == ["nobody holds or waits for a lock"] * 3
+    assert lines == ["no lock is held or waited for"] * 3

@@ -93,7 +93,7 @@ async def test_selected_jobs_are_changed_and_those_that_cannot_be_stay(
     async with client(allow_actions=True) as browser:
         page = (await browser.get(f"/jobs/change?do=cancel&{picked}")).text
         assert "1 more job was selected, and stays as it is" in page
-        assert "Only jobs that wait or run can be cancelled" in page
+        assert "Only waiting or running jobs can be cancelled" in page
         assert (await asked(browser, f"do=cancel&{picked}")).startswith("Cancel this 1 job?")
         assert await said(browser, f"/jobs/change?do=cancel&{picked}", "run", count="1") == "1 job is cancelled."
         assert [await alw.job(id, "mail").astate() for id in mail] == ["cancelled", "cancelled", "ready"]
@@ -104,9 +104,9 @@ async def test_selected_jobs_are_changed_and_those_that_cannot_be_stay(
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("do=cancel&state=dead", "Only jobs that wait or run can be cancelled."),
-        ("do=retry&state=succeeded", "Enqueue anew what succeeded."),
-        ("do=retry&state=ready", "Only dead, cancelled and expired jobs run again."),
+        ("do=cancel&state=dead", "Only waiting or running jobs can be cancelled."),
+        ("do=retry&state=succeeded", "Enqueue a successful job anew."),
+        ("do=retry&state=ready", "Only dead, cancelled and expired jobs can run again."),
         ("do=delete&state=running", "A running job cannot be deleted: cancel it first."),
         ("do=cancel&since=soon", "since must be"),
         ("do=burn", "Select jobs, or filter them"),
@@ -125,7 +125,7 @@ async def test_what_ended_meanwhile_is_told(client: Client, alw: Lockwork, mail:
         assert (await asked(browser, picked)).startswith("Cancel these 3 jobs?")
         await alw.job(mail[0], "mail").adelete()
         told = await said(browser, f"/jobs/change?{picked}", "run", count="3")
-        assert told == "2 jobs are cancelled. 1 job could not be changed: it ended meanwhile."
+        assert told == "2 jobs are cancelled. 1 job could not be changed: it has ended."
 
 
 async def test_progress_is_shown_while_it_runs_and_it_can_be_stopped(
@@ -149,7 +149,7 @@ async def test_progress_is_shown_while_it_runs_and_it_can_be_stopped(
         page = (await browser.get(f"/jobs/change?{query}")).text
         assert "0 of 300 jobs…" in page
         assert '<progress class="progress" max="300" value="0"' in page
-        assert "Look again</a>" in page
+        assert "Refresh</a>" in page
         assert (await said(browser, f"/jobs/change?{query}", "stop")).startswith("Stopped.")
         slow.set()
         assert "50 jobs are cancelled." in (await browser.get(f"/jobs/change?{query}")).text

@@ -61,7 +61,7 @@ def test_it_asks_for_the_token(url: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "board.example"])
 def test_it_refuses_to_serve_others_without_a_login(host: str) -> None:
-    with pytest.raises(ConfigError, match="give --token or --users FILE"):
+    with pytest.raises(ConfigError, match="pass --token or --users FILE"):
         CliRunner().invoke(dashboard, ["--host", host], catch_exceptions=False)
 
 

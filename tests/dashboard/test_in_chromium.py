@@ -206,7 +206,7 @@ def test_each_action_of_a_queue(page: Page, shop: Lockwork) -> None:
     queue = shop.queue("images")
     page.goto("/queues/images")
     page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_role("status")).to_have_text("Queue images is paused; running jobs go on.")
+    expect(page.get_by_role("status")).to_have_text("Queue images is paused; running jobs continue.")
     assert aside(queue.status).paused
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("status")).to_have_text("Queue images goes on.")
@@ -252,11 +252,11 @@ def test_deadlock_is_named_and_a_lock_is_released_after_its_name_is_typed(page: 
     box = page.get_by_label("Type invoice:9")
     box.fill("invoice")
     page.get_by_role("button", name="Release invoice:9").click()
-    expect(page.get_by_role("status")).to_have_text("Type invoice:9 to take it away: nothing was released.")
+    expect(page.get_by_role("status")).to_have_text("Type invoice:9 to release it: nothing was released.")
     page.get_by_text("Release…").click()
     box.fill("invoice:9")
     page.get_by_role("button", name="Release invoice:9").click()
-    expect(page.get_by_role("status")).to_have_text("Took invoice:9 away from 1 holder.")
+    expect(page.get_by_role("status")).to_have_text("Released invoice:9 from 1 holder.")
     expect(page.get_by_text("No such lock is held")).to_be_visible()
 
 

@@ -274,7 +274,7 @@ async def test_what_was_refused_and_what_failed_is_a_line_in_the_log(
     assert "refused, 'This page has no such action.'" in lines[2]
     assert "failed, 'No group was named.'" in lines[3]
     assert "'do': 'cancel', 'queue': 'mail', 'count': '3'}: done, '3 jobs are cancelled.'" in lines[-2]
-    assert "refused, 'Nothing can be changed here: the dashboard was started without --allow-actions" in lines[-1]
+    assert "refused, 'This dashboard is read-only: it was started without --allow-actions" in lines[-1]
 
 
 @pytest.mark.parametrize("path", ["/-/login", "/-/logout"])

@@ -77,9 +77,7 @@ async def test_an_action_as_a_viewer_is_refused_in_one_sentence(
     board: httpx.AsyncClient, alw: Lockwork, mail: list[str], path: str, action: str, fields: dict[str, str]
 ) -> None:
     told = await said(board, path.replace("{id}", mail[0]), action, **fields)
-    assert told.endswith(
-        "The server's user of this dashboard may only read: connect it as a user with the role operator."
-    )
+    assert told.endswith("The server user of this dashboard may only read. Connect as a user with the role operator.")
     assert (await alw.queue("mail").astatus()).ready == 3
     assert not (await alw.queue("mail").astatus()).paused
 

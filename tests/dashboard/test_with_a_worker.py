@@ -45,7 +45,7 @@ async def test_worker_is_shown_and_takes_orders(office: Started, browser: httpx.
         until(lambda: aside(lambda: lw.workers()[0].state == "quiet"), "it is quiet")
         assert "fetches jobs again" in await said(browser, "/workers", "resume", name=found.name)
         until(lambda: aside(lambda: lw.workers()[0].state == "running"), "it goes on")
-        assert "ends when its jobs have ended" in await said(browser, "/workers", "stop", name=found.name)
+        assert "stops when its jobs have ended" in await said(browser, "/workers", "stop", name=found.name)
         until(lambda: aside(lambda: lw.workers()[0].state) in ("stopping", "lost"), "it stops")
 
 

@@ -125,7 +125,7 @@ def test_recent_dead_jobs_are_counted(mail: Lockwork, own_url: str) -> None:
         admin.zadd(QueueKeys("lw", "mail").dead, {f"a{number}": now - number * 60_000 for number in range(15)})
     (found,) = findings(mail)
     assert found == Finding(
-        "info", "Queue mail", "9 jobs died in the last 10 minutes.", "See why: `lockwork dead --queue mail`.",
+        "info", "Queue mail", "9 jobs died in the last 10 minutes.", "See the errors: `lockwork dead --queue mail`.",
         "dead?queue=mail",
     ) or found.text.startswith("10 jobs")  # fmt: skip
 

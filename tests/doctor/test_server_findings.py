@@ -125,7 +125,7 @@ def test_slow_link_is_a_warning(start: Callable[..., Configured]) -> None:
         (found,) = examine(link.url).findings
     assert found.level == "warning"
     assert found.text.startswith("The fastest of 5 calls took ")
-    assert found.fix == "Run the workers in the server's data center, or find out what loads the server."
+    assert found.fix == "Run the workers in the server's data center, or reduce the load of the server."
 
 
 def test_clocks_that_differ_and_slow_scripts_of_the_last_hour_are_warnings(start: Callable[..., Configured]) -> None:
@@ -148,14 +148,14 @@ SLOW = "for number = 1, 1000000 do redis.call('EXISTS', 'a') end"
 
 def test_users_who_may_not_read_all_of_it_are_told(start: Callable[..., Configured]) -> None:
     url = start().url
-    text = "This user may not read the slow log, so slow scripts were not looked for."
+    text = "This user may not read the slow log, so slow scripts were not checked."
     found = examine(as_role(url, "viewer"))
     assert (found.findings, found.status) == ([server("info", text, "Use a user with the role `operator`.")], 0)
     assert examine(as_role(url, "operator")).findings == []
     with redis.Redis.from_url(url) as admin:
         admin.execute_command("ACL", "SETUSER", "viewer", "-info")
     (only,) = examine(as_role_again(url, "viewer")).findings
-    assert only.text.startswith("This user may not read the server's facts (INFO: ")
+    assert only.text.startswith("This user may not read the server's settings (INFO: ")
     assert (only.level, only.fix) == ("info", "Use a user with the role `operator` or `viewer`.")
 
 
@@ -184,7 +184,7 @@ def test_server_that_is_away_or_silent_is_serious() -> None:
             (only,) = found.findings
             assert (only.level, only.subject, found.status) == ("serious", "server", 1)
             assert f"redis://127.0.0.1:{port}" in only.text
-            assert only.fix == "Start it, or name another one by --url or LOCKWORK_URL."
+            assert only.fix == "Start it, or pass another server in --url or LOCKWORK_URL."
 
 
 def test_server_that_is_too_old_or_a_replica_is_serious(start: Callable[..., Configured]) -> None:
@@ -195,7 +195,7 @@ def test_server_that_is_too_old_or_a_replica_is_serious(start: Callable[..., Con
         replica = start("--replicaof", f"127.0.0.1 {primary.getsockname()[1]}").url
         (found,) = examine(replica).findings
         assert "replica" in found.text
-        assert found.fix == "Name another server by --url or LOCKWORK_URL."
+        assert found.fix == "Pass another server in --url or LOCKWORK_URL."
 
 
 def test_each_primary_of_a_cluster_is_checked(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_jobs_that_died_lately_are_counted(
     with worker("clinic:lw", url=own_url, folder=apps), redis.Redis.from_url(own_url) as admin:
         clinic.send.enqueue_many([(-1,)] * count)
         until(lambda: clinic.lw.queue("mail").status().dead == count, "they die")
-        fix = "See why: `lockwork dead --queue mail`."
+        fix = "See the errors: `lockwork dead --queue mail`."
         died = queue(level, f"{said} died in the last 10 minutes: ValueError in send.", fix, "dead?queue=mail")
         assert examine(own_url).about("Queue") == [died]
         with stepping(admin) as clock:
@@ -180,5 +180,5 @@ def test_queues_that_were_not_checked_are_counted(own_url: str) -> None:
         for number in range(MOST_QUEUES + 2):
             lw.task(queue=f"q{number:03}", name=f"t{number}")(print).enqueue()
         found = examine(own_url).about("queues")
-    fix = "Look at them by name: `lockwork queue status NAME`."
-    assert found == [Finding("info", "queues", "2 more queues and partitions were not checked.", fix)]
+    fix = "Check them by name: `lockwork queue status NAME`."
+    assert found == [Finding("info", "queues", "2 further queues and partitions were not checked.", fix)]

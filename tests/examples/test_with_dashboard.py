@@ -42,7 +42,7 @@ def test_the_dashboard_stays_with_buyers_until_ctrl_c(place: Place) -> None:
 def test_json_ends_with_the_audit(place: Place) -> None:
     done = place.run("--dashboard", "--json")
     assert done.returncode == 2
-    assert "leave out --json" in done.stderr
+    assert "omit --json" in done.stderr
 
 
 def _sold(address: str) -> int:

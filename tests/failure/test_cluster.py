@@ -120,7 +120,7 @@ async def test_asyncio_clients_of_redis_py(still: Cluster) -> None:
         ),
         ("redis+cluster://127.0.0.1:{node}/3", ServerRefused, "/3 has no such database .*: correct the number"),
         ("redis+cluster://127.0.0.1:{free}", ServerUnavailable, "no node of the Cluster at .* answers"),
-        ("redis+cluster://127.0.0.1:{free},127.0.0.1:{single}", ServerUnsuitable, "is no node of a Cluster: give a"),
+        ("redis+cluster://127.0.0.1:{free},127.0.0.1:{single}", ServerUnsuitable, "is no node of a Cluster: use a"),
     ],
 )
 def test_an_address_that_leads_nowhere(

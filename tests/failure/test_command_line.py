@@ -113,7 +113,7 @@ def test_a_module_that_exits(url: str, tmp_path: Path) -> None:
         (["--grace", "-5"], 1, ["--grace must be between 0"]),
         (["--queue", "a{b}"], 1, ["a queue's name must be 1 to 200 characters"]),
         (["--queue", "a/b"], 1, ["must not hold a slash"]),
-        (["--queue", ""], 1, ["--queues has an empty name in it"]),
+        (["--queue", ""], 1, ["--queues contains an empty name"]),
         (["--processes", "0"], 2, ["--processes", "1<=x<=1000"]),
         (["--concurrency", "many"], 2, ["--concurrency", "'many' is not a valid integer"]),
         (["--health-port", "0"], 2, ["--health-port"]),

@@ -177,7 +177,7 @@ def test_a_worker_that_gives_up_a_call_loses_no_job(
         proxy.lose(sha("jobs_reserve"), phase)
         proxy.refuse(True)
         jobs = add.enqueue_many([(number,) for number in range(20)])
-        until(lambda: "no jobs of queue default can be fetched" in process.errors, "it gave up for now")
+        until(lambda: "jobs of queue default cannot be fetched" in process.errors, "it gave up for now")
         proxy.refuse(False)
         assert [job.result(30) for job in jobs] == list(range(1, 21))
         status = lw.queue().status()

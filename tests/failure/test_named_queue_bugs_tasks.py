@@ -51,7 +51,7 @@ def test_celery_10634_a_coroutine_is_no_result(spoiled: Embedded, apps: Path, hi
     the serializer was blamed. So it goes with any function whose decorator knows nothing of `async`."""
     with Lockwork(spoiled.url) as lw, worker("named:lw", url=spoiled.url, folder=apps) as process:
         job = lw.task(name=task, retries=0)(_of_path).enqueue(history.path)
-        with pytest.raises(JobFailed, match=f"TypeError: task '{task}' returned a coroutine that nobody awaits"):
+        with pytest.raises(JobFailed, match=f"TypeError: task '{task}' returned a coroutine that is never awaited"):
             job.result(30)
         assert "was never awaited" not in process.errors
     assert not history.lines("ran")

@@ -52,7 +52,7 @@ def test_locks_are_renewed_when_it_is_over(
         until(lambda: _heard(app, admin), "it hears its channel again", 20)
         assert not grant.lost
         assert other.lock("held").try_acquire() is None
-    for text in ("wake-ups are not heard", "leases could not be renewed yet"):
+    for text in ("no wake-ups arrive", "leases could not be renewed yet"):
         told = [record for record in caplog.records if text in record.getMessage()]
         (traced,) = (record for record in told if record.exc_info)
         assert "no password today" in traced.getMessage()
@@ -150,7 +150,7 @@ def test_the_engine_goes_on_after_a_fault_of_ours(
         assert not grant.lost
     traced = {record.getMessage() for record in caplog.records if record.exc_info}
     assert traced == {
-        "wake-ups are not heard until the connection is back: a fault of ours: connect",
+        "no wake-ups arrive until the connection is back: a fault of ours: connect",
         "leases could not be renewed yet: a fault of ours: renew",
     }
 

@@ -146,5 +146,5 @@ def test_a_foreign_key_does_not_keep_a_multilock_from_giving_back_the_others(own
     until(lambda: own.lock("b").inspect().owner is not None, "it waits for the last")
     spoil.set(keys.lock("lw", "a"), "text")
     asking.join(30)
-    assert "somebody else's data" in str(failed[0])
+    assert "data of another program" in str(failed[0])
     assert own.lock("b").inspect().owner is None

@@ -1,4 +1,4 @@
-"""Keys of ours that hold somebody else's data: one clear error, and nothing half done."""
+"""Keys of ours that hold data of another program: one clear error, and nothing half done."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def refused(client: redis.Redis, call: Callable[[], object]) -> None:
     with pytest.raises(ServerRefused) as caught:
         call()
     text = str(caught.value)
-    assert "a key of ours" in text
-    assert "holds somebody else's data" in text
+    assert "a Lockwork key" in text
+    assert "contains data of another program" in text
     assert "use another prefix" in text
     assert snapshot(client) == before
 
@@ -40,7 +40,7 @@ def test_lock(lw: Lockwork, admin: redis.Redis) -> None:
 
 
 def test_a_lock_that_turns_into_something_else_while_it_is_held(lw: Lockwork, admin: redis.Redis) -> None:
-    with pytest.raises(ServerRefused, match="somebody else's data"), lw.lock("x"):
+    with pytest.raises(ServerRefused, match="data of another program"), lw.lock("x"):
         admin.set(lock("lw", "x"), "text", ex=100)
     admin.delete(lock("lw", "x"))
     with lw.lock("x", wait=0), lw.lock("y"):

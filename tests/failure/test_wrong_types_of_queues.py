@@ -1,4 +1,4 @@
-"""Every key of a queue holds somebody else's data, one after the other: a clear error, nothing half done, nothing lost.
+"""Each key of a queue with data of another program, in turn: a clear error, nothing half done, nothing lost.
 
 Other queues go on, and so does this one as soon as the key is put right.
 """
@@ -125,7 +125,7 @@ def test_every_operation_is_refused_whole_or_done(lw: Lockwork, admin: redis.Red
             ask(populated.operations(numbers)[what]())
         except ServerRefused as error:
             refused += 1
-            if "holds somebody else's data" not in str(error):
+            if "contains data of another program" not in str(error):
                 problems.append(f"{what} says {error}")
             if snapshot(admin) != before:
                 problems.append(f"{what} was refused, and half done all the same")

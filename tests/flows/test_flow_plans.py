@@ -14,7 +14,7 @@ from lockwork.protocol.queues import flows
 def test_one_queue(own: Any) -> None:
     flow = own.lw.flow()
     flow.add(own.number.call(1))
-    with pytest.raises(ConfigError, match="a flow lives in one queue.*'elsewhere' belongs to queue 'elsewhere'"):
+    with pytest.raises(ConfigError, match="a flow belongs to one queue.*'elsewhere' belongs to queue 'elsewhere'"):
         flow.add(own.elsewhere.call(1))
     with pytest.raises(ConfigError, match="one queue"):
         flow.add(own.number.call(1), compensate=own.elsewhere.call(1))
@@ -49,21 +49,21 @@ def test_an_unknown_policy(own: Any, given: Any) -> None:
 
 def test_plans_refuse_values_that_are_no_calls(own: Any) -> None:
     flow = own.lw.flow()
-    with pytest.raises(ConfigError, match="a flow is made of calls"):
+    with pytest.raises(ConfigError, match="a flow consists of calls"):
         flow.add(own.number)
     with pytest.raises(ConfigError, match="a chain begins with a call"):
         flow.chain(own.number)
     for one in (own.number.call(1), flow.add(own.number.call(1))):
         with pytest.raises(ConfigError, match="a group is a list of calls"):
             flow.group(one)
-    with pytest.raises(ConfigError, match="what comes next is a task"):
+    with pytest.raises(ConfigError, match="the next step must be a task"):
         flow.chain(own.number.call(1), 5)
     for first in (5, "x", own.number, [5], [flow.add(own.number.call(1)), 5]):
-        with pytest.raises(ConfigError, match="a chain begins with a call|5 is no job of this flow"):
+        with pytest.raises(ConfigError, match="a chain begins with a call|5 is not a job of this flow"):
             flow.chain(first, own.double)
-    with pytest.raises(ConfigError, match="is no job of this flow"):
+    with pytest.raises(ConfigError, match="is not a job of this flow"):
         own.lw.flow().chain(flow.add(own.number.call(1)), own.double)
-    with pytest.raises(ConfigError, match="what comes next is a task"):
+    with pytest.raises(ConfigError, match="the next step must be a task"):
         flow.chain(own.number.call(1), lambda n: n)
     with pytest.raises(TypeError):
         own.double.call()
@@ -164,7 +164,7 @@ def test_a_refused_call_does_not_change_the_plan(own: Any) -> None:
 
 def test_a_task_is_no_call_of_a_group(own: Any) -> None:
     for wrong in (own.number, 5, "fetch"):
-        with pytest.raises(ConfigError, match="a flow is made of calls, such as fetch.call"):
+        with pytest.raises(ConfigError, match="a flow consists of calls, such as fetch.call"):
             own.lw.group([wrong])
 
 

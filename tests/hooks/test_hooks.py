@@ -260,7 +260,7 @@ def test_a_failing_enqueue_hook_does_not_fail_the_call(lw: Lockwork, caplog: pyt
     job = nothing.enqueue()
     assert told == [job.id]
     assert lw.queue().status().ready == 1
-    assert f"fails failed for job {job.id}; the job goes on" in caplog.text
+    assert f"fails failed for job {job.id}; the job continues" in caplog.text
 
 
 def test_no_hook_for_job_that_was_not_enqueued() -> None:

@@ -78,7 +78,7 @@ def test_a_burst_worker_runs_its_hooks_before_it_exits(app: Load, work: Any, his
     job = observed.stubborn_thread.options(retries=0).enqueue()
     with work("observed", "--burst") as process:
         assert process.wait() == 0
-        assert "no worker process is left to tell the hooks" not in process.errors
+        assert "no worker process can call the hooks" not in process.errors
     assert [line["id"] for kind in ("failure", "dead") for line in history.lines(kind)] == [job.id] * 2
 
 
@@ -87,7 +87,7 @@ def test_undelivered_hooks_are_logged(app: Load, work: Any, history: History) ->
     job = observed.stubborn_thread.options(retries=0).enqueue()
     with work("observed", "--once") as process:
         assert process.wait() == 0
-        assert f"no worker process is left to call the hooks of jobs that ended with their process: {job.id}" in (
+        assert f"no worker process can call the hooks of jobs that ended with their process: {job.id}" in (
             process.errors
         )
     assert not history.lines("failure")

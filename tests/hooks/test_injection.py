@@ -69,7 +69,7 @@ def test_injected_values_are_no_job_arguments(app: Lockwork) -> None:
     assert task.call(1, 2).record.endswith(b'["send",[1,2]]')  # type: ignore[arg-type]
     for arguments, text in [
         (((1, 2, 3), {}), "too many"),
-        (((1,), {"db": "mine"}), "'db' is injected by the worker, so callers must not give it"),
+        (((1,), {"db": "mine"}), "'db' is injected by the worker, so callers must not pass it"),
         (((), {}), "missing"),
     ]:
         with pytest.raises(TypeError, match=text):
@@ -82,7 +82,7 @@ def test_name_templates_do_not_see_injected_values(app: Lockwork) -> None:
     task = app.task(key="user:{user}", group="times:{times}")(send)
     assert task.call(1, 2).record.startswith(b"1,4,user:1,times:2,")  # type: ignore[arg-type]
     assert task.call(1).record.startswith(b"1,4,user:1,times:1,")  # type: ignore[call-arg]
-    with pytest.raises(ConfigError, match="names a parameter that the function lacks: it has user, times"):
+    with pytest.raises(ConfigError, match="names a parameter that the function does not have: it has user, times"):
         app.task(name="other", key="db:{db}")(send)
 
 
@@ -184,7 +184,7 @@ def test_a_circle_is_refused_at_registration(app: Lockwork) -> None:
     def task(x: Any) -> None: ...
 
     task.__annotations__ = {"x": Annotated[Any, Depends(one)]}
-    with pytest.raises(ConfigError, match=r"go round in a circle: .*one needs .*two needs .*one$"):
+    with pytest.raises(ConfigError, match=r"form a cycle: .*one needs .*two needs .*one$"):
         app.task(task)
     assert app.registry.queues() == []
 
@@ -214,13 +214,17 @@ def test_unsuitable_dependencies_are_refused_at_registration() -> None:
         return url
 
     assert "has a parameter 'url' that nobody gives" in refused(Annotated[str, Depends(needs)])
-    assert "lives as long as the worker, and cannot need" in refused(
+    assert "lives as long as the worker, so it cannot depend on" in refused(
         Annotated[str, Depends(needs, scope="worker")], needs, url=Annotated[str, Depends(get_url)]
     )
     assert "needs one Depends(provider)" in refused(Annotated[str, Depends])
     assert "needs one Depends(provider)" in refused(Annotated[str, Depends(get_url), Depends(get_url)])
-    assert "write Annotated[TYPE, Depends(...)] outermost" in refused(Annotated[str, Depends(get_url)] | None)
-    assert "write Annotated[TYPE, Depends(...)] outermost" in refused(list[Annotated[str, Depends(get_url)]])
+    assert "write Annotated[TYPE, Depends(...)] around the whole type" in refused(
+        Annotated[str, Depends(get_url)] | None
+    )
+    assert "write Annotated[TYPE, Depends(...)] around the whole type" in refused(
+        list[Annotated[str, Depends(get_url)]]
+    )
     assert "names must be importable at run time" in refused("Annotated[OnlyForTypeCheckers, Depends(get_url)]")
 
     @contextlib.contextmanager

@@ -52,9 +52,9 @@ def test_it_surrounds_the_jobs_of_each_process(lively: Any, work: Any, history: 
     [
         ("fails", "the lifespan second failed to start: ConnectionError: the database is away"),
         ("exits", "the lifespan second failed to start: SystemExit: no configuration"),
-        ("cancelled", "the set-up of this worker process was cancelled"),
+        ("cancelled", "the setup of this worker process was cancelled"),
         ("returns", "the lifespan third failed to start: RuntimeError: generator didn't yield"),
-        ("no model", "what task 'infer' needs could not be provided: FileNotFoundError: the model is gone"),
+        ("no model", "a dependency of task 'infer' could not be provided: FileNotFoundError: the model is gone"),
     ],
 )
 def test_one_that_fails_stops_the_worker_with_one_error(
@@ -65,7 +65,7 @@ def test_one_that_fails_stops_the_worker_with_one_error(
     with work("lively") as process:
         assert process.wait() == 1
         assert process.errors.count(text) == 1
-        assert "could not set up what it needs (see above): the worker stops" in process.errors
+        assert "failed to start (see above): the worker stops" in process.errors
     assert seen(history).count("first begins") == 1
     assert seen(history)[-1] == "first ends"
     assert job.state() == "ready"
@@ -120,7 +120,7 @@ def test_one_that_ends_badly_is_logged_and_no_more(lively: Any, work: Any, histo
         assert app.ready.enqueue().result(30) == "ready"
         process.send(signal.SIGTERM)
         assert process.wait() == 0
-        assert "but its tear-down failed" in process.errors
+        assert "but its teardown failed" in process.errors
         assert "not closed" in process.errors
     assert seen(history)[-1] == "first ends"
     assert app.lw.queue().status().running == 0
@@ -133,7 +133,7 @@ def test_one_that_ends_badly_undoes_no_work(lively: Any, work: Any, history: His
     app.ready.enqueue_many([()] * 2)
     with work("lively", "--once") as process:
         assert process.wait() == 0
-        assert "but its tear-down failed" in process.errors
+        assert "but its teardown failed" in process.errors
     assert seen(history).count("first begins") == 1
     assert seen(history)[-1] == "first ends"
     assert app.lw.queue().status().ready == 1

@@ -152,7 +152,7 @@ def test_an_old_delivery_cannot_write(own: Any) -> None:
     assert new.fence > old.fence
     writes: tuple[Callable[[], Any], ...] = (lambda: old.progress(1), lambda: old.checkpoint("two"))
     for write in writes:
-        with pytest.raises(DeliveryOver, match=f"job {job.id}: this delivery is over"):
+        with pytest.raises(DeliveryOver, match=f"job {job.id}: this delivery has ended"):
             write()
     assert new.checkpoints == {"one": None}
     assert job.inspect().checkpoints == {"one": None}

@@ -140,7 +140,7 @@ def test_ctrl_c_while_waiting_leaves_no_waiter(lw: Lockwork, url: str) -> None:
             assert task is not None
             threading.Timer(0.1, asyncio.get_running_loop().call_soon_threadsafe, [task.cancel]).start()
             async with mine.lock("x"):
-                pytest.fail("it is held by somebody else")
+                pytest.fail("it is held by another owner")
 
     with lw.lock("x"):
         with pytest.raises(asyncio.CancelledError):

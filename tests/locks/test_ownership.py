@@ -112,7 +112,7 @@ async def test_with_and_async_with_on_one_handle(alw: Lockwork) -> None:
 async def test_a_blocking_call_on_the_loops_thread_is_an_error(alw: Lockwork) -> None:
     lock = alw.lock("x")
     for call in (lock.acquire, lock.try_acquire, lock.inspect, lock.__enter__):
-        with pytest.raises(BlockingCallError, match="await its a-prefixed twin"):
+        with pytest.raises(BlockingCallError, match="await the async version"):
             call()
     assert not lock.held()
     assert (await lock.ainspect()).owner is None

@@ -112,7 +112,7 @@ def test_wait_0_takes_only_a_free_lock(lw: Lockwork) -> None:
     with lw.lock("x", wait=0), ThreadPoolExecutor(1) as pool:
 
         def refused() -> None:
-            with pytest.raises(LockTimeout, match="lock 'x' is held by somebody else"):
+            with pytest.raises(LockTimeout, match="lock 'x' is held by another owner"):
                 lw.lock("x", wait=0).acquire()
 
         pool.submit(refused).result()
@@ -168,7 +168,7 @@ def test_the_wait_of_one_call_overrides_the_handles(lw: Lockwork) -> None:
     lock = lw.lock("x", wait=30)
     with lw.lock("x"), ThreadPoolExecutor(1) as pool:
         error = pool.submit(lambda: pytest.raises(LockTimeout, lock.acquire, wait=0)).result()  # noqa: RUF061 - in another thread
-    assert "held by somebody else" in str(error.value)
+    assert "held by another owner" in str(error.value)
 
 
 async def test_a_thousand_waiting_tasks_need_three_connections(alw: Lockwork, admin: redis.Redis) -> None:

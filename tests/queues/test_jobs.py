@@ -77,7 +77,7 @@ async def test_a_result_that_takes_longer_for_a_task(achores: Any, history: Hist
 
 def test_a_result_that_is_not_stored(chores: Any, history: History) -> None:
     job = chores.quiet.enqueue(history.path)
-    with pytest.raises(ResultUnavailable, match=f"job {job.id} .* has no result: its task keeps none, or its time"):
+    with pytest.raises(ResultUnavailable, match=f"job {job.id} .* has no result: its task keeps none, or result_ttl"):
         job.result(30)
     assert len(history.lines("ran")) == 1
 

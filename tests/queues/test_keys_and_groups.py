@@ -123,7 +123,7 @@ def test_a_group_keeps_to_its_rate(tenants: Any, apps: Path, history: History) -
     ("options", "said"),
     [
         ({"key": "a,b"}, "must not hold a comma"),
-        ({"group": "{nobody}"}, "names a parameter that the function lacks"),
+        ({"group": "{nobody}"}, "names a parameter that the function does not have"),
         ({"group_concurrency": 2}, "give group="),
         ({"group": "a", "group_concurrency": 0}, "whole number from 1"),
         ({"group": "a", "group_rate": "many"}, "a rate must be units per time"),

@@ -215,7 +215,7 @@ def test_a_rate_is_read_as_it_was_written(lw: Lockwork, rate: str, shown: str) -
     [
         ({}, "give one of them"),
         ({"concurency": 3}, "did you mean 'concurrency'"),
-        ({"concurrency": 0}, r"from 1 to 1,000,000,000, not 0; pause\(\) the queue for none"),
+        ({"concurrency": 0}, r"from 1 to 1,000,000,000, not 0; to start no jobs, call pause\(\)"),
         ({"concurrency": True}, "whole number"),
         ({"concurrency": "3"}, "whole number"),
         ({"size": -1}, "from 0 to"),

@@ -37,9 +37,7 @@ def test_a_full_queue_refuses(lw: Lockwork) -> None:
     with pytest.raises(QueueFull):
         work.options(expires=60).enqueue_many([(1,), (2,)])
     assert queue.status().enqueued == 4, "all or nothing"
-    said = (
-        "4 jobs wait in queue 'default', and its limit is 5; 2 were to be enqueued at once: let its workers catch up, "
-    )
+    said = "4 jobs wait in queue 'default', and its limit is 5; 2 were to be enqueued at once: wait for its workers, "
     assert str(found) == f"{said}enqueue fewer at once, or raise the limit"
     work.enqueue()
     for task in (work, work.options(delay=1), work.options(expires=60), work.options(key="a")):
@@ -189,7 +187,9 @@ def test_a_stock_reserves_no_units_when_the_queue_is_full(lw: Lockwork) -> None:
     queue = lw.queue()
     queue.limit(size=0)
     for wait in (0, 5):
-        with pytest.raises(QueueFull, match="queue 'default' takes no jobs: its limit is 0, until somebody raises it"):
+        with pytest.raises(
+            QueueFull, match="queue 'default' takes no jobs, because its size limit is 0: raise the limit"
+        ):
             phones.reserve("ann", enqueue=order.call("ann"), wait=wait)
     assert phones.inspect().available == 1
     held = phones.reserve("ann")

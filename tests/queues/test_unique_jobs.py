@@ -237,7 +237,7 @@ def test_a_key_that_holds_something_else(lw: Lockwork, admin: redis.Redis, key: 
     admin.set(key, "text", ex=100)
     before = {name: admin.dump(name) for name in admin.scan_iter()}
     for user in (1, 2):
-        with pytest.raises(ServerRefused, match="somebody else's data"):
+        with pytest.raises(ServerRefused, match="data of another program"):
             task.enqueue(user)
     assert {name: admin.dump(name) for name in admin.scan_iter()} == before
     admin.delete(key)

@@ -23,16 +23,16 @@ def report(app: Lockwork, **options: Any) -> Any:
     ("options", "text"),
     [
         ({"unique": "report:{usr}"}, "did you mean {user}"),
-        ({"unique": "a,b"}, "must not hold a comma or a semicolon"),
+        ({"unique": "a,b"}, "must not contain a comma or a semicolon"),
         ({"unique": 7}, "a job's unique name must be 1 to 200 characters"),
         ({"unique_until": "5x"}, "unique_until is 'start', 'done' or a time such as '10m', not '5x'"),
         ({"on_duplicate": "drop"}, "on_duplicate must be one of keep, replace, not 'drop'"),
-        ({"on_duplicate": "debounce"}, "give debounce='2s' instead"),
+        ({"on_duplicate": "debounce"}, "set debounce='2s' instead"),
         ({"on_duplicate": "keep", "debounce": "2s"}, "always becomes the last call"),
-        ({"debounce_max": "2s"}, "give debounce=..., too"),
+        ({"debounce_max": "2s"}, "it needs debounce=..."),
         ({"debounce": "2s", "debounce_max": "1s"}, "must not be less than debounce"),
-        ({"debounce": "2s", "unique_until": "1h"}, "not after a time"),
-        ({"name": "a,b"}, "a unique task's name must not hold a comma"),
+        ({"debounce": "2s", "unique_until": "1h"}, "not a time"),
+        ({"name": "a,b"}, "a unique task's name must not contain a comma"),
         ({"unique_untl": "start"}, "did you mean 'unique_until'"),
     ],
 )
@@ -42,13 +42,13 @@ def test_options_that_make_no_sense(lw: Lockwork, options: dict[str, Any], text:
 
 
 def test_options_without_a_name(lw: Lockwork) -> None:
-    with pytest.raises(ConfigError, match="unique_until is for unique jobs"):
+    with pytest.raises(ConfigError, match="unique_until is an option of unique jobs"):
         report(lw, unique=None, unique_until="start").enqueue(1)
 
     @lw.task
     def plain(user: int) -> None: ...
 
-    with pytest.raises(ConfigError, match="on_duplicate is for unique jobs"):
+    with pytest.raises(ConfigError, match="on_duplicate is an option of unique jobs"):
         plain.options(on_duplicate="replace")
     assert plain.options(unique="{user}").enqueue(1).new
     assert not plain.options(unique="{user}").enqueue(1).new
@@ -61,7 +61,7 @@ def test_calls_that_cannot_be_unique(lw: Lockwork) -> None:
     assert task.options(unique=None).call(1).queue == "default"
     with pytest.raises(ConfigError, match="cannot be unique"):
         lw.task(every="1h", unique=True, name="hourly")(lambda: None)
-    with pytest.raises(ConfigError, match="can have no delay"):
+    with pytest.raises(ConfigError, match="cannot have delay"):
         task.options(debounce="2s", delay="1s")
     with pytest.raises(ConfigError, match="must not hold a comma"):
         lw.task(unique="{text}", name="texts")(lambda text: None).enqueue("a,b")

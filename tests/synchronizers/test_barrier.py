@@ -69,8 +69,8 @@ def test_timed_out_party_does_not_count(lw: Lockwork) -> None:
         phase.wait("20ms")
     assert isinstance(timed_out.value, TimeoutError)
     assert str(timed_out.value) == (
-        "barrier 'phase': within 0.02 s not all of the 2 parties came (1 when last counted); "
-        "this one does not count any more"
+        "barrier 'phase': within 0.02 s not all of the 2 parties arrived (1 at the last count); "
+        "this party no longer counts"
     )
     with pytest.raises(WaitTimeout):
         phase.wait(0)
@@ -218,6 +218,6 @@ def test_a_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: r
     admin.set(key, "text", ex=100)
     phase = lw.barrier("phase", 2)
     for call in (phase.wait, phase.inspect):
-        with pytest.raises(ServerRefused, match="somebody else's data"):
+        with pytest.raises(ServerRefused, match="data of another program"):
             call()
     assert list(admin.scan_iter()) == [key.encode()]

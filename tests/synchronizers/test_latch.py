@@ -199,7 +199,7 @@ def test_a_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: r
     admin.set(key, "text", ex=100)
     boot = lw.latch("boot", 1)
     for call in (boot.count_down, boot.wait, boot.inspect, boot.reset):
-        with pytest.raises(ServerRefused, match="somebody else's data"):
+        with pytest.raises(ServerRefused, match="data of another program"):
             call()
     assert list(admin.scan_iter()) == [key.encode()]
 

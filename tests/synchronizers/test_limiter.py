@@ -41,7 +41,7 @@ def test_the_burst_is_available_at_once(lw: Lockwork) -> None:
         api.acquire(3, wait="500ms")
     assert 200 < refused.value.retry_after <= 300
     assert refused.value.args[0] == (
-        f"3 units of limiter 'api' (36/h, burst 3): no room within the wait, "
+        f"3 units of limiter 'api' (36/h, burst 3): no free units within the wait; "
         f"try again in {refused.value.retry_after:.3f} s"
     )
 
@@ -72,7 +72,7 @@ async def test_the_same_for_tasks(alw: Lockwork) -> None:
     assert not await rare.atry_acquire()
     assert (await rare.ainspect()).available == 0
     with pytest.raises(
-        RateLimited, match=r"limiter 'rare' \(1/h\): no room within the wait, try again in 3[56]\d\d\.\d"
+        RateLimited, match=r"limiter 'rare' \(1/h\): no free units within the wait; try again in 3[56]\d\d\.\d"
     ):
         await rare.aacquire(wait="1m")
 

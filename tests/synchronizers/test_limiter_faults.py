@@ -187,7 +187,7 @@ def test_a_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: r
     admin.set(key, "text", ex=100)
     api = lw.limiter("api", "1/s")
     for call in (api.acquire, api.try_acquire, api.inspect):
-        with pytest.raises(ServerRefused, match="somebody else's data"):
+        with pytest.raises(ServerRefused, match="data of another program"):
             call()
     assert list(admin.scan_iter()) == [key.encode()]
 

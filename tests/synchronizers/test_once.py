@@ -88,7 +88,7 @@ def test_caller_during_a_run_waits_for_it(lw: Lockwork) -> None:
     holder = report.inspect().holder
     assert holder is not None
     assert holder.label.startswith("Thread")
-    with pytest.raises(WaitTimeout, match="once 'report' runs elsewhere; this caller does not wait any more"):
+    with pytest.raises(WaitTimeout, match="once 'report' runs elsewhere; this caller stopped waiting"):
         lw.once("report", wait=0).run(make)
     with pytest.raises(WaitTimeout, match=r"and did not end within 0\.05 s"):
         lw.once("report", wait="50ms").run(make)

@@ -46,7 +46,7 @@ def test_a_decorated_function(lw: Lockwork) -> None:
     assert lw.once("report:mon:7").inspect().state == "done"
     with pytest.raises(ConfigError, match="unless it decorates a function"):
         lw.once("report:{day}").inspect()
-    with pytest.raises(ConfigError, match="names a parameter that the function lacks"):
+    with pytest.raises(ConfigError, match="names a parameter that the function does not have"):
         lw.once("report:{dya}")(report)
 
 

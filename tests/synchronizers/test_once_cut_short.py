@@ -65,7 +65,7 @@ def test_a_run_that_lost_its_lease_may_still_end(brief: Lockwork) -> None:
     def make() -> str:
         _stall(brief)
         until(lambda: report.inspect().state == "lost", "the lease ended")
-        with pytest.raises(OnceFailed, match="was begun in this period and never ended: its runner died"):
+        with pytest.raises(OnceFailed, match="started in this period and never ended: its runner died"):
             _elsewhere(lambda: report.run(make))
         return "made"
 

@@ -89,7 +89,7 @@ def test_a_runner_that_died(lw: Lockwork, url: str) -> None:
         assert runner.line() == "inside"
         runner.process.kill()
         runner.wait()
-    with pytest.raises(OnceFailed, match="was begun in this period and never ended: its runner died"):
+    with pytest.raises(OnceFailed, match="started in this period and never ended: its runner died"):
         report.run(lambda: "never")
     assert report.inspect().state == "lost"
     assert lw.once("report", again_if_lost=True).run(lambda: "again") == "again"

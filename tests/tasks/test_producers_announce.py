@@ -108,4 +108,4 @@ def test_without_the_right_to_announce_jobs_are_enqueued(
         admin.acl_deluser("old")
     said = [record.getMessage() for record in caplog.records if "announced" in record.getMessage()]
     assert len(said) == 1
-    assert said[0].startswith("this app is not announced on the server: ")
+    assert said[0].startswith("this app could not be announced on the server: ")

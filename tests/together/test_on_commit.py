@@ -191,7 +191,7 @@ def test_a_job_begins_the_transaction_of_a_session(lw: Lockwork, ship: Ship, eng
 
 def test_a_connection_without_a_transaction_is_refused(lw: Lockwork, ship: Ship, engine: Any) -> None:
     with engine.connect() as connection:
-        with pytest.raises(ConfigError, match="this connection is in no transaction: begin one"):
+        with pytest.raises(ConfigError, match="this connection has no transaction: begin one"):
             ship.on_commit(connection).enqueue(1)
         with connection.begin():
             ship.on_commit(connection).enqueue(2)
@@ -308,5 +308,5 @@ def test_a_unique_task(lw: Lockwork, engine: Any) -> None:
         session.commit()
     assert lw.queue("mail").status().enqueued == 2
     assert (first.state(), met.state()) == ("ready", "unknown")
-    with pytest.raises(ConfigError, match="a unique job does not wait for replicas"):
+    with pytest.raises(ConfigError, match="a unique job cannot wait for replicas"):
         ship.options(replicas=1)

@@ -61,7 +61,7 @@ def test_values_that_are_no_url_are_refused(url: Any) -> None:
 
 
 def test_an_address_without_a_scheme_gets_an_example() -> None:
-    with pytest.raises(ConfigError, match=r"as redis://localhost:6379 does; this one begins with none of them"):
+    with pytest.raises(ConfigError, match=r"as redis://localhost:6379 does; this URL begins with none of them"):
         Lockwork("localhost:6379")
 
 

@@ -100,7 +100,7 @@ def test_a_value_that_raises_in_its_own_code() -> None:
 
 def test_the_cap_counts_encoded_bytes() -> None:
     assert encode("x" * 8, "it", 10) == b'"xxxxxxxx"'
-    with pytest.raises(PayloadTooLarge, match=r"it would be 11 bytes, and the cap is 10: send a reference"):
+    with pytest.raises(PayloadTooLarge, match=r"it would be 11 bytes, and the limit is 10: send a reference"):
         encode("x" * 9, "it", 10)
 
 
@@ -293,7 +293,7 @@ def test_names_imported_only_for_type_checking_stay_unresolved() -> None:
     ],
 )
 def test_a_result_of_another_type_is_an_error_of_ours(encoded: bytes, wanted: Any, shown: str) -> None:
-    with pytest.raises(ResultUnavailable, match=f"the result of job 1 does not fit its annotation {shown}"):
+    with pytest.raises(ResultUnavailable, match=f"the result of job 1 does not match its annotation {shown}"):
         result(encoded, wanted, "job 1")
 
 

@@ -59,8 +59,8 @@ def test_top_level_names_are_few() -> None:
             ServerRefused,
             ["out of memory", "raise maxmemory"],
         ),
-        ("WRONGTYPE Operation against a key", ServerRefused, ["somebody else's data", "prefix"]),
-        ("ERR user_script:3: WRONGTYPE Operation", ServerRefused, ["somebody else's data", "prefix"]),
+        ("WRONGTYPE Operation against a key", ServerRefused, ["data of another program", "prefix"]),
+        ("ERR user_script:3: WRONGTYPE Operation", ServerRefused, ["data of another program", "prefix"]),
         ("NOPERM this user has no permissions", ServerRefused, ["does not let this user", "NOPERM"]),
         (
             "MISCONF Errors writing to the AOF file: No space left",

@@ -34,9 +34,9 @@ def app() -> Iterator[Lockwork]:
         ("expires", 0, "expires must be more than 0"),
         ("retries", -1, "retries must be a whole number from 0 to 1,000"),
         ("max_deliveries", 0, "max_deliveries must be a whole number from 1 to 1,000"),
-        ("backoff", [], "backoff must have at least one pause"),
+        ("backoff", [], "backoff is an empty list: it needs at least one pause"),
         ("backoff", ["soon"], "backoff must be seconds"),
-        ("backoff", lambda attempt: attempt, "a function as backoff cannot travel"),
+        ("backoff", lambda attempt: attempt, "a backoff function cannot travel"),
         ("backoff", ValueError, "backoff must be seconds"),
         ("retry_on", "ValueError", "retry_on must be exception classes"),
         ("retry_on", [ValueError("x")], "retry_on must be exception classes"),
@@ -64,7 +64,7 @@ def test_a_job_that_would_expire_before_it_may_begin(app: Lockwork) -> None:
         lambda: brief.options(delay="1h"),
     ]
     for refused in refusals:
-        with pytest.raises(ConfigError, match="would expire before it may begin.*: give a later expires, or None"):
+        with pytest.raises(ConfigError, match="would expire before it may start.*: pass a later expires, or None"):
             refused()
     task.options(delay="1m", expires="1h")
     task.options(at=when, expires=when + timedelta(seconds=1))
@@ -77,7 +77,7 @@ def test_a_job_that_would_expire_before_it_may_begin(app: Lockwork) -> None:
 
 def test_a_delay_or_a_moment(app: Lockwork) -> None:
     when = datetime.now(UTC) + timedelta(hours=1)
-    with pytest.raises(ConfigError, match="give delay or at, not both"):
+    with pytest.raises(ConfigError, match="pass delay or at, not both"):
         app.task(print).options(delay=1, at=when)
     assert app.task(print).options(at=when).call().delay_ms == -int(when.timestamp() * 1000)
 

@@ -85,7 +85,7 @@ def test_a_model_error_names_the_field() -> None:
     with pytest.raises(ValueError, match="price") as wrong:
         convert({"items": [{"at": "2026-11-22T00:00:00Z"}], "within": "PT1H"}, Order)
     assert "items.0.price" in str(wrong.value)
-    with pytest.raises(ResultUnavailable, match="the result of job 7 does not fit its annotation Order: "):
+    with pytest.raises(ResultUnavailable, match="the result of job 7 does not match its annotation Order: "):
         result(b"{}", Order, "job 7")
 
 

@@ -33,9 +33,9 @@ def test_arguments_of_which_no_name_can_be_made(app: Lockwork, template: str, ar
 
     for option in ("key", "group", "unique"):
         task: Any = app.task(name=option, **{option: template})(work)  # type: ignore[call-overload]
-        with pytest.raises(ConfigError, match=f"cannot be made of .* and these arguments: {text}"):
+        with pytest.raises(ConfigError, match=f"cannot be built from .* and these arguments: {text}"):
             task.enqueue(argument)
-    with pytest.raises(ConfigError, match="a lock's name cannot be made of"):
+    with pytest.raises(ConfigError, match="a lock's name cannot be built from"):
         app.lock(template)(work)(argument)
 
 

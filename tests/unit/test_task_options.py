@@ -88,7 +88,7 @@ def test_option_names_of_other_queues_are_recognized(app: Lockwork, wrong: str, 
 
 
 def test_job_options_of_other_queues_are_redirected(app: Lockwork) -> None:
-    with pytest.raises(ConfigError, match=r"no option 'eta': it is 'at'; give it to single jobs, task.options\(at="):
+    with pytest.raises(ConfigError, match=r"no option 'eta': it is 'at'; set it for single jobs, task.options\(at="):
         app.task(eta=1)  # type: ignore[call-overload]
 
 
@@ -129,14 +129,14 @@ def test_an_argument_may_be_named_as_an_option_is(app: Lockwork) -> None:
     ],
 )
 def test_an_option_of_tasks_is_none_of_single_jobs(app: Lockwork, name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"a job has no option '{name}': give it to the task, @lw.task\({name}="):
+    with pytest.raises(ConfigError, match=rf"a job has no option '{name}': set it for the task, @lw.task\({name}="):
         app.task(print).options(**{name: "x"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["delay", "at"])
 def test_an_option_of_single_jobs_is_none_of_tasks(app: Lockwork, name: str) -> None:
     with pytest.raises(
-        ConfigError, match=rf"a task has no option '{name}': give it to single jobs, task.options\({name}="
+        ConfigError, match=rf"a task has no option '{name}': set it for single jobs, task.options\({name}="
     ):
         app.task(**{name: "1s"})  # type: ignore[call-overload]
 
@@ -177,11 +177,11 @@ def test_only_functions_can_be_tasks(app: Lockwork) -> None:
 
     made: Any = app.task
     for function, text in [
-        ("mail", "made of a function, not of 'mail': the task's name goes into name="),
-        (5, "made of a function, not of 5"),
-        (partial(print, 1), "no name of its own: give the task one with name="),
+        ("mail", "a task needs a function, not 'mail': pass the task's name as name="),
+        (5, "a task needs a function, not 5"),
+        (partial(print, 1), "has no name: set name= for the task"),
         (Callable(), "is an object: give its __call__"),
-        (lambda: None, "no name of its own: give the task one with name="),  # a second one would take its place
+        (lambda: None, "has no name: set name= for the task"),  # a second one would take its place
         (yields, "yields: return a list instead"),
         (yields_too, "yields: return a list instead"),
     ]:
@@ -300,7 +300,7 @@ def test_bad_arguments_fail_at_the_call_and_not_in_the_worker(app: Lockwork) -> 
             call()
     with pytest.raises(ConfigError, match="arguments of task 'place' cannot be sent as JSON"):
         place.enqueue("bob", object())  # type: ignore[arg-type]
-    with pytest.raises(PayloadTooLarge, match="arguments of task 'place' would be .* bytes, and the cap is 1000"):
+    with pytest.raises(PayloadTooLarge, match="arguments of task 'place' would be .* bytes, and the limit is 1000"):
         place.enqueue("b" * 1001)
 
 

@@ -132,9 +132,9 @@ def test_worker_without_the_right_to_announce_works(
             with worker("shift:lw", url=url, folder=apps) as process:
                 shift.mark.enqueue(history.path)
                 history.wait(1)
-                until(lambda: "is not announced" in process.errors, "it says so")
+                until(lambda: "could not be announced" in process.errors, "it says so")
                 process.send(signal.SIGTERM)
                 assert process.wait() == 0
-                assert process.errors.count("is not announced") == 1
+                assert process.errors.count("could not be announced") == 1
         finally:
             admin.acl_deluser("worker")

@@ -147,13 +147,13 @@ async def test_one_trouble_does_not_fill_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(fetching, "backoff", lambda _failures: 0.0)
-    server = Server(ServerRefused("a key of ours holds somebody else's data"))
+    server = Server(ServerRefused("a Lockwork key contains data of another program"))
     made = make(server)
     running = asyncio.create_task(made.run())
     await turns(lambda: server.asked >= 20)
     made.stop()
     await running
-    assert caplog.text.count("no jobs of queue default can be fetched") == 1
+    assert caplog.text.count("jobs of queue default cannot be fetched") == 1
 
 
 _OFFER = Leased("j1", b"1 7 ~", b"1,4,,;", 1, 7)
@@ -278,7 +278,7 @@ async def test_it_asks_on_whatever_goes_wrong(
     made.stop()
     await running
     (complaint,) = (record for record in caplog.records if record.levelname == "WARNING")
-    assert complaint.getMessage() == "no jobs of queue default can be fetched: a fault of ours"
+    assert complaint.getMessage() == "jobs of queue default cannot be fetched: a fault of ours"
     assert complaint.exc_info is not None
 
 

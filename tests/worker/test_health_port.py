@@ -159,7 +159,7 @@ def test_probes_name_the_reason(shift: Any, own_url: str, apps: Path, ask: Any) 
         assert ask(port, "/nothing") == (404, "try /livez, /readyz or /metrics\n")
         process.send(signal.SIGUSR1)
         until(lambda: ask(port, "/readyz")[0] == 503, "it is quiet")
-        assert ask(port, "/readyz")[1] == "not ready: it was told to fetch nothing more\n"
+        assert ask(port, "/readyz")[1] == "not ready: it is quiet and fetches no more jobs\n"
         assert ask(port, "/livez") == (200, "ok\n")
         with urllib.request.urlopen(
             urllib.request.Request(f"http://127.0.0.1:{port}/livez", method="HEAD"), timeout=10

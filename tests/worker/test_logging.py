@@ -185,7 +185,7 @@ def test_json(run: Run) -> None:
 
 def test_a_format_that_an_app_with_its_own_would_not_follow(run: Run) -> None:
     text = run(APP_CONFIGURES, "--log-format", "json")
-    assert len(lines(text, "APP WARNING ", "--log-format json is not followed: shop:lw configures logging itself")) == 1
+    assert len(lines(text, "APP WARNING ", "--log-format json has no effect: shop:lw configures logging itself")) == 1
     assert len(lines(text, "APP INFO lockwork.jobs | job ", "task 'greet' succeeded")) == 1
 
 

@@ -42,7 +42,7 @@ class _Sessions:
     def join(self, session: str, _patience: float, *, whole: bool) -> dict[str, ServerRefused]:
         self.whole.append(whole)
         if self._refusing:
-            raise ServerRefused("somebody else's data")
+            raise ServerRefused("data of another program")
         self.known.add(session)
         return {}
 

@@ -62,7 +62,7 @@ def test_a_limit_below_the_memory_of_the_app_is_an_error(own_url: str, apps: Pat
     """And no endless replacing."""
     with worker("shift:lw", "--max-memory", "3MB", url=own_url, folder=apps) as process:
         assert process.wait() == 1
-        assert "--max-memory 3 MB is too little: a new worker process already takes" in process.errors
+        assert "--max-memory 3 MB is too low: a new worker process already takes" in process.errors
         assert "Traceback" not in process.errors
 
 

@@ -68,7 +68,7 @@ def test_a_change_is_in_force_soon_and_jobs_that_run_begin_again(
         until(lambda: task.enqueue().result(30) == 22, "the change is in force")
         assert job.result(30) == 22
         assert lw.queue().status().failed == 0
-        assert "helpers_of_app.py changed: the worker starts again" in reloading.errors
+        assert "helpers_of_app.py changed: the worker restarts" in reloading.errors
 
 
 def test_a_broken_file_is_waited_for(reloading: Started, project: Path, own_url: str) -> None:
@@ -76,7 +76,7 @@ def test_a_broken_file_is_waited_for(reloading: Started, project: Path, own_url:
         task = lw.task(number)
         assert task.enqueue().result(30) == 1
         (project / "helpers_of_app.py").write_text("NUMBER = = 1\n")
-        until(lambda: "it starts again when a source file changes" in reloading.errors, "it waits")
+        until(lambda: "it restarts when a source file changes" in reloading.errors, "it waits")
         assert "SyntaxError" in reloading.errors
         (project / "helpers_of_app.py").write_text("NUMBER = 333\n")
         assert task.enqueue().result(30) == 333
@@ -101,7 +101,7 @@ def test_an_editor_that_replaces_files_is_noticed(reloading: Started, project: P
         (project / ".helpers_of_app.py.swp~").write_text("NUMBER = 4444\n")
         (project / ".helpers_of_app.py.swp~").replace(project / "helpers_of_app.py")
         until(lambda: task.enqueue().result(30) == 4444, "the change is in force")
-    assert reloading.errors.count("the worker starts again") == 1
+    assert reloading.errors.count("the worker restarts") == 1
 
 
 def test_files_that_change_together_restart_the_worker_once(reloading: Started, project: Path, own_url: str) -> None:

@@ -36,7 +36,7 @@ def test_a_session_that_cannot_end_does_not_keep_the_others() -> None:
     sessions.trouble = {name: ServerUnavailable("no server") for name in "abc"}
     for name in "abc":
         assert returns.give_back(_child(name)) == 0
-    sessions.trouble = {"c": ServerRefused("somebody else's data")}
+    sessions.trouble = {"c": ServerRefused("data of another program")}
     for _ in range(3):
         returns.catch_up()
     assert sorted(sessions.left) == ["a", "b"]
@@ -48,7 +48,7 @@ def test_a_session_that_cannot_end_does_not_keep_the_others() -> None:
 def test_a_supervisor_that_has_to_go_asks_on_when_one_queue_refuses() -> None:
     sessions = _Sessions()
     returns = SessionCleanup(cast("Heartbeat", sessions), lambda _: None)
-    sessions.trouble = {"a": ServerRefused("somebody else's data")}
+    sessions.trouble = {"a": ServerRefused("data of another program")}
     returns.give_back(_child("a"), leaving=True)
     assert returns.give_back(_child("b"), leaving=True) == 1
 

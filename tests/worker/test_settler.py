@@ -68,14 +68,14 @@ async def test_one_that_is_refused_does_not_stop_the_others(caplog: pytest.LogCa
     async with asyncio.timeout(5):
         await settler.drained()
     assert server.settled == ["a", "b", "c"]
-    assert "job bad: the server refuses its outcome, though it takes others" in caplog.text
+    assert "job bad: the server refuses its outcome but accepts others" in caplog.text
     assert "job a:" not in caplog.text
     assert "job :" not in caplog.text
     assert not settler.failing
 
 
 @pytest.mark.parametrize(
-    "error", [ServerRefused("a key of ours holds somebody else's data"), ServerUnavailable("away")]
+    "error", [ServerRefused("a Lockwork key contains data of another program"), ServerUnavailable("away")]
 )
 async def test_the_settler_waits_for_a_queue_that_refuses_writes(
     error: LockworkError, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -136,6 +136,6 @@ async def test_settling_an_unknown_job_writes_no_keys(alw: Lockwork, admin: redi
     assert admin.keys() == []
     for key in (keys.long_results, keys.results[1], keys.dead):
         admin.set(key, "text")
-        with pytest.raises(ServerRefused, match="somebody else's data"):
+        with pytest.raises(ServerRefused, match="data of another program"):
             await driver.run(leases.settle(keys, "host/1/a", asking, 1000))
         admin.delete(key)

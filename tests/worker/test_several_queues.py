@@ -37,7 +37,7 @@ def test_a_queue_that_refuses_fetches_delays_no_other(shift: Any, own_url: str, 
     with client_of(own_url) as admin:
         admin.set("lw:{q:a}:ready:1", "somebody else's")
         with worker("shift:lw", "--queues", "a,b", "-c", "2", url=own_url, folder=apps) as process:
-            until(lambda: "no jobs of queue a can be fetched" in process.errors, "it is refused")
+            until(lambda: "jobs of queue a cannot be fetched" in process.errors, "it is refused")
             shift.mark_b.enqueue_many([(history.path,)] * 20)
             history.wait(20)
             admin.delete("lw:{q:a}:ready:1")

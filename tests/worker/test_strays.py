@@ -62,7 +62,7 @@ async def test_a_stray_is_given_back_and_no_other(
     await slots.close()
     status = await alw.queue().astatus()
     assert (status.ready, status.running) == (1, 3)
-    assert f"job {lost.id}: the server counts it as running here, where it is not" in caplog.text
+    assert f"job {lost.id}: the server counts it as running here, but it is not" in caplog.text
     assert await driver.run(leases.strays(QUEUE, SESSION, [])) == {
         (job.id, job.token) for job in (running, settling, asked)
     }

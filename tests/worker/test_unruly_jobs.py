@@ -52,7 +52,7 @@ def test_job_that_ends_its_process_is_dead_after_three_crashes(
     job = unruly.exits.enqueue(history.path, status)
     with worker("unruly:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
-        assert "could not set up" not in process.errors
+        assert "failed to start" not in process.errors
     assert [line["attempt"] for line in history.lines("ran")] == [1, 2, 3]
     assert job.state() == "dead"
 
@@ -220,6 +220,6 @@ def test_a_job_that_blocks_the_event_loop_is_named(own_url: str, tmp_path: Path)
             Path(gate).touch()
         for job in [blocking, *jobs]:
             job.result(30)
-        until(lambda: "the event loop goes on: it was blocked for " in process.errors, "that it is over is said, too")
+        until(lambda: "the event loop continues after a block of " in process.errors, "that it is over is said, too")
         assert process.errors.count("has blocked the event loop") == 1
         assert not [line for line in process.errors.splitlines() if "blocked" in line and jobs[0].id in line]

@@ -115,7 +115,7 @@ def test_a_worker_that_stops_starts_no_such_job_twice(
         process.send(signal.SIGTERM)
         assert process.wait() == 0
         assert f"{begun.id} of task {task!r} (its worker stopped while it ran" in process.errors
-        assert f"no worker process is left to call the hooks of jobs that ended with their process: {begun.id}" in (
+        assert f"no worker process can call the hooks of jobs that ended with their process: {begun.id}" in (
             process.errors
         )
     assert (begun.state(), waiting.state()) == ("dead", "ready")

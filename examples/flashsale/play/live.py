@@ -59,7 +59,7 @@ class LiveScreen:
         rows.add_row(
             "  orders",
             ProgressBar(max(placed, 1), moment.settled),
-            f"{moment.settled:,} of {placed:,} settled, {jobs.running:,} in workers' hands",
+            f"{moment.settled:,} of {placed:,} settled, {jobs.running:,} running",
         )
         clock = Text(f"  {moment.seconds:5.1f} s  {moment.phase}", style="dim")
         self._bars = Group(rows, clock, "")

@@ -22,8 +22,8 @@ from play.signals import Signals
 _PROGRAMS = ("shop.py", "tasks.py", "ledger.py", "load.py")
 _STORY = """\
 A flash sale: {buyers} buyers want one of {stock} phones, through a real web shop. Many press twice or send again, \
-and a third of them never pay. In the middle of it a worker is killed with orders in its hands. At the end an audit \
-compares what buyers were told with the ledger: no phone sold twice, no order lost.
+and a third of them never pay. In the middle of the sale a worker is killed while it runs orders. At the end an audit \
+compares the answers to buyers with the ledger: no phone sold twice, no order lost.
 """
 
 
@@ -32,7 +32,7 @@ def run(
 ) -> int:
     """Play a sale and return the exit status; raises a LockworkError when it cannot be played to its end."""
     if sys.platform == "win32":
-        raise ConfigError("the demo starts a server of its own, which there is not on Windows: use Linux or macOS")
+        raise ConfigError("the demo starts its own server, which is not available on Windows: use Linux or macOS")
     needed = ["aiohttp", "starlette", "uvicorn", *(["jinja2"] if dashboard else [])]
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
@@ -50,7 +50,7 @@ def run(
                 showing.close()
                 _report(console, outcome, as_object=as_object)
                 if dashboard:
-                    console.print("\nA few buyers a second go on coming. Ctrl-C ends the demo.")
+                    console.print("\nA few buyers a second continue to arrive. Ctrl-C ends the demo.")
 
             outcome = play(plan, screen, signals, audited)
     except (Interrupted, LockworkError):
@@ -61,7 +61,7 @@ def run(
         print(f"lockwork: stopped by {name}; everything that was started has ended", file=sys.stderr)
         return 128 + signals.number
     if outcome.victim is None:
-        raise DemoFailed("no worker was killed, because none had an order in its hands: try more buyers or phones")
+        raise DemoFailed("no worker was killed, because none was running an order: try more buyers or phones")
     return 0 if outcome.good else 1
 
 

@@ -62,9 +62,9 @@ def print_table(console: Console, outcome: SaleOutcome) -> None:
     table.add_row("duplicated", _bad(figures["duplicates"]), "orders or payments that were made twice")
     table.add_row("reservations expired", f"{verdict.expired:,}", "not paid in time: back on sale")
     table.add_row("orders settled", f"{verdict.settled:,}", "written as paid, or as closed unpaid")
-    hands = f"by kill -9, with {counted(victim.in_hand, 'job')} in its hands" if victim else ""
+    hands = f"by kill -9, with {counted(victim.in_hand, 'job')} running" if victim else ""
     table.add_row("worker killed", str(figures["killed_workers"]), hands)
-    table.add_row("its jobs recovered", f"{outcome.recovered:,}", "given back at once; other workers ran them")
+    table.add_row("its jobs recovered", f"{outcome.recovered:,}", "returned at once; other workers ran them")
     console.print(table)
     for line in findings(outcome):
         console.print(Text(line, style="red"))

@@ -211,7 +211,9 @@ class _Sale:
         )
         if self._victim and not self._given_back and moment.jobs.recovered >= self._victim.in_hand:
             self._given_back = True
-            self._screen.say(f"{counted(moment.jobs.recovered, 'job')} given back at once, for other workers to run")
+            self._screen.say(
+                f"{counted(moment.jobs.recovered, 'job')} returned to the queue at once, for other workers"
+            )
         self._screen.show(moment)
         return moment
 
@@ -232,7 +234,7 @@ class _Sale:
         self._victim = kill_one_at_work(self._queue, least)
         if self._victim:
             pid, jobs = self._victim.pid, counted(self._victim.in_hand, "job")
-            self._screen.say(f"worker process {pid} was killed (SIGKILL) with {jobs} in its hands")
+            self._screen.say(f"worker process {pid} was killed (SIGKILL) with {jobs} running")
 
     def _seconds(self) -> float:
         return monotonic() - self._began

@@ -26,16 +26,16 @@ from lockwork.runtime.sync_driver import no_running_loop
 
 
 class LockMethods(AppState):
-    """Handles of locks of every kind, and an overview of who holds them."""
+    """Handles of locks of every kind, and an overview of their holders."""
 
     def observe_locks(self, observer: LockObserver) -> None:
-        """Call `observer` when an acquire of this app asks the server: how long it waits, and how long it holds.
+        """Call `observer` when an acquire of this app calls the server, to measure how long it waits and holds.
 
-        Locks of all kinds and semaphores; not elections, and no acquire that sends nothing: entering again, or taking a
-        sticky lock that this process has. Raises ConfigError when there is an observer already.
+        This covers locks of all kinds and semaphores, but not elections, nor an acquire that sends nothing: re-entering
+        a lock, or acquiring a sticky lock that this process has. Raises ConfigError if there is already an observer.
         """
         if self.runtime.lock_observer is not None:
-            raise ConfigError("the locks of this app have an observer already")
+            raise ConfigError("the locks of this app already have an observer")
         self.runtime.lock_observer = observer
 
     def lock(
@@ -56,16 +56,17 @@ class LockMethods(AppState):
 
         Args:
             name: names the lock among all processes that use this server and prefix.
-            wait: longest time to wait for it; None (default): without limit, 0: not at all. Then LockTimeout.
-            lease: None (default): the lock is renewed while this process lives. A duration: it ends after that time.
-            on_lost: called with the grant, on another thread, when the lease ends under its holder. Default None.
+            wait: maximum time to wait before LockTimeout. None (default): no limit. 0: try once.
+            lease: None (default): Lockwork renews the lock while this process lives. A duration: the lock ends after
+                that time.
+            on_lost: called with the grant, on another thread, when the lease ends while the lock is held. Default None.
             at_least: the lock stays taken for at least this long after it was granted. Default None.
-            replicas: this many replicas must confirm a grant before it counts, else NotReplicated. Default 0.
-            sticky: keep the lock in this process after its release until another process asks for it, so that taking it
-                again costs no call; such grants share a fence. Excludes `lease` and `at_least`. Default False.
+            replicas: replicas that must confirm a grant before it is valid, else NotReplicated. Default 0.
+            sticky: keep the lock in this process after its release until another process requests it, so that acquiring
+                it again costs no call; such grants share a fence. Excludes `lease` and `at_least`. Default False.
             tags: words shown when the lock is inspected. Default none.
 
-        Raises ConfigError for an option that does not fit.
+        Raises ConfigError for an invalid option.
         """
         if not sticky:
             return Lock(
@@ -80,7 +81,7 @@ class LockMethods(AppState):
                 replicas=replicas,
             )
         if lease is not None or at_least is not None:
-            raise ConfigError("a sticky lock is renewed while this process has it: it takes neither lease nor at_least")
+            raise ConfigError("a sticky lock is renewed while this process has it, so it cannot have lease or at_least")
         return StickyLock(
             self.runtime, self.config, name, wait=wait, lease=None, on_lost=on_lost, tags=tags, replicas=replicas
         )
@@ -98,15 +99,15 @@ class LockMethods(AppState):
     ) -> Semaphore:
         """A semaphore: at most `permits` units at a time in all processes together, served in order of arrival.
 
-        Permits of a holder that died come back when its lease ends.
+        Permits of a dead holder return when its lease ends.
 
         Args:
             name: names the semaphore.
-            permits: units that can be held at once. The newest value given by any process counts.
+            permits: units that can be held at once. The most recent value of any process applies.
             units: units that each acquire takes. Default 1.
-            wait: longest time to wait for them; None (default): without limit, 0: not at all. Then LockTimeout.
+            wait: maximum time to wait before LockTimeout. None (default): no limit. 0: try once.
             lease: None (default): renewed while this process lives. A duration: the grant ends after that time.
-            on_lost: called with the grant, on another thread, when the lease ends under its holder. Default None.
+            on_lost: called with the grant, on another thread, when the lease ends while the lock is held. Default None.
             tags: words shown when the semaphore is inspected. Default none.
         """
         return Semaphore(
@@ -127,9 +128,9 @@ class LockMethods(AppState):
 
         Args:
             name: names the lock.
-            wait: longest time to wait for a side; None (default): without limit, 0: not at all. Then LockTimeout.
+            wait: maximum time to wait before LockTimeout. None (default): no limit. 0: try once.
             lease: None (default): renewed while this process lives. A duration: the grant ends after that time.
-            on_lost: called with the grant, on another thread, when the lease ends under its holder. Default None.
+            on_lost: called with the grant, on another thread, when the lease ends while the lock is held. Default None.
             tags: words shown when the lock is inspected. Default none.
         """
         return RWLock(self.runtime, self.config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
@@ -142,14 +143,14 @@ class LockMethods(AppState):
         on_lost: OnLost | None = None,
         tags: Sequence[str] = (),
     ) -> MultiLock:
-        """Several locks as one, the same locks that `lock` gives: all are granted, or none.
+        """Several locks as one, the same locks that `lock` returns: all are granted, or none.
 
-        A waiter collects the locks in the order of their names and holds none behind the one that it waits for, so
-        multilocks never wait for each other in a circle. Raises ConfigError for a name given twice.
+        A waiter acquires the locks in the order of their names and holds none after the one that it waits for, so
+        multilocks never deadlock with each other. Raises ConfigError for a duplicate name.
 
         Args:
             names: the locks, in any order.
-            wait: longest time to wait for all; None (default): without limit, 0: not at all. Then LockTimeout.
+            wait: maximum time to wait before LockTimeout. None (default): no limit. 0: try once.
             lease: None (default): renewed while this process lives. A duration: the locks end after that time.
             on_lost: called with the grant, on another thread, when one of the leases ends. Default None.
             tags: words shown when the locks are inspected. Default none.
@@ -161,7 +162,7 @@ class LockMethods(AppState):
 
         Args:
             servers: Lockwork objects or URLs; this server takes part only if it is listed.
-            patience: seconds after which a server that does not answer counts as away. Default 0.5.
+            patience: seconds after which a server that does not answer counts as unreachable. Default 0.5.
         """
         return Quorum(servers, patience=patience)
 
@@ -184,9 +185,9 @@ class LockMethods(AppState):
         return Election(self.runtime, self.config, name, on_gain=on_gain, on_loss=on_loss, tags=tags)
 
     def release_all(self) -> int:
-        """Release every lock that this process holds, whichever thread or task took it; returns how many.
+        """Release every lock that this process holds, in all threads and tasks; returns the number of locks.
 
-        What its holders were doing goes on: their grants count as lost.
+        The holders continue their work, but their grants count as lost.
         """
         no_running_loop()
         released = 0
@@ -210,8 +211,8 @@ class LockMethods(AppState):
     def locks(self, pattern: str = "*") -> Overview:
         """All locks, read-write locks and semaphores that match: holders, waiters and every deadlock.
 
-        `pattern` is a name with *, ? and [...]. The locks are read one after the other, in bounded steps. A deadlock
-        is reported only when a second reading confirms it.
+        `pattern` is a name with *, ? and [...]. Reads one lock after the other, in bounded steps. Reports a deadlock
+        only if a second read confirms it.
         """
         return self.runtime.run(protocol.look(self.config.prefix, checked(pattern, "a pattern of locks' names")))
 

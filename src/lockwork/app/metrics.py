@@ -1,4 +1,4 @@
-"""The methods of `Lockwork` that show what happened and what happens now."""
+"""The methods of `Lockwork` for metrics."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class MetricsMethods(AppState):
         return await self.runtime.arun(metrics.series(self.config.prefix, queue, task, span))
 
     def task_metrics(self, *, span: Span = "1h") -> dict[tuple[str, str], Point]:
-        """Counts and times of the whole span by queue and task: which are slow, which fail, which take the most time.
+        """Counts and times of the whole span by queue and task, to find slow, failing and expensive tasks.
 
-        A queue counts 200 tasks by their names, and others as "(other)". `span` is that of `metrics`.
+        A queue counts 200 tasks by name, and all others as "(other)". `span` is the same as in `metrics`.
         """
         return self.runtime.run(metrics.by_task(self.config.prefix, span))
 
@@ -36,7 +36,7 @@ class MetricsMethods(AppState):
         return await self.runtime.arun(metrics.by_task(self.config.prefix, span))
 
     def queue_ages(self) -> dict[str, float]:
-        """For each queue, how many seconds its oldest ready job has waited, about; 0 when none is ready."""
+        """For each queue, estimate how many seconds its oldest ready job has waited; 0 if no job is ready."""
         return self.runtime.run(metrics.queue_ages(self.config.prefix))
 
     async def aqueue_ages(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The methods of `Lockwork` that show what the server has: jobs of all queues, by what they are."""
+"""The methods of `Lockwork` that search and change jobs of all queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lockwork.workers import read_apps
 
 
 class MonitoringMethods(AppState):
-    """Views of jobs for people and programs; they read in bounded steps, and change nothing."""
+    """Searches of jobs, and changes of all matching jobs, in bounded steps."""
 
     def jobs(
         self,
@@ -31,16 +31,16 @@ class MonitoringMethods(AppState):
     ) -> JobPage:
         """Read up to `limit` jobs that match (see JobFilter): running, ready, scheduled, blocked, ended, in this order.
 
-        The newest come first; of the scheduled ones, the next due. Jobs that move meanwhile may be missed, or be shown
-        twice. Raises ConfigError.
+        The newest come first; of the scheduled ones, the next due. Jobs that change state during the search may be
+        missed, or appear twice. Raises ConfigError.
 
         Args:
             queue: the name of a queue, or of a partition; None (default): all queues on the server.
-            limit: jobs of a page, at most 1,000. Default 50.
-            after: the `next` of the page before.
-            newest: False for the other order.
-            budget: records that are read for the page, about, or ten times as many ids. Default 1,000. With none
-                found, go on after `next`.
+            limit: maximum number of jobs per page, at most 1,000. Default 50.
+            after: the `next` of the previous page.
+            newest: False for the reverse order.
+            budget: about how many records, or ten times as many ids, are read for the page. Default 1,000. If nothing
+                was found, continue after `next`.
         """
         return job_search.page(self.runtime.run(self._jobs(queue, limit, after, newest, budget, matching)))
 
@@ -65,10 +65,10 @@ class MonitoringMethods(AppState):
         progress: Progress | None = None,
         **matching: Unpack[JobFilter],
     ) -> int:
-        """Cancel the jobs that match (see JobFilter) and wait or run, or `limit` of them; returns how many.
+        """Cancel up to `limit` waiting or running jobs that match (see JobFilter); returns the number.
 
-        Each is cancelled by a call of its own, so nobody is held up. `progress` is called with how many jobs were
-        cancelled, and how many records searched, so far. If it is interrupted, repeat it. Raises ConfigError.
+        Cancels each job with a separate call, so it does not block the server. Calls `progress` with the number of jobs
+        cancelled and records searched so far. If it is interrupted, call it again. Raises ConfigError.
         """
         return self.runtime.run(self._change("cancel", queue, limit, progress, matching))
 
@@ -91,7 +91,7 @@ class MonitoringMethods(AppState):
         progress: Progress | None = None,
         **matching: Unpack[JobFilter],
     ) -> int:
-        """Run the dead, cancelled and expired jobs that match again, or `limit` of them; as `cancel_jobs`."""
+        """Run up to `limit` matching dead, cancelled and expired jobs again; see `cancel_jobs`."""
         return self.runtime.run(self._change("retry", queue, limit, progress, matching))
 
     async def aretry_jobs(
@@ -113,7 +113,7 @@ class MonitoringMethods(AppState):
         progress: Progress | None = None,
         **matching: Unpack[JobFilter],
     ) -> int:
-        """Delete the jobs that match and do not run, from history too, or `limit` of them; as `cancel_jobs`."""
+        """Delete up to `limit` matching jobs that do not run, also from history; see `cancel_jobs`."""
         return self.runtime.run(self._change("delete", queue, limit, progress, matching))
 
     async def adelete_jobs(

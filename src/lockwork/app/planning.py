@@ -1,4 +1,4 @@
-"""The methods of `Lockwork` for flows and schedules: jobs that wait for other jobs, or for the clock."""
+"""The methods of `Lockwork` for flows and schedules."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class PlanningMethods(AppState):
     def flow(self, *, id: str, queue: str = "default") -> FlowRun: ...
 
     def flow(self, *, on_failure: Policy = "fail", id: str | None = None, queue: str = "default") -> Flow | FlowRun:
-        """Make an empty flow, or with `id` find an enqueued one again.
+        """Create an empty flow, or with `id` return the handle of an enqueued one.
 
-        `on_failure` ("fail", "continue" or "compensate") is the policy of each job that sets none of its own: see
-        `Flow.add`. `id` and `queue` are those of the enqueued flow, as `FlowRun` has them.
+        `on_failure` ("fail", "continue" or "compensate") is the default policy of its jobs: see `Flow.add`. `id` and
+        `queue` are those of the enqueued flow, as `FlowRun` has them.
         """
         errors = self.registry.context.errors
         if id is None:
@@ -44,7 +44,7 @@ class PlanningMethods(AppState):
     def flows(self, queue: str | None = None, *, limit: int = 50, budget: int = 100_000) -> FlowPage:
         """List the newest `limit` flows of a queue, or of all queues on the server.
 
-        Flows have no index: of each queue it looks at up to `budget` stored entries, a thousand at a time.
+        Flows have no index, so it reads up to `budget` stored entries of each queue, a thousand at a time.
         """
         return self.runtime.run(self._flows(queue, limit, budget))
 
@@ -53,17 +53,17 @@ class PlanningMethods(AppState):
         return await self.runtime.arun(self._flows(queue, limit, budget))
 
     def chain(self, first: ResultCall[Any], *steps: Next[Any, Any], on_failure: Policy = "fail") -> Flow:
-        """A flow of calls of which each waits for the one before: see `Flow.chain`. Its result is the last one's."""
+        """A flow of calls that each wait for the previous one: see `Flow.chain`. Its result is the last one's."""
         flow = self.flow(on_failure=on_failure)
         return flow.returning(flow.chain(first, *steps))
 
     def group(self, calls: Iterable[ResultCall[Any]], *, on_failure: Policy = "fail") -> Flow:
-        """A flow of calls that wait for nothing; its result is the list of theirs, [] if there are none."""
+        """A flow of independent calls; its result is the list of their results, [] without calls."""
         flow = self.flow(on_failure=on_failure)
         return flow.returning(flow.group(calls))
 
     def chord(self, calls: Iterable[ResultCall[Any]], callback: Next[Any, Any], *, on_failure: Policy = "fail") -> Flow:
-        """A flow of calls, and a job that gets the list of their results; its result is that job's."""
+        """A flow of calls, and a job that gets the list of their results; its result is the result of that job."""
         flow = self.flow(on_failure=on_failure)
         return flow.returning(flow.chord(calls, callback))
 
@@ -73,7 +73,7 @@ class PlanningMethods(AppState):
     def schedule(self, name: str, /, *, queue: str = "default") -> Schedule: ...
 
     def schedule(self, what: TaskCall | str, /, **options: Any) -> Schedule:
-        """Enqueue a call, such as `send.call(42)`, by the clock: `cron="0 9 * * mon-fri", tz=...` or `every="10m"`.
+        """Enqueue a call, such as `send.call(42)`, on a schedule: `cron="0 9 * * mon-fri", tz=...` or `every="10m"`.
 
         Each slot is enqueued once in the whole cluster, by the first worker of the queue that has this line in its
         code. For the options see `cron` to `overlap` of `lw.task`. With the name of a schedule instead of a
@@ -88,8 +88,8 @@ class PlanningMethods(AppState):
             if options:
                 shown = ", ".join([f"name={what!r}", *(f"{option}=..." for option in options if option != "name")])
                 raise ConfigError(
-                    f"lw.schedule({what!r}) finds a schedule again, and has no option but queue=: to make one, give a "
-                    f"call of a task, such as lw.schedule(send.call(42), {shown})"
+                    f"lw.schedule({what!r}) returns an existing schedule, and takes only queue=. To create one, pass "
+                    f"a call of a task, such as lw.schedule(send.call(42), {shown})"
                 )
             return self._named(what, queue)
         raise ConfigError(
@@ -97,9 +97,9 @@ class PlanningMethods(AppState):
         )
 
     def schedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
-        """List the schedules that living workers have in their code, each with its next `count` slots.
+        """List the schedules of running workers, each with its next `count` slots.
 
-        Those of one queue, or else of all queues for which this app has tasks.
+        `queue` selects one queue; without it, all queues for which this app has tasks.
         """
         return self.runtime.run(self._listed(queue, count))
 

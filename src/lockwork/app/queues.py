@@ -1,4 +1,4 @@
-"""The methods of `Lockwork` for queues, stocks and delay queues, and for one job."""
+"""The methods of `Lockwork` for queues, stocks, delay queues and single jobs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ class QueueMethods(AppState):
             name: names the stock.
             quantity: units for sale when the stock is first used.
             limit: units that one buyer may have; None (default): no limit.
-            queue: the queue of jobs that are enqueued in one step with a reservation. Default "default".
+            queue: the queue of the jobs that are enqueued together with its reservations. Default "default".
         """
         return Stock(self.runtime, self.config, name, quantity, limit=limit, queue=queue)
 
     def stocks(self, *, minutes: int = 0) -> list[StockSummary]:
         """List the stocks on this server and their units by place, read one after the other, without changing them.
 
-        With `minutes`, up to 60, also what the first 100 of them reserved and sold in each of the last minutes.
+        With `minutes`, up to 60, also return the units that the first 100 stocks reserved and sold in each of the last
+        minutes.
         """
         return self.runtime.run(stocks(self.config.prefix, minutes))
 
@@ -40,7 +41,7 @@ class QueueMethods(AppState):
         return await self.runtime.arun(stocks(self.config.prefix, minutes))
 
     def delay_queue(self, name: str) -> DelayQueue:
-        """A queue of unique ids in order of time; each is taken by one caller when it is due.
+        """A queue of unique ids in order of due time; each id is taken by one caller.
 
         Args:
             name: names the delay queue.
@@ -56,7 +57,7 @@ class QueueMethods(AppState):
         return Queue(self.runtime, self.config, name, self.registry.context.errors)
 
     def queues(self) -> list[str]:
-        """The names of the queues, and of partitions, that ever had a job on this server, or that a worker serves."""
+        """The names of all queues and partitions that ever had a job on this server, or that a worker serves."""
         return self.runtime.run(browse.find(self.config.prefix))
 
     async def aqueues(self) -> list[str]:
@@ -64,13 +65,13 @@ class QueueMethods(AppState):
         return await self.runtime.arun(browse.find(self.config.prefix))
 
     def job(self, id: str, queue: str | None = None) -> Job[Any]:
-        """Find a job again by its id. `task.job(id)` also knows the type of the result.
+        """Return the handle of an existing job. `task.job(id)` also has the type of the result.
 
         Args:
             id: the job's id.
-            queue: the queue of the job; None (default): look in the queues of the app's tasks and in "default", then in
-                all others on the server. A job that was enqueued with a stock or a lock, or by a flow, is in the queue
-                of those.
+            queue: the queue of the job; None (default): search the queues of the app's tasks and "default", then all
+                others on the server. A job that was enqueued with a stock or a lock, or by a flow, is in the queue of
+                that object.
         """
         partitions, errors = self.config.partitions, self.registry.context.errors
         if queue is None:

@@ -1,4 +1,4 @@
-"""What the groups of methods of `Lockwork` share: settings, connections, and what the app's code has registered."""
+"""The state that the groups of methods of `Lockwork` share: settings, connections and registered tasks."""
 
 from __future__ import annotations
 

@@ -23,17 +23,17 @@ class SynchronizerMethods(AppState):
 
         Args:
             name: names the latch.
-            count: where the count begins; the first call of any process that uses the latch sets it.
-            ttl: the latch is forgotten this long after its last change. Default "1d".
+            count: the initial count; the first call of any process that uses the latch sets it.
+            ttl: the latch is deleted this long after its last change. Default "1d".
         """
         return Latch(self.runtime, self.config, name, count, ttl)
 
     def barrier(self, name: str, parties: int) -> Barrier:
-        """A barrier at which `parties` wait for each other, again and again.
+        """A reusable barrier at which `parties` wait for each other.
 
         Args:
             name: names the barrier.
-            parties: callers of `wait` that open it. A party whose process died counts for 15 s at most.
+            parties: number of callers of `wait` that open it. A party whose process died counts for 15 s at most.
         """
         return Barrier(self.runtime, self.config, name, parties)
 
@@ -45,16 +45,16 @@ class SynchronizerMethods(AppState):
         Args:
             name: names the limiter.
             rate: units per time, such as "100/s", "5/m" or "10/30s".
-            burst: units that a "bucket" lets through at once; None (default): as many as the rate has.
-            algorithm: "bucket" (default) refills evenly. "window" never lets more than the rate's units through in any
-                period, and remembers each unit for that long.
+            burst: units that a "bucket" allows at once; None (default): the units of the rate.
+            algorithm: "bucket" (default) refills evenly. "window" never allows more than the rate's units in any
+                period, and remembers each unit for one period.
         """
         return Limiter(self.runtime, self.config, name, rate, burst, algorithm)
 
     def limiters(self, pattern: str = "*", *, limit: int = 200) -> LimiterOverview:
-        """List up to `limit` limiters that match and were used lately: their rates, the room that is left, who waits.
+        """List up to `limit` recently used limiters that match, with their rates, free units and waiting callers.
 
-        `pattern` is a name with *, ? and [...]. Limiters have no index: it looks at up to 100,000 keys of the server.
+        `pattern` is a name with *, ? and [...]. Limiters have no index, so it scans up to 100,000 keys of the server.
         """
         return self.runtime.run(self._limiters(pattern, limit))
 
@@ -69,14 +69,14 @@ class SynchronizerMethods(AppState):
     def once(
         self, name: str, every: Duration = "1d", *, wait: Duration | None = None, again_if_lost: bool = False
     ) -> Once:
-        """Run something at most once per period, anywhere: other callers get the result of that run, or its failure.
+        """Run a function at most once per period in all processes; other callers get the result or failure of that run.
 
         As a decorator, the name may contain arguments of the function: `@lw.once("report:{day}", every="1d")`.
 
         Args:
-            name: names what runs once.
+            name: names the function that runs once.
             every: the period, counted from 1970 in UTC. Default "1d".
-            wait: longest time to wait for a run in progress; None (default): until it ends, 0: not at all.
+            wait: maximum time to wait for a run in progress. None (default): until it ends. 0: do not wait.
             again_if_lost: run again in the same period if the process of the first run died. Default False.
         """
         return Once(self.runtime, self.config, name, every, wait=wait, again_if_lost=again_if_lost)

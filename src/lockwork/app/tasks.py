@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class TaskMethods(AppState):
-    """Decorators that register what workers run."""
+    """Decorators that register tasks and functions that workers call."""
 
     @overload
     def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
@@ -62,51 +62,54 @@ class TaskMethods(AppState):
         Args:
             name: the task's name in jobs. Default: the function's name.
             queue: the queue of its jobs. Default "default".
-            retries: times that a failed job runs again. Default 3.
+            retries: how often a failed job runs again. Default 3.
             backoff: pause before the first retry, doubled each time, half of it jitter (default 1 s); or an
                 `Exponential`, a list of pauses, or a function of the attempt that failed.
             retry_on: retry only after these exceptions; None (default): after all.
             give_up_on: never retry after these. Default none.
-            max_deliveries: times that a worker may start the job, whatever ends it; 1 never starts it twice. None
-                (default): failures are limited by `retries`, deaths of its worker by 3.
+            max_deliveries: how often workers may start the job, whatever ends it; with 1 it never starts twice. None
+                (default): `retries` limits failures, and 3 limits deaths of its worker.
             expires: a job that has not started by then ends as expired. Default None: never.
-            timeout: longest time of an attempt; then it is cancelled or interrupted, and fails. Default None.
-            hard_timeout: longest time of an attempt before its process is killed. Default None.
+            timeout: maximum time of an attempt before it is cancelled or interrupted, and fails. Default None.
+            hard_timeout: maximum time of an attempt before its process is killed. Default None.
             executor: "process" runs each job alone in a process. Default None: event loop or thread.
-            priority: "high", "normal" (default) or "low", strictly in this order.
+            priority: "high", "normal" (default) or "low", in strict order.
             key: jobs with the same key run one at a time, in order, such as "order:{order_id}". Default None.
-            group: groups take turns, such as "tenant:{tenant}". Default None.
+            group: jobs of different groups take turns, such as "tenant:{tenant}". Default None.
             group_concurrency: jobs of one group that may run at once. Default None: no limit.
-            group_rate: jobs of one group that may start in a time, such as "10/s". Default None: no limit.
+            group_rate: jobs of one group that may start per period, such as "10/s". Default None: no limit.
             replicas: replicas that must have a job before its enqueue returns, else JobNotReplicated. Default 0.
             unique: a name that only one waiting job has, such as "report:{user_id}"; True: all arguments. Default None.
             unique_until: the name is free when the job is "done" (default), at its "start", or after a duration.
-            on_duplicate: "keep" (default) the waiting job, or "replace" its call.
-            debounce: run the last call once none has come for so long. Default: off.
-            debounce_max: at the latest so long after the first call. Default: no limit.
+            on_duplicate: "keep" (default) the waiting job, or "replace" its call with the new one.
+            debounce: run the last call when no call has come for this long. Default: off.
+            debounce_max: maximum delay since the first call. Default: no limit.
             keep_result: keep results for `job.result()`. Default True.
-            result_ttl: time that a result is kept. Default: the app's.
+            result_ttl: how long a result is kept. Default: the app's setting.
             hide_arguments: the command line and the dashboard show no arguments of its jobs. Default False.
-            tags: words that go with the job. Default none.
-            batch: up to so many jobs share one call, whose argument is the list of their arguments. Default: off.
-            linger: longest time that a job waits for its batch to fill.
-            cron: also enqueue the task by the clock: five fields, or @hourly, @daily, @weekly, @monthly, @yearly.
+            tags: labels of the job. Default none.
+            batch: maximum number of jobs that share one call, whose argument is the list of their arguments. Default:
+                off.
+            linger: maximum time that a job waits for its batch to fill.
+            cron: also enqueue the task on a schedule: five fields, or @hourly, @daily, @weekly, @monthly, @yearly.
             tz: time zone of `cron`, such as "Europe/Berlin". Default UTC.
             every: instead of `cron`, a period of at least 1 s, counted from 1970 in UTC.
             misfire: missed slots: "once" (default) enqueues the newest, "skip" none later than `grace`, "all" each.
             grace: for "skip", how late a slot may be. Default 1 minute.
-            catch_up: for "all", slots that are enqueued at most, the newest. Default 100.
-            overlap: "allow" (default), or "skip" a slot while the job of the last one has not ended.
+            catch_up: for "all", maximum number of slots to enqueue, the newest. Default 100.
+            overlap: "allow" (default), or "skip" a slot while the schedule's last job has not ended.
 
         Raises ConfigError, with a suggestion for an unknown option.
         """
-        single = get_annotations(CallSettings), "give it to single jobs, task.options({name}=...)"
+        single = get_annotations(CallSettings), "set it for single jobs, task.options({name}=...)"
         check_names(options, _TaskSettings, "a task has no option", single)
         batching = Batching.read(batch, linger)
         own, timing = split(options)
         chosen = TaskOptions.read(own)
         if batching is not None and chosen.in_process:
-            raise ConfigError('a batch task cannot have executor="process": its jobs meet in the worker process')
+            raise ConfigError(
+                'a batch task cannot have executor="process", because the worker process collects its jobs'
+            )
         name = own.get("name")
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
@@ -130,9 +133,9 @@ class TaskMethods(AppState):
     def middleware(self, function: M, /) -> M:
         """Decorate a generator function, `async def` or `def`, to run around the call of every job.
 
-        It takes the job and yields once, where the call is made: `yield` returns the result or raises the error. A
-        `def` task's are run in its thread, except those that are `async def`. The first to be registered is the
-        outermost. What one raises is the job's error; one that swallows the error changes nothing.
+        It takes the job and yields once; `yield` runs the call and returns its result or raises its error. For a `def`
+        task, a `def` middleware runs in the task's thread. The first registered middleware is the outermost. An
+        exception of the middleware becomes the job's error; suppressing the job's error has no effect.
         """
         return self.registry.context.middlewares.add(function)
 
@@ -144,9 +147,9 @@ class TaskMethods(AppState):
         return self.registry.context.middlewares.add_enqueue(function)
 
     def lifespan(self, function: L, /) -> L:
-        """Decorate a generator, `async def` or `def`, to set up what each worker process needs, and to tear it down.
+        """Decorate a generator function, `async def` or `def`, to set up and tear down resources of a worker process.
 
-        It takes no arguments and yields once, between the two. If setting up fails, the worker stops.
+        It takes no arguments and yields once. If the setup fails, the worker stops.
         """
         return self.lifespans.add(function)
 
@@ -156,20 +159,20 @@ class TaskMethods(AppState):
     def error_type(self, error: None = None, /, *, name: str) -> Callable[[ErrorClass], ErrorClass]: ...
 
     def error_type(self, error: Any = None, /, *, name: str | None = None) -> Any:
-        """Register an exception class, as a decorator or by call: `job.result()` raises it when a task raised it.
+        """Register an exception class, as a decorator or by a call, so that `job.result()` raises it.
 
-        All others arrive as JobFailed. Arguments and attributes travel as JSON; `__init__` does not run again.
+        All other errors arrive as JobFailed. Arguments and attributes travel as JSON; `__init__` does not run again.
         """
         errors = self.registry.context.errors
         return partial(errors.add, name=name) if error is None else errors.add(error, name)
 
     def override(self, provider: Callable[..., Any], instead: Callable[..., Any]) -> AbstractContextManager[None]:
-        """Within the `with` block, inject what `instead` provides wherever `provider` would have; for tests."""
+        """Within the `with` block, use the provider `instead` in place of `provider`; for tests."""
         return self.registry.context.overrides.put(provider, instead)
 
 
 class _TaskSettings(ScheduledTaskSettings, BatchSettings):
-    """All that `task` takes."""
+    """All arguments of `task`."""
 
 
 class _BatchDecorator(Protocol):

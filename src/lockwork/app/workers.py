@@ -10,7 +10,7 @@ class WorkerMethods(AppState):
     """Workers and apps, of this app and of others with the same prefix."""
 
     def workers(self) -> list[Worker]:
-        """The workers of the last hour, those that were lost among them."""
+        """The workers of the last hour, including lost ones."""
         return self.runtime.run(read_workers(self.config.prefix))
 
     async def aworkers(self) -> list[Worker]:
@@ -26,7 +26,7 @@ class WorkerMethods(AppState):
         return WorkerHandle(self.runtime, name)
 
     def apps(self) -> list[App]:
-        """The apps of which a worker ran, or a job was enqueued, in the last 30 days: tasks, partitions, schedules."""
+        """The apps that ran a worker or enqueued a job in the last 30 days, with tasks, partitions and schedules."""
         return self.runtime.run(read_apps(self.config.prefix))
 
     async def aapps(self) -> list[App]:

@@ -16,7 +16,7 @@ from lockwork.cli.help import Command
     },
 )
 @click.argument("roles", nargs=-1, required=True, type=click.Choice(list(ROLES)), metavar="ROLE...")
-@click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
+@click.option("--prefix", default="lw", show_default=True, help="First part of the app's keys.")
 @click.option("--user", help="The user's name. [default: the roles' names, joined by a hyphen]")
 @click.option("--cluster", is_flag=True, help="For the nodes of a Cluster (Redis 7 or later, or Valkey).")
 @click.option("--aclfile", is_flag=True, help="Print a line of an ACL file instead of a command for redis-cli.")

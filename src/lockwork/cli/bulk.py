@@ -77,8 +77,8 @@ class Bulk:
             changed = change(self._queue, limit=meant, progress=follow, **self._wanted)
         if not changed:
             why = ", or other jobs have their unique names" if self._action == "retry" else ""
-            raise ConfigError(f"no job was changed: all that matched moved meanwhile{why}")
-        left = f"; {meant - changed:,} moved meanwhile" if changed < meant else ""
+            raise ConfigError(f"no job was changed: all matching jobs changed state first{why}")
+        left = f"; {meant - changed:,} changed state first" if changed < meant else ""
         said = f"{several(changed, 'job', 'jobs')} {self._verb.done}{left}"
         output.show(lambda: Report({"action": self._action, "matched": count, "changed": changed}, [said]))
 

@@ -25,20 +25,35 @@ PORT = 8787
 @click.command(cls=Command, examples={"lockwork dashboard --port 9000": "Serve the dashboard on another port."})
 @names_the_app
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address to serve. Others than loopback need a login."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Other addresses than loopback need a login.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port to serve; 0: any.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port to listen on; 0 selects a free port.",
+)
 @click.option(
     "--token",
     envvar="LOCKWORK_DASHBOARD_TOKEN",
-    help="Secret to log in with, of 16 characters or more; better given as LOCKWORK_DASHBOARD_TOKEN.",
+    help="Login secret of 16 characters or more. Prefer the variable LOCKWORK_DASHBOARD_TOKEN.",
 )
-@click.option("--users", type=click.Path(path_type=Path), help="File of users: NAME:HASH lines that --add-user writes.")
+@click.option(
+    "--users", type=click.Path(path_type=Path), help="File of users with the NAME:HASH lines that --add-user writes."
+)
 @click.option("--add-user", metavar="NAME", help="Ask for a password, write NAME to --users, and exit.")
 @click.option("--view", is_flag=True, help="With --add-user: NAME may only read.")
-@click.option("--allow-actions", is_flag=True, help="Let users change things; else the dashboard only reads.")
-@click.option("--allowed-host", multiple=True, help="A name of this machine that browsers may use; can be repeated.")
-@click.option("--root-path", default="", help="The prefix at which a proxy serves it, such as /lockwork.")
+@click.option("--allow-actions", is_flag=True, help="Let users change things. [default: the dashboard is read-only]")
+@click.option(
+    "--allowed-host", multiple=True, help="A host name that browsers may use for this machine; can be repeated."
+)
+@click.option(
+    "--root-path", default="", help="The URL prefix at which a proxy serves the dashboard, such as /lockwork."
+)
 @click.argument("app", required=False, metavar="[MODULE:OBJECT]")
 def dashboard(
     *,
@@ -72,8 +87,8 @@ def dashboard(
         return
     if not access.is_loopback(host) and token is None and users is None:
         raise ConfigError(
-            f"{host} is an address that other machines reach: give --token or --users FILE, "
-            "or mount lockwork.dashboard.app(lw, authorize=...) in an app of yours"
+            f"{host} is an address that other machines can reach: pass --token or --users FILE, "
+            "or mount lockwork.dashboard.app(lw, authorize=...) in your app"
         )
     known = None if users is None else access.read_users(users)
     lw = connected(url, prefix) if app is None else load(app)
@@ -126,6 +141,4 @@ def _bound(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigError(
-            f"{host}:{port} cannot be served ({error.strerror or error}): choose another --port"
-        ) from None
+        raise ConfigError(f"{host}:{port} cannot be used ({error.strerror or error}): choose another --port") from None

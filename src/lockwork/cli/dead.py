@@ -53,7 +53,7 @@ def jobs_report(pages: Mapping[str, DeadPage], hidden: Collection[str] = ()) -> 
     body: list[RenderableType] = []
     for queue, page in pages.items():
         if page.problem:
-            text = f"queue {queue}: a key of it could not be read: {printable(page.problem)}"
+            text = f"queue {queue}: one of its keys could not be read: {printable(page.problem)}"
             body.append(Text(text, style=STYLES["serious"]))
         if page.jobs:
             rows = [
@@ -176,7 +176,7 @@ _ONLY_WITH = {
         "lockwork dead": "The dead jobs of all queues, the newest first.",
         "lockwork dead groups": "Grouped by error and task.",
         "lockwork dead -q mail show 0NnhHJ0kVzCPa1Gg": "One job with its traceback.",
-        "lockwork dead -q mail retry --error SMTPError --newer-than 2h": "Run some again; it asks before.",
+        "lockwork dead -q mail retry --error SMTPError --newer-than 2h": "Run some again, after a question.",
         "lockwork dead -q mail delete --all --yes": "Delete all, without asking.",
     },
 )
@@ -184,20 +184,20 @@ _ONLY_WITH = {
     "--queue",
     "-q",
     shell_complete=queue_names,
-    help="The queue. [default: all of them, to look at; one must be named to change it]",
+    help="The queue. [default: all queues; retry and delete need one]",
 )
 @partitions_option
 @reports
 @names_the_app
 @click.option("--task", shell_complete=task_names, help="Only jobs of this task.")
-@click.option("--error", help="Only jobs that died of this type of error, such as ValueError.")
+@click.option("--error", help="Only jobs whose error has this type, such as ValueError.")
 @click.option("--text", help="Only jobs whose error contains this text.")
-@click.option("--older-than", help="Only jobs that died at least so long ago, such as 2d.")
-@click.option("--newer-than", help="Only jobs that died at most so long ago, such as 30m.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many jobs. [default: 100 to list, else all]")
-@click.option("--after", default="", help="Where to go on, as an earlier list said.")
-@click.option("--all", "everything", is_flag=True, help="Retry or delete all jobs, when nothing else is asked for.")
-@click.option("--one-more", is_flag=True, help="Retry with one more attempt each: what was used up is not given again.")
+@click.option("--older-than", help="Only jobs that died at least this long ago, such as 2d.")
+@click.option("--newer-than", help="Only jobs that died at most this long ago, such as 30m.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of jobs. [default: 100 to list, else all]")
+@click.option("--after", default="", help="Where to continue, as printed by an earlier list.")
+@click.option("--all", "everything", is_flag=True, help="Retry or delete all jobs, if no filter is given.")
+@click.option("--one-more", is_flag=True, help="Retry each job with one more attempt, instead of all its attempts.")
 @click.option("--yes", is_flag=True, help="Retry or delete without asking.")
 @click.argument(
     "words",
@@ -260,22 +260,22 @@ def _check(action: str, ids: tuple[str, ...], asked: dict[str, object]) -> None:
         hint = action_hint([action], _ACTIONS)
         raise click.UsageError(f"{action!r} is none of {', '.join(_ACTIONS)}{hint or ': a queue is named by --queue'}")
     if ids and action in ("list", "groups"):
-        raise click.UsageError(f"{action} takes a filter, and no ids")
+        raise click.UsageError(f"{action} takes a filter, not ids")
     for option, actions in _ONLY_WITH.items():
         if asked[option] and action not in actions:
-            raise click.UsageError(f"{option} goes with {' or '.join(actions)}, not with {action}")
+            raise click.UsageError(f"{option} is an option of {' or '.join(actions)}, not of {action}")
 
 
 def _check_words(action: str, queue: str | None, ids: tuple[str, ...], *, chosen: bool, limited: bool) -> None:
     if queue is None:
-        raise click.UsageError(f"name the --queue to {action} in")
+        raise click.UsageError(f"{action} needs a --queue")
     if action == "show":
         if len(ids) != 1 or chosen:
-            raise click.UsageError("show takes one id, and no filter")
+            raise click.UsageError("show takes one id, not a filter")
     elif ids and (chosen or limited):
-        raise click.UsageError("give ids, or a filter, not both")
+        raise click.UsageError("pass ids or a filter, not both")
     elif not ids and not chosen:
-        raise click.UsageError(f"{action} what? Give ids, a filter, or --all")
+        raise click.UsageError(f"{action} needs ids, a filter, or --all")
 
 
 def _read(name: str, text: str) -> float | str:
@@ -292,7 +292,7 @@ def _look(
     hidden: Collection[str],
 ) -> None:
     if after and len(sets) != 1:
-        raise click.UsageError("--after goes with the --queue that it came from")
+        raise click.UsageError("--after needs the --queue of the earlier list")
     if action == "groups":
         output.show(lambda: groups_report({name: found.groups(**matching) for name, found in sets.items()}, hidden))
         return

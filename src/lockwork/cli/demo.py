@@ -20,26 +20,28 @@ _COUNT = click.IntRange(1, 1_000_000)
     examples={
         "lockwork demo": "20,000 buyers, 200 phones.",
         "lockwork demo --buyers 2000 --stock 50 --json": "A small sale; the audit as JSON.",
-        "lockwork demo --dashboard": "Watch the sale in a browser; buyers go on coming until Ctrl-C.",
+        "lockwork demo --dashboard": "Watch the sale in a browser; buyers continue to arrive until Ctrl-C.",
     },
 )
-@click.option("--buyers", default=20_000, show_default=True, type=_COUNT, help="Buyers who come.")
-@click.option("--stock", default=200, show_default=True, type=_COUNT, help="Phones on sale.")
-@click.option("--seed", default=1, show_default=True, help="How the buyers behave.")
+@click.option("--buyers", default=20_000, show_default=True, type=_COUNT, help="Number of buyers.")
+@click.option("--stock", default=200, show_default=True, type=_COUNT, help="Number of phones on sale.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the buyers' behavior.")
 @click.option(
-    "--shop", type=click.Path(path_type=Path), help="Folder of another shop, such as a copy of ours that you changed."
+    "--shop",
+    type=click.Path(path_type=Path),
+    help="Folder of another shop, such as a changed copy of examples/flashsale.",
 )
 @click.option(
-    "--dashboard", is_flag=True, help="Serve the dashboard, and let buyers come after the audit too, until Ctrl-C."
+    "--dashboard", is_flag=True, help="Serve the dashboard, and let buyers continue after the audit until Ctrl-C."
 )
-@click.option("--json", "as_object", is_flag=True, help="Print one JSON object, and nothing else, at the end.")
+@click.option("--json", "as_object", is_flag=True, help="Print only one JSON object, at the end.")
 def demo(buyers: int, stock: int, seed: int, shop: Path | None, *, dashboard: bool, as_object: bool) -> None:
     """Play a flash sale with real processes, kill a worker in the middle of it, and audit the end.
 
     The exit status is 1 if anything was oversold, lost or duplicated.
     """
     if dashboard and as_object:
-        raise click.UsageError("--dashboard goes on after the audit: leave out --json")
+        raise click.UsageError("---dashboard continues after the audit: omit --json")
     sys.path.append(str(_flash_sale()))
     with importlib.import_module("play.signals").Signals() as signals:
         # only now: the import takes a while, in which a signal must find its handler

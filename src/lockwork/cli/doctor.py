@@ -18,8 +18,8 @@ from lockwork.doctor import Finding, findings
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
 
 _FIXES = (
-    (ServerUnavailable, "Start it, or name another one by --url or LOCKWORK_URL."),
-    (ServerUnsuitable, "Name another server by --url or LOCKWORK_URL."),
+    (ServerUnavailable, "Start it, or pass another server in --url or LOCKWORK_URL."),
+    (ServerUnsuitable, "Pass another server in --url or LOCKWORK_URL."),
     (ServerRefused, "Use a user with the role `operator` or `viewer`, and its password: see `lockwork acl`."),
 )
 """What to do about a server that cannot be examined."""
@@ -28,7 +28,7 @@ _FIXES = (
 @click.command(
     cls=Command,
     examples={
-        "lockwork doctor": "Say what is wrong and what to change; exit 1 if anything is serious.",
+        "lockwork doctor": "List problems and how to fix them; exit 1 if one is serious.",
         "lockwork doctor --json": "The same for a program.",
     },
 )

@@ -35,11 +35,13 @@ from lockwork.workers import AnnouncedTask
 @names_the_app
 @click.option("--args", "positional", default="[]", metavar="JSON", help="Positional arguments, a JSON array.")
 @click.option("--kwargs", "named", default="{}", metavar="JSON", help="Keyword arguments, a JSON object.")
-@click.option("--delay", help="Not before this time has passed, such as 10m.")
+@click.option("--delay", help="Run the job after this time, such as 10m.")
 @click.option("--key", help="Jobs with the same key run one at a time, in order. [default: the task's]")
-@click.option("--priority", type=click.Choice(PRIORITIES), help="Strictly in this order. [default: the task's]")
-@click.option("--retries", type=click.IntRange(0), help="Times that it runs again if it fails. [default: the task's]")
-@click.option("--create", is_flag=True, help="The queue and the task need not be known yet.")
+@click.option("--priority", type=click.Choice(PRIORITIES), help="Priority, in strict order. [default: the task's]")
+@click.option(
+    "--retries", type=click.IntRange(0), help="How often the job runs again if it fails. [default: the task's]"
+)
+@click.option("--create", is_flag=True, help="Accept a queue or task that no app has announced.")
 @click.argument("task", shell_complete=task_names)
 def enqueue(
     *,
@@ -63,7 +65,7 @@ def enqueue(
     `unique`, `debounce` and `expires` are not applied.
     """
     if output.watch is not None:
-        raise click.UsageError("a job is enqueued once: leave --watch out")
+        raise click.UsageError("--watch cannot be used with enqueue")
     args, kwargs = _json(positional, "--args", list), _json(named, "--kwargs", dict)
     options: CallSettings = {}
     if delay is not None:
@@ -96,12 +98,12 @@ def _found(announced: Announced, name: str, queue: str | None, *, create: bool) 
         return there[0] if queue is None else replace(there[0], queue=queue)
     if len(there) > 1:
         queues = ", ".join(sorted(printable(task.queue) for task in there))
-        raise ConfigError(f"task {printable(name)} is in several queues ({queues}): name its --queue")
+        raise ConfigError(f"task {printable(name)} is in several queues ({queues}): pass its --queue")
     if found and queue is not None:
         return replace(found[0], queue=queue)
     known = {task.name for task in announced.tasks.values()}
     if queue is None and not (known or create):
-        raise ConfigError(f"no app has announced task {printable(name)}: name its --queue")
+        raise ConfigError(f"no app has announced task {printable(name)}: pass its --queue")
     if known and not create:
         raise ConfigError(f"{unknown('task', name, known)} Add --create to use it anyway.")
     if queue is None:
@@ -113,7 +115,7 @@ def _json(text: str, option: str, kind: type[Any]) -> Any:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise click.UsageError(f"{option} is no JSON: {error}") from None
+        raise click.UsageError(f"{option} is not JSON: {error}") from None
     if not isinstance(found, kind):
         shape = "an array, such as '[42]'" if kind is list else """an object, such as '{"day": 1}'"""
         raise click.UsageError(f"{option} must be {shape}, not {text!r:.80}")

@@ -47,15 +47,15 @@ _ACTIONS = ("cancel",)
     examples={
         "lockwork flows": "The newest flows of all queues.",
         "lockwork flows -q orders --limit 10": "Those of one queue.",
-        "lockwork flows 0NnhHJ0kVzCPa1Gg": "One flow: its jobs, and which of them wait for which.",
-        "lockwork flows 0NnhHJ0kVzCPa1Gg cancel": "Cancel what has not ended.",
+        "lockwork flows 0NnhHJ0kVzCPa1Gg": "One flow with its jobs and their dependencies.",
+        "lockwork flows 0NnhHJ0kVzCPa1Gg cancel": "Cancel all jobs of a flow that have not ended.",
     },
 )
 @click.option("--queue", "-q", shell_complete=queue_names, help="The queue of the flow. [default: all of them]")
 @partitions_option
 @reports
 @names_the_app
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="At most so many flows.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Maximum number of flows.")
 @click.argument("id", required=False)
 @click.argument("action", required=False, type=click.Choice(_ACTIONS))
 def flows(
@@ -96,7 +96,7 @@ def _list_report(page: FlowPage) -> Report:
     rows = [_row(each) for each in page.flows]
     body: list[RenderableType] = [Listing(_COLUMNS, rows, empty="no flow is on this server")]
     if page.total is None:
-        body.append(Text(f"{page.searched:,} entries were searched, and there are more: name a --queue", style="dim"))
+        body.append(Text(f"{page.searched:,} entries were searched, and there are more: pass a --queue", style="dim"))
     document = {"flows": [_document(each) for each in page.flows], "searched": page.searched, "total": page.total}
     return Report(document, body)
 

@@ -50,7 +50,7 @@ class Command(click.Command):
             return f"there are {', '.join(meant)}" if len(meant) > 1 else f"did you mean {meant[0]}?"
         words = [each.make_metavar(ctx) for each in self.params if isinstance(each, click.Argument)]
         found = next((word for word in words if option.strip("-").upper() in re.findall(r"[A-Z]+", word)), "")
-        return f"leave it out before the name: lockwork {ctx.info_name} {found}" if found else ""
+        return f"omit it before the name: lockwork {ctx.info_name} {found}" if found else ""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)

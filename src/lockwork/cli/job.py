@@ -46,7 +46,7 @@ _LONGEST = 2000
     examples={
         "lockwork job 0NnhHJ0kVzCPa1Gg": "A job: arguments, attempts, traceback, progress, flow.",
         "lockwork job 0NnhHJ0kVzCPa1Gg --watch 1": "The same, again every second.",
-        "lockwork job 0NnhHJ0kVzCPa1Gg cancel": "Cancel it, whether it waits or runs.",
+        "lockwork job 0NnhHJ0kVzCPa1Gg cancel": "Cancel a waiting or running job.",
         "lockwork job 0NnhHJ0kVzCPa1Gg retry": "Run a dead, cancelled or expired job again.",
         "lockwork job 0NnhHJ0kVzCPa1Gg reschedule --delay 10m": "Move a waiting job to another time.",
         "lockwork job 0NnhHJ0kVzCPa1Gg delete": "Delete a job that does not run.",
@@ -54,9 +54,9 @@ _LONGEST = 2000
 )
 @click.argument("id")
 @click.argument("action", required=False, type=click.Choice(_ACTIONS))
-@click.option("--queue", "-q", shell_complete=queue_names, help="The queue of the job. [default: look in all of them]")
+@click.option("--queue", "-q", shell_complete=queue_names, help="The queue of the job. [default: search all queues]")
 @partitions_option
-@click.option("--delay", help="retry, reschedule: so long from now, such as 10m.")
+@click.option("--delay", help="retry, reschedule: after this time, such as 10m.")
 @click.option("--at", help="reschedule: at this time, such as 2026-12-24T18:00+01:00.")
 @reports
 @names_the_app
@@ -77,13 +77,13 @@ def job(
     An action never asks. One that does not apply ends with status 1, and the reason.
     """
     if delay is not None and action not in ("retry", "reschedule"):
-        raise click.UsageError("--delay goes with retry and reschedule")
+        raise click.UsageError("--delay is an option of retry and reschedule")
     if at is not None and action != "reschedule":
-        raise click.UsageError("--at goes with reschedule")
+        raise click.UsageError("--at is an option of reschedule")
     if action == "reschedule" and (delay is None) == (at is None):
         raise click.UsageError("reschedule takes --delay or --at")
     if output.watch is not None and action:
-        raise click.UsageError("--watch goes with the view of a job")
+        raise click.UsageError("--watch cannot be used with an action")
     moved: dict[str, Any] = {} if at is None else {"at": _time(at)}
     if delay is not None:
         moved = {"delay": duration(delay)}
@@ -119,7 +119,7 @@ def _act(found: Job[Any], action: str, moved: dict[str, Any]) -> str:
         done, said = found.cancel(), "cancelled"
         if before == "running":
             said = "is being cancelled by its worker"
-        why = "only a job that waits or runs can be cancelled"
+        why = "only a waiting or running job can be cancelled"
     elif action == "retry":
         done, said = found.retry(**moved), "will run again"
         why = "only a dead, cancelled or expired job can be retried"
@@ -130,7 +130,7 @@ def _act(found: Job[Any], action: str, moved: dict[str, Any]) -> str:
         why = "a running job cannot be deleted; cancel it first"
     else:
         done, said = found.reschedule(**moved), "was moved"
-        why = "only a job that waits can be moved"
+        why = "only a waiting job can be rescheduled"
     if not done:
         raise ConfigError(f"job {found.id} is {found.state()}: {why}")
     return f"job {found.id} {said}"

@@ -55,12 +55,12 @@ def _state_option(word: JobState) -> Callable[[F], F]:
 @click.command(
     cls=Command,
     examples={
-        "lockwork jobs --running": "What runs now, where, and since when.",
-        "lockwork jobs mail --dead --error SMTPError --since 2h": "What died of an error in the last two hours.",
-        "lockwork jobs --done --task send --arg user=42": "What was done for user 42.",
+        "lockwork jobs --running": "Running jobs, with their workers and start times.",
+        "lockwork jobs mail --dead --error SMTPError --since 2h": "Jobs that died with an error in the last two hours.",
+        "lockwork jobs --done --task send --arg user=42": "Ended jobs for user 42.",
         "lockwork jobs --ready --json --limit 1000": "For a program.",
-        "lockwork jobs mail --dead --error SMTPError retry": "Run these again; it counts them, and asks.",
-        "lockwork jobs mail --task send cancel --yes": "Cancel all jobs of a task that wait or run, without asking.",
+        "lockwork jobs mail --dead --error SMTPError retry": "Retry these jobs, after a count and a question.",
+        "lockwork jobs mail --task send cancel --yes": "Cancel all waiting and running jobs of a task, without asking.",
     },
 )
 @click.argument(
@@ -79,13 +79,15 @@ def _state_option(word: JobState) -> Callable[[F], F]:
 @click.option("--tag", help="Only jobs with this tag.")
 @click.option("--key", help="Only jobs with this key.")
 @click.option("--group", help="Only jobs of this group.")
-@click.option("--arg", help="Only jobs with this argument: 42 is any, n=42 the one that is named n.")
-@click.option("--error", help="Only jobs whose error has this text in its type or message.")
-@click.option("--text", help="Only jobs that have this text in id, call or error.")
-@click.option("--since", help="Only jobs that ended, started or were enqueued in this time, such as 2h.")
-@click.option("--until", "until_", help="Only jobs for which that is this long ago at least.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many jobs. [default: 50 to show, else all]")
-@click.option("--after", help="Where to go on: `next` of an earlier list with --json.")
+@click.option("--arg", help="Only jobs with this argument: 42 matches any, n=42 the argument named n.")
+@click.option("--error", help="Only jobs whose error contains this text in its type or message.")
+@click.option("--text", help="Only jobs that contain this text in id, call or error.")
+@click.option("--since", help="Only jobs that ended (or else started, or were enqueued) within this time, such as 2h.")
+@click.option(
+    "--until", "until_", help="Only jobs that ended (or else started, or were enqueued) at least this long ago."
+)
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of jobs. [default: 50 to show, else all]")
+@click.option("--after", help="Where to continue: `next` of an earlier list with --json.")
 @click.option("--oldest", is_flag=True, help="The oldest first.")
 @click.option(
     "--search",
@@ -93,7 +95,7 @@ def _state_option(word: JobState) -> Callable[[F], F]:
     default=_SEARCHED,
     show_default=True,
     type=click.IntRange(1),
-    help="Search at most so many jobs for those that match.",
+    help="Maximum number of jobs to search for matches.",
 )
 @click.option("--yes", is_flag=True, help="cancel, retry, delete: without asking.")
 @partitions_option
@@ -124,11 +126,11 @@ def jobs(
     """
     queue, action = _meant(words)
     if action and (after or oldest or output.watch is not None):
-        raise click.UsageError("--after, --oldest and --watch go with the list of jobs")
+        raise click.UsageError("--after, --oldest and --watch cannot be used with an action")
     if yes and not action:
-        raise click.UsageError("--yes goes with cancel, retry and delete")
+        raise click.UsageError("--yes is an option of cancel, retry and delete")
     if not action and limit is not None and limit > MOST:
-        raise click.UsageError(f"a list has at most {MOST:,} jobs: go on with --after")
+        raise click.UsageError(f"a list has at most {MOST:,} jobs: continue with --after")
     matching: Any = {name: text for name, text in given.items() if text is not None}
     for name, text in (("since", given["since"]), ("until", until_)):
         if text is not None:
@@ -149,7 +151,7 @@ def _meant(words: tuple[str, ...]) -> tuple[str | None, Action | None]:
     queues = [word for word in words if word not in ACTIONS]
     if len(actions) > 1 or len(queues) > 1:
         hint = action_hint(queues, ACTIONS)
-        raise click.UsageError(f"give one queue, or none, and cancel, retry, delete or no action{hint}")
+        raise click.UsageError(f"pass at most one queue, and cancel, retry, delete or no action{hint}")
     return (queues[0] if queues else None), (actions[0] if actions else None)
 
 
@@ -225,7 +227,7 @@ class _Search:
                 f"searched {self._searched:,} of {page.total:,}; there may be more: see --limit, --search and --after"
             ]
         if page.sampled and self._wanted.get("state") in (None, "done", "succeeded"):
-            notes += [f"{page.sampled:,} jobs that succeeded were left out of the history, and are only counted"]
+            notes += [f"{page.sampled:,} successful jobs are not in the history, only in the counters"]
         return [*body, *(Text(printable(note), style="dim") for note in notes)]
 
 

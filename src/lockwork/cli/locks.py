@@ -40,7 +40,7 @@ def report(overview: Overview, pattern: str = "") -> Report:
 
 def _body(overview: Overview, pattern: str) -> Iterator[RenderableType]:
     if not overview.locks:
-        yield f"nobody holds or waits for a lock{f' that {printable(pattern)} names' if pattern else ''}"
+        yield f"no lock{f' matching {printable(pattern)}' if pattern else ''} is held or waited for"
         return
     names = _Names(overview)
     yield _Table(overview, names)
@@ -51,7 +51,7 @@ def _body(overview: Overview, pattern: str) -> Iterator[RenderableType]:
         yield Text("\nDEADLOCK", style=f"bold {STYLES['dead']}")
         yield Text(printable(deadlock.named(names)))
         if others := sorted(set(deadlock.members) - {edge.waiter for edge in deadlock.cycle}):
-            yield Text(f"also in it: {', '.join(map(names, others))}")
+            yield Text(f"also involved: {', '.join(map(names, others))}")
 
 
 class _Table:
@@ -122,7 +122,7 @@ def _rows(lock: LockSnapshot, names: _Names) -> Iterator[_Row]:
         state = "holds" + _units(lock, held.units)
         yield state, name, lasting(held.held_for), time_left(held.expires_in), str(held.fence)
     if lock.kept_for:
-        yield "kept", "for its minimum, by nobody", "", time_left(lock.kept_for), ""
+        yield "kept", "free after its minimum time", "", time_left(lock.kept_for), ""
     if lock.more_holders:
         yield "", f"up to {lock.more_holders} more holders", "", "", ""
     for place, waiter in enumerate(lock.line, 1):
@@ -229,8 +229,8 @@ def _edge(edge: Edge) -> dict[str, Any]:
     cls=Command,
     examples={
         "lockwork locks": "Every lock with its holders and waiters.",
-        "lockwork locks 'order:*' --watch 1": "Those whose names match, again every second.",
-        "lockwork locks release order:42": "Take a lock away from its holder; it asks before.",
+        "lockwork locks 'order:*' --watch 1": "Locks whose names match, every second.",
+        "lockwork locks release order:42": "Release a lock by force, after a question.",
     },
 )
 @reports
@@ -245,13 +245,13 @@ def locks(*, output: Output, url: str | None, prefix: str, yes: bool, words: tup
     `lockwork locks release NAME` takes a lock away from its holder; the next waiter gets it.
     """
     if output.watch is not None and words[:1] == ("release",):
-        raise click.UsageError("--watch goes with the list of locks")
+        raise click.UsageError("--watch cannot be used with release")
     with connected(url, prefix) as lw:
         if words[:1] == ("release",) and len(words) == 2:
             _release(lw, words[1], yes=yes)
         elif len(words) > 1 or words == ("release",):
             hint = action_hint(words[:1], ("release",))
-            raise click.UsageError(f"give one pattern of names, or: release NAME{hint}")
+            raise click.UsageError(f"pass one pattern of names, or: release NAME{hint}")
         else:
             output.show(lambda: report(lw.locks(*words), next(iter(words), "")))
 
@@ -264,17 +264,15 @@ def _release(lw: Lockwork, name: str, *, yes: bool) -> None:
         click.echo(f"nobody holds {name!r}{hint}")
     for kind, lock in held.items():
         if kind == "quorum":
-            click.echo(
-                f"quorum {name!r}: only its holder can release it, on all its servers; this is one of them", err=True
-            )
+            click.echo(f"quorum {name!r}: only its holder can release it, on all its servers", err=True)
             continue
         holders = ", ".join(who(each.holder) for each in lock.holders)
         if lock.more_holders:
             holders += f" and up to {lock.more_holders} more"
-        if not yes and not click.confirm(f"{kind} {name!r} is held by {holders}. Take it away?", err=True):
+        if not yes and not click.confirm(f"{kind} {name!r} is held by {holders}. Release it?", err=True):
             continue
         if not yes and not _fences(_held(lw, name).get(kind)) <= _fences(lock):
-            raise click.ClickException(f"{kind} {name!r} has got another holder meanwhile: nothing was released")
+            raise click.ClickException(f"{kind} {name!r} has another holder now: nothing was released")
         click.echo(f"{kind} {name!r}: {_force(lw, lock)} released")
 
 

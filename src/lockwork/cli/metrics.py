@@ -14,9 +14,9 @@ from lockwork.errors import ConfigError
 
 @click.command(cls=Command, examples={"lockwork metrics --port 9464": "Serve the metrics of all workers and queues."})
 @names_the_app
-@click.option("--port", default=9465, show_default=True, type=click.IntRange(0, 65535), help="Serve at this port.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Serve at this address.")
-@click.option("--print", "once", is_flag=True, help="Print the metrics once instead.")
+@click.option("--port", default=9465, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--print", "once", is_flag=True, help="Print the metrics once and exit.")
 def metrics(url: str | None, prefix: str, port: int, host: str, *, once: bool) -> None:
     """Serve the metrics of all queues, tasks, locks and stocks to Prometheus, until SIGINT or SIGTERM.
 

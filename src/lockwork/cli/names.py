@@ -54,7 +54,7 @@ def check_queue(
     names = sorted({*lw.queues(), *announced})
     found = sorted((each for each in names if each != name and base_queue(each) == name), key=partition_number)
     if found:
-        said = f"queue {printable(name)} has partitions ({_some(found)}): name one, or give --partitions N"
+        said = f"queue {printable(name)} has partitions ({_some(found)}): pass one of them, or --partitions N"
         if not looks:
             raise ConfigError(said)
         click.echo(said, err=True)

@@ -23,7 +23,7 @@ def partitions_option(command: F) -> F:
     return click.option(
         "--partitions",
         type=click.IntRange(1, MOST_PARTITIONS),
-        help="Number of partitions. Use NAME/2 to select one. [default: as the app has announced it]",
+        help="Number of partitions. Use NAME/2 to select one. [default: announced by the app]",
     )(command)
 
 
@@ -33,7 +33,7 @@ def opened(
 ) -> Iterator[Lockwork]:
     """Open an app that knows the partitions that apps announced; raises ConfigError as `check_queue`."""
     if partitions is not None and queue is None:
-        raise click.UsageError("--partitions goes with the name of a queue")
+        raise click.UsageError("--partitions needs the name of a queue")
     with ExitStack() as stack:
         lw = stack.enter_context(connected(url, prefix))
         announced = Announced.read(lw)
@@ -74,8 +74,10 @@ def size(text: str, what: str) -> int:
 _PATIENCE = 3.0
 """Seconds to wait for a server that does not answer: a person waits."""
 _OPTIONS = (
-    click.option("--url", envvar="LOCKWORK_URL", help="The server. [default: LOCKWORK_URL, else the embedded one]"),
-    click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with."),
+    click.option(
+        "--url", envvar="LOCKWORK_URL", help="URL of the server. [default: LOCKWORK_URL, else the embedded server]"
+    ),
+    click.option("--prefix", default="lw", show_default=True, help="First part of the app's keys."),
 )
 
 

@@ -95,23 +95,23 @@ _NUMBER = re.compile(r"\d{1,15}")
 @click.command(
     cls=Command,
     examples={
-        "lockwork queue": "All queues, their jobs by place, and their limits.",
-        "lockwork queue mail --watch": "One queue, again every 2 s.",
-        "lockwork queue pause mail": "Let no job of it start until `resume`.",
-        "lockwork queue limit mail --rate 100/s --concurrency 50": "Limit it, for all workers together.",
-        "lockwork queue limit mail --size 0 && lockwork queue drain mail --timeout 5m": "Run what is left.",
-        "lockwork queue clear mail": "Delete the jobs that wait; it asks before.",
+        "lockwork queue": "All queues with their jobs and limits.",
+        "lockwork queue mail --watch": "One queue, every 2 s.",
+        "lockwork queue pause mail": "Start none of its jobs until `resume`.",
+        "lockwork queue limit mail --rate 100/s --concurrency 50": "Limit it for all workers together.",
+        "lockwork queue limit mail --size 0 && lockwork queue drain mail --timeout 5m": "Drain it.",
+        "lockwork queue clear mail": "Delete the waiting jobs, after a question.",
     },
 )
 @reports
 @names_the_app
-@click.option("--rate", help="limit: so many jobs may begin in a time, such as 100/s; none takes the limit away.")
-@click.option("--concurrency", help="limit: so many jobs may run at once; or none.")
-@click.option("--size", help="limit: so many jobs may wait, 0 to refuse new ones; or none.")
-@click.option("--timeout", help="drain: how long to wait at most, such as 5m. [default: as long as it takes]")
+@click.option("--rate", help="limit: how many jobs may start per period, such as 100/s; none removes the limit.")
+@click.option("--concurrency", help="limit: how many jobs may run at once; or none.")
+@click.option("--size", help="limit: how many jobs may wait, 0 to refuse new ones; or none.")
+@click.option("--timeout", help="drain: how long to wait at most, such as 5m. [default: without a limit]")
 @partitions_option
 @click.option("--delayed", is_flag=True, help="drain: wait for scheduled jobs, too.")
-@click.option("--create", is_flag=True, help="pause, limit: of a queue that does not exist yet.")
+@click.option("--create", is_flag=True, help="pause, limit: accept a queue that does not exist yet.")
 @click.option("--yes", is_flag=True, help="clear: without asking.")
 @click.argument(
     "words",
@@ -139,15 +139,15 @@ def queue(
     action, name = _meant(words)
     limits = _limits(given)
     if limits and action != "limit":
-        raise click.UsageError("--rate, --concurrency and --size go with limit")
+        raise click.UsageError("--rate, --concurrency and --size are options of limit")
     if (timeout is not None or delayed) and action != "drain":
-        raise click.UsageError("--timeout and --delayed go with drain")
+        raise click.UsageError("--timeout and --delayed are options of drain")
     if create and action not in _CREATING:
-        raise click.UsageError("--create goes with pause and limit")
+        raise click.UsageError("--create is an option of pause and limit")
     if yes and action != "clear":
-        raise click.UsageError("--yes goes with clear")
+        raise click.UsageError("--yes is an option of clear")
     if output.watch is not None and action != "status":
-        raise click.UsageError("--watch goes with status")
+        raise click.UsageError("--watch is an option of status")
     creating = create if action in _CREATING else None
     with opened(url, prefix, name, partitions, looks=action == "status", create=creating) as lw:
         if name is None:
@@ -196,7 +196,7 @@ def _left(chosen: Queue, *, delayed: bool) -> int:
 def _clear(chosen: Queue, *, yes: bool) -> None:
     waiting = _waiting(chosen)
     if not yes and waiting:
-        jobs = several(waiting, "job that waits", "jobs that wait")
+        jobs = several(waiting, "waiting job", "waiting jobs")
         click.confirm(f"delete {jobs} in queue {chosen.name!r}?", err=True, abort=True)
     with progress("deleting", waiting, lambda: waiting - _waiting(chosen)):
         cleared = chosen.clear()

@@ -86,7 +86,7 @@ class Output:
                     try:
                         shown, problem = list(map(line, make().body)), ""
                     except ServerUnavailable as error:
-                        problem = f"{error}: the figures are old"
+                        problem = f"{error}: the figures below are old"
         finally:
             signal.signal(signal.SIGTERM, before)
             out.print(*shown, sep="\n")  # so that the last state is seen after the end, too
@@ -122,7 +122,7 @@ class _Pause(click.ParamType[float]):
         try:
             pause = float(value)
         except ValueError:
-            self.fail(f"{value!r} is no number of seconds", param, ctx)
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
         if not _SHORTEST <= pause <= 86_400:
             self.fail(f"the pause must be {_SHORTEST} s to a day, not {value}", param, ctx)
         return pause
@@ -138,7 +138,7 @@ def reports(command: F) -> F:
         flag_value=2.0,
         type=_Pause(),
         metavar="[SECONDS]",
-        help="Show it again every 2 s, or as often as you say, until Ctrl-C.",
+        help="Refresh every 2 s, or every given number of seconds, until Ctrl-C.",
     )
     @wraps(command)
     def wrapped(*args: Any, as_json: bool, watch: float | None, **given: Any) -> object:

@@ -37,18 +37,20 @@ class _Run(Command):
     cls=_Run,
     context_settings={"allow_interspersed_args": False},
     examples={
-        "lockwork run --lock nightly --wait 0 -- ./backup --all": "One backup at a time; a second one ends with 75.",
+        "lockwork run --lock nightly --wait 0 -- ./backup --all": "One backup at a time; a second one exits with 75.",
     },
 )
 @click.option("--lock", "name", required=True, metavar="NAME", help="The lock to hold while the program runs.")
-@click.option("--wait", help="How long to stand in line; 0: not at all. [default: until it is granted]")
+@click.option("--wait", help="How long to wait for the lock; 0 tries once. [default: without a limit]")
 @click.option(
     "--lease",
     default="15s",
     show_default=True,
-    help="How long the lock lasts after this machine died. It is renewed while the program runs.",
+    help="How long the lock remains held after this machine dies. It is renewed while the program runs.",
 )
-@click.option("--grace", default="5s", show_default=True, help="From SIGTERM to SIGKILL, if the program has to end.")
+@click.option(
+    "--grace", default="5s", show_default=True, help="Time from SIGTERM to SIGKILL when the command ends the program."
+)
 @names_the_app
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
@@ -100,7 +102,7 @@ def _run(
         except LockLost:
             return _complain(f"lock {name!r} was lost{_fate(status, ended=guarded.ended)}", LOST)
         except LockworkError as error:
-            _complain(f"lock {name!r} could not be released, and ends with its lease: {error}", FAILED)
+            _complain(f"lock {name!r} could not be released; it ends with its lease: {error}", FAILED)
         if guarded.ended:
             return _complain(f"lock {name!r} could not be renewed{_fate(status, ended=True)}", LOST)
         return status
@@ -114,7 +116,7 @@ def _fate(status: int, *, ended: bool) -> str:
 def _not_started(program: str, error: OSError) -> int:
     if isinstance(error, FileNotFoundError):
         return _complain(f"{program}: command not found", NOT_FOUND)
-    reason = "no program that this machine can run" if error.errno == errno.ENOEXEC else error.strerror
+    reason = "this machine cannot run this file" if error.errno == errno.ENOEXEC else error.strerror
     return _complain(f"{program} cannot be executed: {reason}", NOT_EXECUTABLE)
 
 

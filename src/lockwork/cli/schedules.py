@@ -37,8 +37,8 @@ _ACTIONS = ("pause", "resume", "run")
 @click.command(
     cls=Command,
     examples={
-        "lockwork schedules": "All schedules and when they fire next.",
-        "lockwork schedules pause nightly": "Let its slots pass without a job.",
+        "lockwork schedules": "All schedules and their next slots.",
+        "lockwork schedules pause nightly": "Skip its slots until `resume`.",
         "lockwork schedules run nightly": "Enqueue its job now; prints the job's id.",
     },
 )
@@ -67,7 +67,7 @@ def schedules(
     """
     action, name = _meant(words)
     if output.watch is not None and action:
-        raise click.UsageError("--watch goes with the list of schedules")
+        raise click.UsageError("--watch cannot be used with an action")
     with opened(url, prefix, queue, partitions, looks=True) as lw:
         if not action:
             output.show(lambda: _report(_chosen(_all(lw, queue), name)))
@@ -86,7 +86,7 @@ def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
     *verbs, name = words
     if len(verbs) > 1 or (verbs and verbs[0] not in _ACTIONS):
         hint = action_hint(verbs[:1], _ACTIONS)
-        raise click.UsageError(f"give pause, resume or run, and the schedule's name{hint}")
+        raise click.UsageError(f"pass pause, resume or run, and the schedule's name{hint}")
     if not verbs and name in _ACTIONS:
         raise click.UsageError(f"{name} which schedule?")
     return (verbs[0] if verbs else ""), name
@@ -119,7 +119,7 @@ def _act(lw: Lockwork, found: ScheduleStatus, action: str, output: Output) -> No
         output.show(lambda: Report(document, [f"job {job.id} of task {found.task} enqueued in queue {job.queue}"]))
         return
     if not (handle.pause() if action == "pause" else handle.resume()):
-        raise ConfigError(f"schedule {found.name} was deleted meanwhile")
+        raise ConfigError(f"schedule {found.name} has been deleted")
     output.show(lambda: _report(_chosen(lw.schedules(found.queue), found.name)))
 
 

@@ -34,8 +34,8 @@ _QUEUES = (
 @click.command(
     cls=Command,
     examples={
-        "lockwork status": "Queues, workers, the last hour, and what is wrong.",
-        "lockwork status --watch 5": "Again every 5 s.",
+        "lockwork status": "Queues, workers, the last hour and problems.",
+        "lockwork status --watch 5": "Every 5 s.",
     },
 )
 @reports

@@ -27,8 +27,8 @@ _COLUMNS = (
 @click.command(
     cls=Command,
     examples={
-        "lockwork stocks": "All stocks: what is sold, reserved and left.",
-        "lockwork stocks phones --watch 1": "One of them, every second.",
+        "lockwork stocks": "All stocks with sold, reserved and available units.",
+        "lockwork stocks phones --watch 1": "One stock, every second.",
     },
 )
 @reports

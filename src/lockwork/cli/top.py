@@ -93,7 +93,7 @@ class Watcher:
 @click.command(
     cls=Command,
     examples={
-        "lockwork top": "The whole server, live; q ends it.",
+        "lockwork top": "The whole server, live; q quits.",
         "lockwork top --every 0.5": "Twice a second.",
     },
 )
@@ -103,7 +103,7 @@ class Watcher:
     show_default=True,
     type=click.FloatRange(0.2, 3600),
     metavar="SECONDS",
-    help="Time between two looks.",
+    help="Time between two updates.",
 )
 @names_the_app
 def top(*, every: float, url: str | None, prefix: str) -> None:

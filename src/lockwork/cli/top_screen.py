@@ -93,7 +93,7 @@ class Top(App[None]):
 
     def _look(self) -> None:
         if self._paused:
-            self.query_one("#head", Static).update(state("paused", "paused: p goes on"))
+            self.query_one("#head", Static).update(state("paused", "paused: p resumes"))
         elif not self._looking:
             self._looking = True
             self.run_worker(self._read, thread=True)  # a slow server must not stop the keys
@@ -108,7 +108,7 @@ class Top(App[None]):
 
     def _show_problem(self, said: str) -> None:
         self._looking = False
-        self.query_one("#head", Static).update(state("serious", printable(f"the figures are old: {said}")))
+        self.query_one("#head", Static).update(state("serious", printable(f"the figures below are old: {said}")))
 
     def _show(self, view: Screen) -> None:
         self._looking = False

@@ -45,7 +45,7 @@ def read_queues(texts: Iterable[str]) -> dict[str, int | None]:
         if not colon or not _NUMBER.fullmatch(weight):
             name, weight = text.strip(), ""
         if not name:
-            raise ConfigError(f"--queues has an empty name in it: {','.join(texts)!r}; it is NAME or NAME:WEIGHT,...")
+            raise ConfigError(f"--queues contains an empty name: {','.join(texts)!r}; write NAME or NAME:WEIGHT,...")
         if name in found:
             raise ConfigError(f"--queues names {name!r} twice")
         if weight and not (_WEIGHT.fullmatch(weight) and 1 <= int(weight) <= _HEAVIEST):
@@ -62,11 +62,11 @@ def queues_of(app: Lockwork, options: WorkerOptions, named: dict[str, int | None
     for name in partitions.counts:
         if name not in known:
             hint = _meant(name, known)
-            log.warning("queue %r shall have partitions, but no task of %s belongs to it%s", name, options.app, hint)
+            log.warning("queue %r has partitions, but no task of %s belongs to it%s", name, options.app, hint)
     if not named:
         if not known:
             raise ConfigError(
-                f"{options.app} has no tasks: import the modules that define them in its module, or give --queues"
+                f"{options.app} has no tasks: import the modules that define them in its module, or pass --queues"
             )
         return msgspec.structs.replace(options, queues=known, weights=[1] * len(known) if len(known) > 1 else None)
     for name in named:
@@ -74,9 +74,9 @@ def queues_of(app: Lockwork, options: WorkerOptions, named: dict[str, int | None
         if whole not in known:
             log.warning("no task of %s belongs to queue %r%s", options.app, name, _meant(name, known))
         elif whole != name and whole in named and name in partitions.names(whole):
-            raise ConfigError(f"--queues names {name!r} twice: it is one of the partitions of {whole!r}")
+            raise ConfigError(f"--queues names {name!r} twice: it is a partition of {whole!r}")
         elif whole != name and name not in partitions.names(whole):
-            log.info("nothing is enqueued to %r by this app: what is left there is worked off", name)
+            log.info("this app enqueues nothing to %r; the worker only runs the jobs that are left there", name)
     weights = list(named.values())
     shares = None if weights.count(None) == len(weights) else [weight or 1 for weight in weights]
     return msgspec.structs.replace(options, queues=list(named), weights=shares)
@@ -94,8 +94,8 @@ _MANY = click.IntRange(1, 1000)
     cls=Command,
     examples={
         "lockwork worker shop.tasks:lw": "All queues of an app, 100 jobs at once.",
-        "lockwork worker shop.tasks:lw -q orders:3,mail --processes 4": "Two queues; orders gets three of four turns.",
-        "lockwork worker shop.tasks:lw --reload": "While you develop.",
+        "lockwork worker shop.tasks:lw -q orders:3,mail --processes 4": "Two queues; orders gets three of four slots.",
+        "lockwork worker shop.tasks:lw --reload": "For development.",
     },
 )
 @click.argument("app", metavar="MODULE:OBJECT")
@@ -106,42 +106,44 @@ _MANY = click.IntRange(1, 1000)
     "queues",
     multiple=True,
     metavar="NAME[:WEIGHT],...",
-    help="Queues to work on, or partitions of them, such as mail/2. Without weights strictly in this order; with any,"
+    help="Queues to serve, or partitions of them, such as mail/2. Without weights strictly in this order; with any,"
     " each gets its share (1 unless given)."
     " [default: all of the app's, in equal shares]",
 )
 @click.option("--processes", "-p", default=1, show_default=True, type=_MANY, help="Child processes.")
-@click.option("--concurrency", "-c", default=100, show_default=True, type=_MANY, help="Jobs at once, per process.")
+@click.option(
+    "--concurrency", "-c", default=100, show_default=True, type=_MANY, help="How many jobs each process runs at once."
+)
 @click.option(
     "--runners",
     type=_MANY,
-    help="Processes for tasks with executor='process', per process. [default: as many as processors]",
+    help="Processes for tasks with executor='process', per worker process. [default: the number of processors]",
 )
-@click.option("--burst", is_flag=True, help="End when no queue has a job that could run now.")
-@click.option("--once", is_flag=True, help="Run one job, and end.")
+@click.option("--burst", is_flag=True, help="Exit when no queue has a job that could run now.")
+@click.option("--once", is_flag=True, help="Run one job, and exit.")
 @click.option("--max-jobs", type=click.IntRange(1), metavar="N", help="Replace a process after about N jobs.")
-@click.option("--max-memory", metavar="SIZE", help="Replace a process that has more memory, for instance 512MB.")
+@click.option("--max-memory", metavar="SIZE", help="Replace a process that uses more memory, such as 512MB.")
 @click.option(
     "--lease",
     default="15s",
     show_default=True,
-    help="How long after this machine died its jobs run elsewhere.",
+    help="How long after a crash of this machine other workers take over its jobs.",
 )
-@click.option("--grace", default="30s", show_default=True, help="How long running jobs may go on after SIGTERM.")
+@click.option("--grace", default="30s", show_default=True, help="How long running jobs may continue after SIGTERM.")
 @click.option("--loop", type=click.Choice(LOOPS), help="The event loop. [default: uvloop if it is installed]")
 @click.option("--health-port", type=click.IntRange(1, 65535), help="Serve /livez, /readyz and /metrics on this port.")
 @click.option("--health-host", default="127.0.0.1", show_default=True, help="Address of the health port.")
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS, case_sensitive=False),
-    help="What the worker itself logs. [default: what the app's logging configuration says, else info]",
+    help="Level of the worker's own log. [default: the app's logging configuration, else info]",
 )
 @click.option(
     "--log-format",
     type=click.Choice(FORMATS),
-    help="How lines look where the app does not configure logging. [default: text]",
+    help="Log format if the app does not configure logging. [default: text]",
 )
-@click.option("--reload", is_flag=True, help="For development: start again when a source file changes.")
+@click.option("--reload", is_flag=True, help="For development: restart when a source file changes.")
 def worker(
     app: str,
     queues: tuple[str, ...],
@@ -174,9 +176,9 @@ def worker(
         sys.exit(_reload(burst=burst, once=once))
     kept = seconds(duration(lease), "--lease")
     if kept < 1:
-        raise ConfigError(f"--lease must be at least 1 s, so that heartbeats can keep it, not {lease}")
+        raise ConfigError(f"--lease must be at least 1 s, so that heartbeats can renew it, not {lease}")
     if once and processes > 1:
-        raise ConfigError("--once runs one job in one process: leave --processes out")
+        raise ConfigError("--once runs one job in one process: omit --processes")
     named = read_queues(queues)
     options = WorkerOptions(
         app,
@@ -198,7 +200,7 @@ def worker(
         with configured(log_level, log_format):
             found = load(app)
         if overruled(log_format):
-            log.warning("--log-format %s is not followed: %s configures logging itself", log_format, app)
+            log.warning("--log-format %s has no effect: %s configures logging itself", log_format, app)
         options = queues_of(found, options, named)
         with found:
             status = _run(found, options, loop, health)
@@ -220,6 +222,6 @@ def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health
 
 def _reload(*, burst: bool, once: bool) -> int:
     if burst or once:
-        raise ConfigError("--reload is for a worker that goes on: leave --burst and --once out")
+        raise ConfigError("--reload cannot be used with --burst or --once")
     arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
     return Reloader([sys.executable, "-m", "lockwork", *arguments], Path.cwd()).run()

@@ -49,12 +49,12 @@ _ORDERS: dict[str, Callable[[WorkerHandle], bool]] = {
     cls=Command,
     examples={
         "lockwork workers": "All workers of the last hour.",
-        "lockwork workers quiet web1/4711/3f2a": "Let one fetch no more jobs; its running jobs go on.",
-        "lockwork workers stop --all --yes": "End all workers.",
+        "lockwork workers quiet web1/4711/3f2a": "Stop fetching jobs on a worker; its running jobs continue.",
+        "lockwork workers stop --all --yes": "Stop all workers.",
     },
 )
 @click.option("--all", "everyone", is_flag=True, help="quiet, resume, stop: all workers.")
-@click.option("--yes", is_flag=True, help="Do not ask before an order to all workers.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @reports
 @names_the_app
 @click.argument(
@@ -69,9 +69,9 @@ def workers(*, everyone: bool, yes: bool, output: Output, url: str | None, prefi
     names = words[1:] if order else words
     if len(names) > 1 or (everyone and (names or not order)) or (order and not names and not everyone):
         hint = action_hint(words[:1], _ORDERS)
-        raise click.UsageError(f"give quiet, resume or stop, and the worker's name or --all{hint}")
+        raise click.UsageError(f"pass quiet, resume or stop, and the worker's name or --all{hint}")
     if order and output.watch is not None:
-        raise click.UsageError("--watch goes with the list of workers")
+        raise click.UsageError("--watch cannot be used with an action")
     with connected(url, prefix) as lw:
         name = names[0] if names else None
         if not order:
@@ -82,7 +82,7 @@ def workers(*, everyone: bool, yes: bool, output: Output, url: str | None, prefi
             click.confirm(f"{order} {len(chosen)} workers?", abort=True)
         for worker in chosen:
             if not _ORDERS[order](lw.worker(worker.name)):
-                raise ConfigError(f"worker {printable(worker.name)} is lost: it takes no orders")
+                raise ConfigError(f"worker {printable(worker.name)} is lost and takes no orders")
             if not output.as_json:
                 click.echo(f"{printable(worker.name)}: {order}")
         if output.as_json:
@@ -107,7 +107,7 @@ def _report(found: list[Worker], *, whole: bool) -> Report:
             (printable(job.id), printable(job.task), printable(job.queue), str(job.attempt), ago(job.since))
             for job in jobs
         ]
-        body.append(Listing(_JOB_COLUMNS, rows, empty="it runs no job"))
+        body.append(Listing(_JOB_COLUMNS, rows, empty="no running jobs"))
     return Report({"workers": found}, body)
 
 

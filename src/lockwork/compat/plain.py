@@ -20,9 +20,9 @@ class PlainLock(PolledLock):
     `key` is the whole key, as the other side writes it: redis-py's Lock takes its name as it is, Laravel puts the
     prefixes of its connection and its cache before it. The token is new for every acquisition.
 
-    `missing_expiry` is for holders that always set an expiry, but in a second command (SETNX, EXPIRE): a key that has
-    none, because its holder died in between, ends so long after a caller of ours asks for the lock. Choose it longer
-    than any holder works. Without it, a key without an expiry is waited for as long as it exists.
+    `missing_expiry` is for holders that always set an expiry, but in a second command (SETNX, EXPIRE): a key without an
+    expiry, because its holder died in between, ends this long after a Lockwork caller requests the lock. Choose a time
+    longer than any holder works. Without it, callers wait for a key without an expiry as long as it exists.
     """
 
     kind: ClassVar[str] = "plain"
@@ -50,7 +50,7 @@ class PlainLock(PolledLock):
         return await self._runtime.arun(protocol.state(self._key))
 
     def locked(self) -> bool:
-        """Whether anybody holds the lock."""
+        """Return whether the lock is held."""
         return self.inspect().token is not None
 
     async def alocked(self) -> bool:
@@ -58,7 +58,7 @@ class PlainLock(PolledLock):
         return (await self.ainspect()).token is not None
 
     def token(self) -> str:
-        """What the key holds while this thread or task holds the lock, for the other side to go on with.
+        """Return the value of the key while this thread or task holds the lock, for use by another program.
 
         For Laravel that is the owner of `Cache::restoreLock`. Raises NotHeld.
         """
@@ -67,9 +67,9 @@ class PlainLock(PolledLock):
         return lease.renewal.owner
 
     def force_release(self) -> bool:
-        """Take the lock away from its holder; True if there was one.
+        """Release the lock by force; True if it was held.
 
-        A holder with Lockwork learns it when it renews.
+        A holder that uses Lockwork notices at its next renewal.
         """
         return self._runtime.run(protocol.force(self._key))
 

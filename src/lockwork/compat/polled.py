@@ -35,7 +35,7 @@ class PolledLock(Handle[Grant]):
         on_lost: OnLost | None = None,
     ) -> None:
         if not isinstance(lw, Lockwork):
-            raise ConfigError(f"a shared lock is made with a Lockwork object and the key, and {lw!r:.60} is none")
+            raise ConfigError(f"a shared lock is made with a Lockwork object and the key, not {lw!r:.60}")
         super().__init__(lw.runtime, lw.config, "key", wait=wait, lease=lease, on_lost=on_lost)
         self._key = _checked_key(key)
         self.name: str = self._key

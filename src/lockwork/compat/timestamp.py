@@ -20,9 +20,9 @@ class TimestampLock(PolledLock):
     """One step on the server, by the server's clock, where the other side takes several and trusts its own.
 
     `key` is the whole key. The value is a time in `unit`, at or up to one unit after the end of the lease, with nine
-    digits behind the point that tell ours from all others: the other side must read it as a decimal number. A value
-    whose time is past is free for everybody; one whose time lies ahead is held, whether the key has an expiry or not.
-    If a client with a wrong clock overwrites our value, our lock counts as lost.
+    decimals that distinguish Lockwork's values from all others: the other program must read it as a decimal number. If
+    the time of a value has passed, the lock is free; otherwise it is held, whether the key has an expiry or not. If a
+    client with a wrong clock overwrites the value, the lock counts as lost.
     """
 
     kind: ClassVar[str] = "timestamp"
@@ -60,9 +60,9 @@ class TimestampLock(PolledLock):
         return (await self.ainspect()).expires_in > 0
 
     def force_release(self) -> bool:
-        """Take the lock away from its holder; True if there was one.
+        """Release the lock by force; True if it was held.
 
-        A holder with Lockwork learns it when it renews.
+        A holder that uses Lockwork notices at its next renewal.
         """
         return self._runtime.run(protocol.force(self._key))
 

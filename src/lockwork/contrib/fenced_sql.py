@@ -147,7 +147,7 @@ class Statements:
     def _columns(self, values: Mapping[str, object]) -> dict[str, object]:
         columns = {self._quoted(name, "a column's name"): value for name, value in values.items()}
         if self._key in columns or self._fence in columns:
-            raise ConfigError("the fenced write sets the key and the fence: leave them out of the values")
+            raise ConfigError("the fenced write sets the key and the fence: remove them from the values")
         return columns
 
     def _quoted(self, name: object, what: str, parts: int = 1) -> str:

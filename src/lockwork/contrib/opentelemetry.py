@@ -48,7 +48,7 @@ def instrument(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> None:
-    """Make spans and metrics of the jobs and locks of this app, once; the global providers unless others are given.
+    """Record spans and metrics of the jobs and locks of this app; uses the global providers by default. Call it once.
 
     Call it before other middlewares are registered, so that their time and errors are part of the spans.
     """

@@ -49,9 +49,9 @@ class _FailedAttempt(NamedTuple):
 
 
 def instrument(lw: SentryApp) -> None:
-    """Report the jobs of this app to Sentry, once; call it before other middlewares are registered.
+    """Report the jobs of this app to Sentry; call it once, before other middlewares are registered.
 
-    `sentry_sdk.init` is the app's own; until it was called, nothing is sent. An event has the arguments of the job only
+    The app must call `sentry_sdk.init` itself; before that, nothing is sent. An event has the arguments of the job only
     with `send_default_pii`.
     """
     reports = _Reports(lw)

@@ -79,7 +79,7 @@ class ConnectionJobs:
     def add(self, connection: Any, pending: Sequence[PendingJob]) -> None:
         """Keep jobs for the transaction; raises ConfigError if there is none: no rollback could drop them."""
         if not connection.in_transaction():
-            raise ConfigError("this connection is in no transaction: begin one before a job waits for its commit")
+            raise ConfigError("this connection has no transaction: begin one before you call on_commit")
         self._jobs.extend(pending)
 
     def _committed(self, _: object) -> None:

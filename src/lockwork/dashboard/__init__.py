@@ -1,4 +1,4 @@
-"""The dashboard: an ASGI app that shows and steers what is on the server. Needs `lockwork[dashboard]`."""
+"""The dashboard: an ASGI app that shows and controls queues, jobs, workers and locks. Needs `lockwork[dashboard]`."""
 
 from __future__ import annotations
 

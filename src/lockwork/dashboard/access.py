@@ -52,7 +52,7 @@ class Access:
         allowed_hosts: Sequence[str],
     ) -> None:
         if token is not None and len(token) < SHORTEST_TOKEN:
-            raise ConfigError(f"the token must have at least {SHORTEST_TOKEN} characters, so that nobody can guess it")
+            raise ConfigError(f"the token must have at least {SHORTEST_TOKEN} characters, so that it cannot be guessed")
         if isinstance(allowed_hosts, str):
             raise ConfigError(f"allowed_hosts is a list of host names, such as [{allowed_hosts!r}]")
         self._token = token

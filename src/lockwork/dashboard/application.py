@@ -32,17 +32,18 @@ def app(
 ) -> Starlette:
     """The dashboard as an ASGI app, which mounts under any prefix: `fastapi_app.mount("/lockwork", app(lw))`.
 
-    Without `token`, `users` and `authorize` it serves this machine alone.
+    Without `token`, `users` and `authorize` it serves only this machine.
 
     Args:
         lw: the app whose server is shown; `Lockwork(url)` is enough.
-        allow_actions: let users change things; else the dashboard only reads. Default False.
+        allow_actions: let users change things. Default False: read-only.
         token: a secret of at least 16 characters to log in with, also as `Authorization: Bearer`. Default none.
         authorize: called with the request, sync or async; returns a User, a name, or whether it may pass. Default none.
         users: password hashes by name, as `read_users` returns them. Default none.
-        allowed_hosts: names of this server, beside its addresses and localhost. With `authorize` and none here, any.
+        allowed_hosts: host names of this server, besides its addresses and localhost. With `authorize` and no names,
+            any host.
         redact: called as `redact(task, name, value)` for each value of a job before it is shown. Default none.
-        refresh: seconds between two readings of a page that somebody looks at. Default 2.
+        refresh: seconds between two updates of an open page. Default 2.
 
     Raises ConfigError.
     """

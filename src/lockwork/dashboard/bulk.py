@@ -32,7 +32,7 @@ _AT_ONCE = 50
 """Calls that change jobs at the same time."""
 _MOST_UNDONE = 100_000
 """Changed jobs that are remembered, to undo the change."""
-_LOST = "it runs already, still ends, or history has forgotten it"
+_LOST = "it already runs, is still ending, or history no longer has it"
 """Why a cancelled job may not run again."""
 _IDLE = 60.0
 """Seconds after which a count ends that nobody looks at."""
@@ -61,21 +61,21 @@ class Verb:
 VERBS: dict[Action, Verb] = {
     "retry": Verb(
         ("dead", "cancelled", "expired"),
-        "Only dead, cancelled and expired jobs run again. Enqueue anew what succeeded.",
+        "Only dead, cancelled and expired jobs can run again. Enqueue a successful job anew.",
         ("runs again", "run again"),
-        "it moved meanwhile, its record is gone, or another job has its unique name",
+        "it changed state, its record is gone, or another job has its unique name",
     ),
     "cancel": Verb(
         ("running", "ready", "scheduled", "blocked"),
-        "Only jobs that wait or run can be cancelled.",
+        "Only waiting or running jobs can be cancelled.",
         ("is cancelled", "are cancelled"),
-        "it ended meanwhile",
+        "it has ended",
     ),
     "delete": Verb(
         ("ready", "scheduled", "blocked", "done"),
         "A running job cannot be deleted: cancel it first.",
         ("is deleted", "are deleted"),
-        "it started meanwhile, or is gone already",
+        "it has started, or no longer exists",
     ),
 }
 

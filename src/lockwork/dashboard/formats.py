@@ -68,7 +68,7 @@ def short_id(id: str) -> str:
 
 
 def cut(text: str, most: int = 120) -> str:
-    """Cut a text to one line of at most so many characters."""
+    """Cut a text to one line of limited length."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
@@ -98,7 +98,7 @@ def commands(text: str) -> list[tuple[str, bool]]:
 def refusal(error: Exception) -> str:
     """Say in one sentence why an action failed."""
     if "does not let this user" in str(error):
-        return "The server's user of this dashboard may only read: connect it as a user with the role operator."
+        return "The server user of this dashboard may only read. Connect as a user with the role operator."
     return str(error)
 
 

@@ -42,13 +42,13 @@ class Guard:
         if not self._access.serves_host(host):
             refusal = PlainTextResponse(
                 f"The dashboard does not serve the host {host[:200]!r}. "
-                "Allow it by --allowed-host NAME or allowed_hosts=[NAME].\n",
+                "Allow it with --allowed-host NAME or allowed_hosts=[NAME].\n",
                 421,
             )
             await refusal(scope, receive, send_safely)
         elif not self._access.serves_client(connection):
             refusal = PlainTextResponse(
-                "The dashboard serves this machine alone, until it has a token, users, or authorize.\n", 403
+                "The dashboard serves only this machine until it has a token, users, or authorize.\n", 403
             )
             await refusal(scope, receive, send_safely)
         else:

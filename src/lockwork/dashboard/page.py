@@ -146,8 +146,8 @@ class View:
     def why_not(self) -> str:
         """Why this user may change nothing."""
         if not self.user.actions:
-            return "You may read here, and change nothing."
-        return "Nothing can be changed here: the dashboard was started without --allow-actions (allow_actions=True)."
+            return "You have read-only access."
+        return "This dashboard is read-only: it was started without --allow-actions (allow_actions=True)."
 
     @property
     def _root(self) -> str:

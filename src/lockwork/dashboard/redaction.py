@@ -11,7 +11,7 @@ from lockwork.app.lockwork import Lockwork
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Stands for a value that nobody may see; `rule` says why, and is shown."""
+    """Replaces a hidden value; the page shows `rule` as the reason."""
 
     rule: str = "the redact hook"
 

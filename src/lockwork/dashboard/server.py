@@ -136,8 +136,8 @@ class PageServer:
         except NotFound as error:
             return self._problem(view, 404, "Not found", str(error), page)
         except (LockworkError, TimeoutError) as error:
-            text = str(error) or f"It did not answer within {_PATIENCE:g} s."
-            return self._problem(view, 503, "The server does not answer as it should", text, page)
+            text = str(error) or f"The server did not answer within {_PATIENCE:g} s."
+            return self._problem(view, 503, "The server gave an unexpected answer", text, page)
         layout = "fragment.html" if view.request.headers.get("hx-request") else "frame.html"
         html = self._render(view, page.template, page=page, layout=layout, said=said, **found)
         return HTMLResponse(html, headers={"Vary": "Accept, HX-Request, Cookie"})
@@ -149,7 +149,7 @@ class PageServer:
 
     def _stream(self, page: Page, view: View) -> Response:
         if self._streams >= _MOST_STREAMS or not page.live:
-            return PlainTextResponse("Too many pages are live.\n", 503)
+            return PlainTextResponse("Too many live pages are open.\n", 503)
         return StreamingResponse(
             self._events(page, view), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
         )

@@ -51,8 +51,8 @@ def check(facts: Facts) -> list[Finding]:
     found += _check_workers(facts)
     found += _check_apps(facts)
     if facts.unchecked:
-        text = f"{facts.unchecked:,} more queues and partitions were not checked."
-        found.append(Finding("info", "queues", text, "Look at them by name: `lockwork queue status NAME`."))
+        text = f"{facts.unchecked:,} further queues and partitions were not checked."
+        found.append(Finding("info", "queues", text, "Check them by name: `lockwork queue status NAME`."))
     return found
 
 
@@ -126,7 +126,7 @@ def _said(
             why = f": {', '.join(causes[:_CAUSES])}{' and others' if len(causes) > _CAUSES else ''}" if causes else ""
             text = f"{several(died, 'job', 'jobs')} died in the last {RECENT // 60} minutes{why}."
             return Finding(
-                level, about, text, f"See why: `lockwork dead --queue {name}`.", f"dead?queue={base_queue(name)}"
+                level, about, text, f"See the errors: `lockwork dead --queue {name}`.", f"dead?queue={base_queue(name)}"
             )
         case _:
             size = sum(queue.rules.size or 0 for queue in some)
@@ -170,7 +170,7 @@ def _check_workers(facts: Facts) -> Iterator[Finding]:
             continue
         if worker.lag is not None and worker.lag > _LAG:
             text = f"Its event loop was late by {lasting(worker.lag)}."
-            fix = "Its log names the job that blocks the loop: await what takes long, or use a plain `def`."
+            fix = "Its log names the job that blocks the loop: await slow operations, or use a plain `def`."
             yield Finding("warning", about, text, fix, link)
         if not facts.unchecked and known.isdisjoint(worker.queues):
             text = f"No queue that it serves ever had a job: {', '.join(worker.queues[:5])}."

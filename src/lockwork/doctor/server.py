@@ -76,7 +76,7 @@ def check_servers(servers: Sequence[ServerFacts], now: float) -> list[Finding]:
 
 def _check(facts: ServerFacts, now: float) -> list[Finding]:
     if not facts.info:
-        text = f"This user may not read the server's facts ({facts.refused[0]})."
+        text = f"This user may not read the server's settings ({facts.refused[0]})."
         return [Finding("info", "server", text, "Use a user with the role `operator` or `viewer`.")]
     return [*_calls(facts, now), *_slow_scripts(facts), *_persistence(facts.info), *_memory(facts.info)]
 
@@ -84,7 +84,7 @@ def _check(facts: ServerFacts, now: float) -> list[Finding]:
 def _calls(facts: ServerFacts, now: float) -> Iterator[Finding]:
     if facts.latency > _LATENCY:
         text = f"The fastest of {_CALLS} calls took {lasting(facts.latency)}."
-        fix = "Run the workers in the server's data center, or find out what loads the server."
+        fix = "Run the workers in the server's data center, or reduce the load of the server."
         yield Finding("warning", "server", text, fix)
     if abs(facts.clock - now) > _CLOCK:
         text = f"Its clock and this machine's differ by {lasting(abs(facts.clock - now))}."
@@ -94,7 +94,7 @@ def _calls(facts: ServerFacts, now: float) -> Iterator[Finding]:
 
 def _slow_scripts(facts: ServerFacts) -> Iterator[Finding]:
     if facts.slow is None:
-        text = "This user may not read the slow log, so slow scripts were not looked for."
+        text = "This user may not read the slow log, so slow scripts were not checked."
         yield Finding("info", "server", text, "Use a user with the role `operator`.")
         return
     slow = [

@@ -1,4 +1,4 @@
-"""Flows: jobs that wait for each other, and get each other's results; enqueued all at once."""
+"""Flows: jobs that wait for each other and use each other's results; enqueued as a whole."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class FlowPlacement:
     def with_call(self, call: object) -> FlowPlacement:
         """Return the placement with this call added; raises ConfigError for a call of another queue or partition."""
         if not isinstance(call, ResultCall):
-            raise ConfigError(f"a flow is made of calls, such as fetch.call(1), not {call!r:.60}")
+            raise ConfigError(f"a flow consists of calls, such as fetch.call(1), not {call!r:.60}")
         if self.queue is not None and call.queue != self.queue:
             raise ConfigError(
-                f"a flow lives in one queue, because its jobs end and begin in one atomic step: {call.task!r} belongs "
-                f"to queue {call.queue!r}, and the others to {self.queue!r}; give their tasks the same queue"
+                f"a flow belongs to one queue, because its jobs end and start in one atomic step: {call.task!r} "
+                f"belongs to queue {call.queue!r}, and the others to {self.queue!r}; use the same queue for their tasks"
             )
         name = routing_name(call.record) if call.queue in self.partitions else None
         if name is None:
@@ -49,7 +49,7 @@ class FlowPlacement:
         place = self.partitions.place(call.queue, name)
         if self.place is not None and place != self.place:
             raise ConfigError(
-                "a flow lives in one partition, because its jobs end and begin in one atomic step: the key or group "
+                "a flow belongs to one partition, because its jobs end and start in one atomic step: the key or group "
                 f"{name!r} of {call.task!r} decides {place!r}, and another one's, {self.decided_by!r}, {self.place!r}; "
                 "give them the same, or call task.options(key=None, group=None)"
             )
@@ -79,7 +79,7 @@ class Node(ResultRef, Generic[R]):
 
     @property
     def value(self) -> R:
-        """The node itself; to type checkers, the result of its job."""
+        """The node itself, typed as the result of its job."""
         return cast("R", self)
 
     def __repr__(self) -> str:
@@ -116,9 +116,9 @@ class Flow:
     ) -> Node[R]:
         """Add a call; its job runs when the jobs whose results it uses, and those in `after`, have ended.
 
-        `on_failure`: what its failure does: "fail" cancels the jobs that wait for it, "ignore" gives them None as its
-        result, "compensate" is "fail" and then runs the compensations of the jobs that succeeded, the latest first.
-        `compensate`: a call, or a task, that undoes this job. Raises ConfigError.
+        `on_failure` is the effect of its failure: "fail" cancels the jobs that wait for it; "ignore" gives them None as
+        its result; "compensate" does the same as "fail" and then runs the compensations of the jobs that succeeded, the
+        latest first. `compensate`: a call, or a task, that compensates this job. Raises ConfigError.
         """
         number = len(self._jobs) + 1
         policy = self.on_failure if on_failure is None else _policy(on_failure)
@@ -151,7 +151,7 @@ class Flow:
         return node
 
     def chain(self, first: ResultCall[Any] | Any, *steps: Next[Any, Any]) -> Node[Any]:
-        """Add calls that each wait for the one before; return the last node.
+        """Add calls that each wait for the previous one; return the last node.
 
         `first` is a call, a node, or a list of nodes. Each step is a task that takes the previous result, a function
         that takes it and returns a call, or a call that does not use it.
@@ -168,7 +168,7 @@ class Flow:
         return cast("Node[Any]", last)
 
     def group(self, calls: Iterable[Any]) -> list[Any]:
-        """Add calls that wait for nothing; return their nodes, an argument that becomes the list of results.
+        """Add independent calls; return their nodes, an argument that becomes the list of results.
 
         Nodes, and lists of nodes, among the calls are returned unchanged, so a group can contain chains and groups.
         """
@@ -181,14 +181,14 @@ class Flow:
         return cast("Node[R]", self.chain(self.group(calls), callback))
 
     def returning(self, answer: Any) -> Flow:
-        """Choose the flow's result: a node's, or that of each node in a list; return the flow."""
+        """Select the flow's result: that of a node, or of each node in a list; return the flow."""
         self._answer = self._numbers(answer)
         return self
 
     def enqueue(self) -> FlowRun:
-        """Enqueue all of it; none of its jobs runs before all are there.
+        """Enqueue the whole flow; none of its jobs runs before all are enqueued.
 
-        Raises ConfigError, QueueFull, when there is no room for all of it, or ServerUnavailable; then none of it runs.
+        Raises ConfigError, QueueFull if the queue has no space for all jobs, or ServerUnavailable; then no job runs.
         """
         run = self._run()
         with self._middlewares.sending("", run.queue, len(self._jobs)) as outgoing:
@@ -234,7 +234,7 @@ class Flow:
     def _undo(self, node: Node[Any], wanted: Any, own: int) -> ResultCall[Any]:
         call = wanted if isinstance(wanted, ResultCall) else _made(wanted, node)
         if call.delay_ms:
-            raise ConfigError(f"the compensation {call.task!r} cannot have a delay: it runs when its turn comes")
+            raise ConfigError(f"the compensation {call.task!r} cannot have a delay")
         for used in call.uses:
             self._number(used)
         self._needs_results(call, own)
@@ -243,7 +243,7 @@ class Flow:
     def _number(self, node: ResultRef) -> int:
         if not isinstance(node, Node) or node.flow is not self:
             raise ConfigError(
-                f"{node!r:.60} is no job of this flow: add jobs that wait for each other to the same flow"
+                f"{node!r:.60} is not a job of this flow: add jobs that wait for each other to the same flow"
             )
         return node.number
 
@@ -271,7 +271,7 @@ def _made(step: Any, last: Any) -> ResultCall[Any]:
     call = step.call(last) if isinstance(step, Task) else step(last) if callable(step) else step
     if not isinstance(call, ResultCall):
         raise ConfigError(
-            f"what comes next is a task, a call of one, or a function that returns a call, not {step!r:.60}"
+            f"the next step must be a task, a call of one, or a function that returns a call, not {step!r:.60}"
         )
     return call
 

@@ -49,7 +49,7 @@ class FlowStatus:
 
 @dataclass(frozen=True, slots=True)
 class FlowSummary:
-    """One flow of a list: where it is, when it was enqueued, and its status."""
+    """One flow of a list: its queue, when it was enqueued, and its status."""
 
     id: str
     queue: str
@@ -59,7 +59,7 @@ class FlowSummary:
 
 @dataclass(frozen=True, slots=True)
 class FlowPage:
-    """Flows, the newest first; `searched` of `total` stored entries were looked at, each flow and each job has some."""
+    """Flows, the newest first; `searched` of `total` stored entries were read. Each flow and each job has some."""
 
     flows: list[FlowSummary]
     searched: int
@@ -89,10 +89,10 @@ class FlowRun:
         self.queue: str = queue
 
     def result(self, timeout: Duration | None = None) -> Any:
-        """Wait until the flow has ended, and return its result: that of the job that no other waits for, or a list.
+        """Wait until the flow has ended, and return its result: that of the job that no other job waits for, or a list.
 
-        Raises JobFailed when a job failed whose failure is not ignored, JobCancelled, ResultTimeout, or
-        ResultUnavailable when nothing is known of the flow (any more).
+        Raises JobFailed if a job failed whose failure is not ignored, JobCancelled, ResultTimeout, or ResultUnavailable
+        if the flow is unknown or deleted.
         """
         return self._read(*self._runtime.run(self._outcome(timeout)))
 
@@ -120,7 +120,7 @@ class FlowRun:
         return await self._runtime.arun(self._cancel())
 
     def job(self, node: ResultRef | int) -> Job[Any]:
-        """The job of a node, or of a number, counted from 1 in the order of `add`. Raises ConfigError."""
+        """Return the job of a node, or of a number, counted from 1 in the order of `add`. Raises ConfigError."""
         number = node.number if isinstance(node, ResultRef) else node
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= protocol.MOST_JOBS:
             raise ConfigError(f"a flow's job is a node of its plan, or a number from 1 on, not {node!r:.60}")
@@ -128,7 +128,7 @@ class FlowRun:
         return Job(origin, protocol.job_id(self.id, number))
 
     def jobs(self) -> list[Job[Any]]:
-        """All of its jobs, in the order in which they were added; none when nothing is known of the flow."""
+        """Return all of its jobs, in the order in which they were added; none if the flow is unknown."""
         return self._all(self._runtime.run(protocol.look(self._keys, self.id)))
 
     async def ajobs(self) -> list[Job[Any]]:
@@ -136,7 +136,7 @@ class FlowRun:
         return self._all(await self._runtime.arun(protocol.look(self._keys, self.id)))
 
     def graph(self, limit: int = 1000, *, first: int = 1) -> list[FlowNode]:
-        """Read up to `limit` of its jobs from number `first` on: their states, and which jobs wait for which."""
+        """Read up to `limit` of its jobs from number `first` on: their states and dependencies."""
         return self._runtime.run(self._graph(limit, first))
 
     async def agraph(self, limit: int = 1000, *, first: int = 1) -> list[FlowNode]:
@@ -169,8 +169,8 @@ class FlowRun:
         name = f"flow {self.id} in queue {self.queue!r}"
         if sight is None or not all(blobs.values()):
             raise ResultUnavailable(
-                f"nothing is known of {name}: its results have expired, or it never was there; one of another queue is "
-                "found by lw.flow(id=..., queue=...)"
+                f"nothing is known of {name}: its results have expired, or it never existed; for another queue, use "
+                "lw.flow(id=..., queue=...)"
             )
         if sight.state != "ended":
             done = sight.succeeded + sight.failed + sight.cancelled

@@ -12,7 +12,7 @@ Scope = Literal["job", "worker"]
 
 
 class Depends:
-    """Marks a parameter: `db: Annotated[Db, Depends(get_db)]` is what `get_db` provides, and no argument of the job.
+    """Marks an injected parameter: for `db: Annotated[Db, Depends(get_db)]`, `get_db` provides the value.
 
     A provider is a function, `async def` or `def`, a generator of either kind, whose part after its one `yield` cleans
     up, or a class. Its own parameters are injected, too. Scope "job" provides for each attempt anew; "worker" once per
@@ -40,8 +40,8 @@ class _Injected:
         if name.startswith("__"):  # what inspect, copy and their like ask every object for
             raise AttributeError(name)
         raise RuntimeError(
-            "this parameter was not injected: a task that is called here as a function needs it as an argument, "
-            "or call task.arun(...), which injects as a worker does"
+            "this parameter was not injected: pass it as an argument when you call the task as a function, or call "
+            "task.arun(...), which injects it"
         )
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class _Injected:
 
 
 INJECTED: Any = _Injected()
-"""The default to give an injected parameter, so that type checkers do not ask for it: `db: ... = INJECTED`."""
+"""The default of an injected parameter, so that type checkers do not require it: `db: ... = INJECTED`."""
 
 
 def named(function: Callable[..., Any]) -> str:

@@ -115,7 +115,7 @@ class _Graph:
         call = self._overrides.chosen(mark.provider)
         if call in path:
             around = " needs ".join(named(one) for one in (*path[path.index(call) :], call))
-            raise ConfigError(f"these dependencies go round in a circle: {around}")
+            raise ConfigError(f"these dependencies form a cycle: {around}")
         known = self._known.get((call, mark.scope))
         if known is not None:
             return known
@@ -125,8 +125,8 @@ class _Graph:
         for name, needed in marks.items():
             if mark.scope == "worker" and needed.scope == "job":
                 raise ConfigError(
-                    f"{named(call)} lives as long as the worker, and cannot need {named(needed.provider)}, which lives "
-                    "as long as a job: give that one scope='worker', too"
+                    f"{named(call)} lives as long as the worker, so it cannot depend on {named(needed.provider)}, "
+                    "which lives as long as a job: set scope='worker' for both"
                 )
             needs[name] = self.add(needed, (*path, call))
         provider = self._known[call, mark.scope] = Provider(call, mark.scope, _kind(call), needs)

@@ -39,7 +39,7 @@ def check_provider(provider: Callable[..., Any], injected: dict[str, Depends]) -
         variable = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         if parameter.name not in injected and not optional and not variable:
             raise ConfigError(
-                f"provider {named(provider)} has a parameter {parameter.name!r} that nobody gives: "
+                f"provider {named(provider)} has a parameter {parameter.name!r} without a value: "
                 "write it as Annotated[..., Depends(...)], or give it a default"
             )
 
@@ -74,8 +74,8 @@ def _depends(function: Callable[..., Any], parameter: inspect.Parameter) -> Depe
             )
     if _hidden(annotation):
         raise ConfigError(
-            f"parameter {parameter.name!r} of {named(function)} has its Depends inside of another type: "
-            "write Annotated[TYPE, Depends(...)] outermost"
+            f"parameter {parameter.name!r} of {named(function)} has its Depends inside another type: write "
+            "Annotated[TYPE, Depends(...)] around the whole type"
         )
     return None
 

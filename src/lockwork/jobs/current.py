@@ -1,4 +1,4 @@
-"""The current job inside a worker: what it knows about itself, and what it can report while it runs."""
+"""The current job inside a worker: its identity, and the methods that it can call while it runs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def is_failure(error: BaseException) -> bool:
 
 
 class JobContext:
-    """The delivery under way: `attempt` counts from 1; `fence` is higher than that of any earlier delivery."""
+    """The current delivery of a job; `attempt` starts at 1, and `fence` is higher than in every earlier delivery."""
 
     __slots__ = ("_desk", "_leased", "_note", "cancelled", "over", "tags", "task", "thread")
 
@@ -91,7 +91,7 @@ class JobContext:
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is, from 1."""
+        """The number of this attempt, from 1."""
         return self._leased.attempt
 
     @property
@@ -101,7 +101,7 @@ class JobContext:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What enqueue middlewares gave to the job, such as the trace that it belongs to; the same in each attempt."""
+        """Headers that enqueue middlewares added, such as the job's trace; the same in each attempt."""
         return options.headers(self._leased.record)
 
     def in_thread(self, run: Interruptible) -> None:
@@ -116,7 +116,7 @@ class JobContext:
     def progress(self, value: object) -> None:
         """Store the job's progress, as JSON, and notify its watchers at once.
 
-        Raises DeliveryOver when another delivery has taken its place, ConfigError, PayloadTooLarge.
+        Raises DeliveryOver if this delivery has ended, ConfigError, PayloadTooLarge.
         """
         self._written(self._desk.runtime.run(self._write("", value)))
 
@@ -125,9 +125,9 @@ class JobContext:
         self._written(await self._desk.runtime.arun(self._write("", value)))
 
     def checkpoint(self, name: str, value: object = None) -> None:
-        """Write down that a step is finished, and its value, as JSON: the next attempt finds it in `checkpoints`.
+        """Store that a step is finished, with a value, as JSON: the next attempt finds it in `checkpoints`.
 
-        Raises DeliveryOver when another delivery has taken its place, ConfigError, PayloadTooLarge.
+        Raises DeliveryOver if this delivery has ended, ConfigError, PayloadTooLarge.
         """
         self._written(self._desk.runtime.run(self._write(_step(name), value)))
         self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
@@ -143,7 +143,7 @@ class JobContext:
         return {name: codecs.decode(value.encode()) for name, value in self._notes().steps.items()}
 
     def retry(self, delay: Duration | None = None) -> NoReturn:
-        """End this attempt as a failed one, and run the job again after `delay`, its task's back-off unless given."""
+        """End this attempt as failed, and run the job again after `delay` (default: the task's back-off)."""
         raise Again(None if delay is None else milliseconds(delay, "delay", zero=True), counted=True)
 
     def snooze(self, delay: Duration) -> NoReturn:
@@ -162,10 +162,12 @@ class JobContext:
 
     def _written(self, answer: int) -> None:
         if answer == 0:
-            raise DeliveryOver(f"job {self.id}: this delivery is over, and nothing was written; the job runs elsewhere")
+            raise DeliveryOver(
+                f"job {self.id}: this delivery has ended, so nothing was written; the job runs elsewhere"
+            )
         if answer < 0:
             raise PayloadTooLarge(
-                f"job {self.id}: its checkpoints and progress would be more than {self._desk.cap} bytes together"
+                f"job {self.id}: its checkpoints and progress would exceed {self._desk.cap} bytes in total"
             )
 
     def __repr__(self) -> str:
@@ -173,7 +175,7 @@ class JobContext:
 
 
 class SlotContext:
-    """Where one lane of a worker keeps the job in its hands; tasks and threads that the job starts see it too."""
+    """Where one lane of a worker keeps its current job; tasks and threads that the job starts see it too."""
 
     __slots__ = ("batch", "job", "task")
 
@@ -200,17 +202,17 @@ slot: ContextVar[SlotContext | None] = ContextVar("lockwork_job", default=None)
 
 
 def current_job() -> JobContext:
-    """Return the job that this code runs for; raises RuntimeError outside of a worker's job."""
+    """Return the job that runs this code; raises RuntimeError outside of a worker's job."""
     mine = slot.get()
     if mine is not None and mine.batch:
-        raise RuntimeError(f"{len(mine.batch)} jobs are running here: a batch task asks for current_jobs()")
+        raise RuntimeError(f"{len(mine.batch)} jobs are running here: a batch task must call current_jobs()")
     if mine is None or mine.job is None:
-        raise RuntimeError("no job is running here: current_job() works inside a task that a worker runs")
+        raise RuntimeError("no job is running here: current_job() only works inside a task that a worker runs")
     return mine.job
 
 
 def current_jobs() -> list[JobContext]:
-    """Return the jobs that this call of a batch task runs, in the order of its items; elsewhere the only one.
+    """Return the jobs of this call of a batch task, in the order of its items; in other tasks the only job.
 
     Raises RuntimeError outside of a worker's job.
     """

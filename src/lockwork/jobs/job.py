@@ -57,8 +57,8 @@ class Job(Generic[R]):
         self._from = origin
         self.id: str = id
         self.arrival: Arrival = arrival
-        """What the call that returned this handle did: "new", or, if a unique job had the name, "kept" (nothing),
-        "replaced" (that job became this call) or "moved" (the same, and it runs at another time)."""
+        """The effect of the call that returned this handle: "new", or, if a unique job had the name, "kept" (no
+        effect), "replaced" (that job became this call) or "moved" (it also runs at another time)."""
 
     @property
     def queue(self) -> str:
@@ -67,15 +67,15 @@ class Job(Generic[R]):
 
     @property
     def new(self) -> bool:
-        """Whether the call enqueued a job; False when it met one that had its unique name."""
+        """Whether the call enqueued a job; False if another job had its unique name."""
         return self.arrival == "new"
 
     def result(self, timeout: Duration | None = None) -> R:
-        """Wait for the job and return what its function returned; `timeout` None waits as long as it takes.
+        """Wait for the job and return its result; with `timeout` None, wait without a limit.
 
         Raises the task's own error if its class is registered (`lw.error_type`), else JobFailed (JobCancelled,
-        JobExpired). Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more), or is not what
-        the function is annotated to return.
+        JobExpired). Raises ResultTimeout, or ResultUnavailable if the result is not kept (any more) or does not match
+        the function's annotation.
         """
         return self._read(*self._from.runtime.run(self._outcome(timeout)))
 
@@ -94,7 +94,7 @@ class Job(Generic[R]):
         return await self._from.runtime.arun(self._at(self._state))
 
     def inspect(self) -> JobSnapshot:
-        """Read all that is known of the job: its call, state, times, worker, attempts, error, progress and result."""
+        """Read everything about the job: its call, state, times, worker, attempts, error, progress and result."""
         return self._seen(self._from.runtime.run(self._placed()))
 
     async def ainspect(self) -> JobSnapshot:
@@ -102,7 +102,7 @@ class Job(Generic[R]):
         return self._seen(await self._from.runtime.arun(self._placed()))
 
     def attempts(self) -> int | None:
-        """How many attempts have ended, by one call; None if unknown, for instance after success."""
+        """The number of ended attempts, by one call; None if unknown, for instance after a success."""
         return self._seen(self._from.runtime.run(self._look())).attempts
 
     async def aattempts(self) -> int | None:
@@ -110,7 +110,7 @@ class Job(Generic[R]):
         return self._seen(await self._from.runtime.arun(self._look())).attempts
 
     def progress(self) -> Any:
-        """What the job last reported as its progress, by one call; None if nothing, or if it ended while it waited."""
+        """The job's last progress value, by one call; None without one, or if the job ended while it waited."""
         return self._seen(self._from.runtime.run(self._look())).progress
 
     async def aprogress(self) -> Any:
@@ -120,7 +120,7 @@ class Job(Generic[R]):
     def error(self) -> JobError | None:
         """`type`, `text` and `traceback` of a dead job's error, by one call.
 
-        While a job waits for its next attempt: the last one's error, without its traceback. None if there is none.
+        While a job waits for its next attempt, the error of the last one, without its traceback. None without an error.
         """
         return self._seen(self._from.runtime.run(self._look())).error
 
@@ -129,9 +129,9 @@ class Job(Generic[R]):
         return self._seen(await self._from.runtime.arun(self._look())).error
 
     def watch(self) -> Iterator[Any]:
-        """Wait for the job's progress, and yield it each time that it has changed, until the job has ended.
+        """Yield the job's progress each time that it changes, until the job has ended.
 
-        Of values that follow each other quickly, some may be left out, never the last before a pause or the end.
+        It may skip values that follow each other quickly, but never the last one before a pause or the end.
         """
         last, hints = "", Hints()
         while True:
@@ -156,10 +156,10 @@ class Job(Generic[R]):
             await self._from.runtime.arun(self._changed(hints))
 
     def cancel(self) -> bool:
-        """Cancel the job; False when it had ended already, or is unknown.
+        """Cancel the job; False if it has already ended, or is unknown.
 
-        One that waits ends at once. One that runs is cancelled by its worker, at its next `await` (a `def` between two
-        of Python's instructions); if it finishes anyway, it has succeeded. Either way it does not run again.
+        A waiting job ends at once. The worker cancels a running job at its next `await` (a `def` between two Python
+        instructions); if the job finishes anyway, it has succeeded. Either way it does not run again.
         """
         return self._from.runtime.run(self._cancel()) in ("cancelled", "running")
 
@@ -168,10 +168,10 @@ class Job(Generic[R]):
         return await self._from.runtime.arun(self._cancel()) in ("cancelled", "running")
 
     def retry(self, delay: Duration = 0) -> bool:
-        """Run a dead, cancelled or expired job again, with all its attempts; False for any other.
+        """Run a dead, cancelled or expired job again, with all its attempts; False for any other job.
 
-        A dead one keeps its checkpoints. A unique one takes its name again; False when another job has it by now. For
-        one of a flow that was cancelled while it waited for others: False until these have ended.
+        A dead job keeps its checkpoints. A unique job acquires its name again; False if another job has it. For a job
+        of a flow that was cancelled while it waited for other jobs, False until these have ended.
         """
         return self._from.runtime.run(self._revive(delay)) == "revived"
 
@@ -180,10 +180,10 @@ class Job(Generic[R]):
         return await self._from.runtime.arun(self._revive(delay)) == "revived"
 
     def delete(self) -> bool:
-        """Delete the job if it waits or is dead, or what history has of it; False if it runs, or is unknown.
+        """Delete a waiting or dead job, or a job's history; False if the job runs, or is unknown.
 
-        A caller that waits for the result of a job that waited gets JobFailed. The result of one that has ended is kept
-        for its time.
+        A caller that waits for the result of a deleted job gets JobFailed. The result of an ended job is kept for its
+        time.
         """
         return self._from.runtime.run(self._delete()) == "deleted"
 
@@ -192,9 +192,9 @@ class Job(Generic[R]):
         return await self._from.runtime.arun(self._delete()) == "deleted"
 
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
-        """Move a waiting job to another time, `delay` from now or `at` a datetime with a time zone.
+        """Move a waiting job to another time: `delay` from now, or `at` a datetime with a time zone.
 
-        False if it does not wait: it runs, has ended, or is unknown.
+        Returns False if the job does not wait: it runs, has ended, or is unknown.
         """
         return self._from.runtime.run(self._reschedule(delay, at)) == "scheduled"
 
@@ -274,14 +274,14 @@ class Job(Generic[R]):
     def _read(self, found: JobState, place: control.Whereabouts | None) -> R:
         if found.state == "unknown":
             raise ResultUnavailable(
-                f"nothing is known of job {self.id} in {self._searched}: its result has expired, or it never was "
-                "there; one of another queue is found by lw.job(id, queue=...)"
+                f"nothing is known of job {self.id} in {self._searched}: its result has expired, or it never "
+                "existed; for another queue, use lw.job(id, queue=...)"
             )
         if found.blob[:1] == b"c":
             reason = f", because job {found.blob[2:].decode()} failed" if found.blob[1:2] == b">" else ""
             raise JobCancelled(f"job {self.id} in queue {self.queue!r} was cancelled{reason}")
         if found.blob == b"x" or found.state == "overdue":
-            raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it had not begun when it had to")
+            raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it did not start in time")
         if found.state == "dead" or found.blob[:1] == b"f":
             error = found.blob if found.state == "dead" else found.blob[1:]
             self._raise(Failure.read(error))
@@ -289,8 +289,8 @@ class Job(Generic[R]):
             raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{whereabouts(place)}")
         if len(found.blob) == 1:
             raise ResultUnavailable(
-                f"job {self.id} in queue {self.queue!r} succeeded, and has no result: its task keeps none, or its time "
-                "(result_ttl) is over"
+                f"job {self.id} in queue {self.queue!r} succeeded, but has no result: its task keeps none, or "
+                "result_ttl has passed"
             )
         value: R = codecs.result(found.blob[1:], self._from.returns, f"job {self.id} in queue {self.queue!r}")
         return value

@@ -8,9 +8,9 @@ from lockwork.jobs.current import slot
 
 
 class JobFields(logging.Filter):
-    """Adds `job`, `task`, `queue` and `attempt` to records that are made inside a job; it drops none.
+    """A logging filter that adds `job`, `task`, `queue` and `attempt` to records of a job; it drops no record.
 
-    Elsewhere they are None, so that a format may name them. Inside a call of a batch task, `job` and `attempt` are.
+    Outside of a job the fields are None, so that a format can use them. In a batch task, `job` and `attempt` are None.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -86,8 +86,8 @@ class EnqueuesMany:
     def enqueue_many(self, arguments: Iterable[Any]) -> list[Any]:
         """Enqueue one call per tuple of positional arguments, up to a thousand or a megabyte per round trip.
 
-        Raises QueueFull when the queue's limit leaves no room: the jobs of one round trip are enqueued whole or not at
-        all, and the error says how many of the first are.
+        Raises QueueFull if the queue's limit is reached: the jobs of one round trip are enqueued as a whole or not at
+        all, and the error has the number of jobs, from the first, that are enqueued.
         """
         return self._enqueue_all(arguments)  # type: ignore[attr-defined, no-any-return]
 

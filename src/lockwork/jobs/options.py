@@ -93,7 +93,7 @@ def replicas(given: Mapping[str, Any]) -> int:
 def moment(given: Mapping[str, Any]) -> int | None:
     """Return when a job is due: ms from now on, or -ms since 1970; None unless given. Raises ConfigError."""
     if "at" in given and "delay" in given:
-        raise ConfigError("give delay or at, not both")
+        raise ConfigError("pass delay or at, not both")
     if "delay" in given:
         return milliseconds(given["delay"], "delay", zero=True)
     if "at" in given:
@@ -110,7 +110,7 @@ def check_order(due: int, expires: int | None) -> None:
     """Raise ConfigError for a job that would expire first; a moment and a duration cannot be compared yet."""
     if due and expires is not None and (due < 0) == (expires < 0) and abs(expires) <= abs(due):
         both = ", since its delay and its expires both count from when it is enqueued" if due > 0 else ""
-        raise ConfigError(f"the job would expire before it may begin{both}: give a later expires, or None")
+        raise ConfigError(f"the job would expire before it may start{both}: pass a later expires, or None")
 
 
 def at(given: object, what: str) -> int:
@@ -141,7 +141,7 @@ def sent(given: Mapping[str, Any], options: RunOptions, known: Mapping[str, Any]
         elif isinstance(policy, float):
             extra["backoff"] = policy
         else:
-            raise ConfigError("a function as backoff cannot travel with a job: give it to the task")
+            raise ConfigError("a backoff function cannot travel with a job: set it for the task")
     for name in ("timeout", "hard_timeout", "retry_on", "give_up_on"):
         if name in given:
             extra[name] = getattr(options, name)
@@ -193,7 +193,7 @@ def _with(record: bytes, facts: Mapping[str, object], what: str, cap: int) -> by
     parts[3] = msgspec.Raw(msgspec.json.encode(extra))
     body = msgspec.json.encode(parts)
     if len(body) > cap:
-        raise PayloadTooLarge(f"a job would be {len(body)} bytes with its {what}, and the cap is {cap}")
+        raise PayloadTooLarge(f"a job would be {len(body)} bytes with its {what}, and the limit is {cap}")
     return record[:at] + body
 
 
@@ -228,9 +228,7 @@ _CARRIED = ("backoff", "timeout", "hard_timeout", "retry_on", "give_up_on", "tag
 def _with_limits_in_order(options: Options) -> Options:
     soft, hard = options.timeout, options.hard_timeout
     if soft is not None and hard is not None and hard < soft:
-        raise ConfigError(
-            f"hard_timeout ({hard:g} s) must not be shorter than timeout ({soft:g} s): it is for jobs that go on then"
-        )
+        raise ConfigError(f"hard_timeout ({hard:g} s) must not be shorter than timeout ({soft:g} s)")
     return options
 
 

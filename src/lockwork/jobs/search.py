@@ -47,7 +47,7 @@ Parameters = Mapping[str, Sequence[str]]
 
 
 class JobFilter(TypedDict, total=False):
-    """Which jobs match; an option that is left out matches all."""
+    """Filters of jobs; an omitted option matches all jobs."""
 
     state: JobState | None
     """The state; "done": dead, succeeded, cancelled or expired."""
@@ -60,13 +60,13 @@ class JobFilter(TypedDict, total=False):
     arg: str
     """The value of any argument, such as "42", or of a named one, such as "n=42"."""
     error: str
-    """What the error's type or text contains, in the same letters."""
+    """A part of the error's type or text; case-sensitive."""
     text: str
-    """What its id, its call or its error contains."""
+    """A part of its id, call or error."""
     since: Duration
-    """How long ago it ended, started or was enqueued, at most."""
+    """Maximum age: time since it ended, or else started, or else was enqueued."""
     until: Duration
-    """How long ago, at least."""
+    """Minimum age, as above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +106,17 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Some jobs, and what was searched for them."""
+    """One page of jobs, and how many records were searched."""
 
     jobs: list[JobRow]
     searched: int
-    """Jobs that were looked at."""
+    """The number of jobs read."""
     total: int
-    """How many jobs there are in the places of that state; history counts all ways in which its jobs ended."""
+    """The number of jobs in that state; for ended jobs, of all outcomes together."""
     next: str | None
-    """What to give as `after` for the next page; None at the end."""
+    """The value of `after` for the next page; None at the end."""
     sampled: int
-    """How many successes history left out, ever."""
+    """The total number of successes that history omitted."""
 
 
 def read_filter(given: JobFilter, newest: object, parameters: Parameters, *, from_now_on: bool = True) -> Wanted:

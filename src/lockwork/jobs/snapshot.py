@@ -1,4 +1,4 @@
-"""What the server said of a job at one moment, as users read it."""
+"""Snapshots of jobs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """A job at one moment; an unknown value is None. Of a success, history may have left out all but the result."""
+    """A job at one moment; an unknown value is None. History may have omitted all but the result of a success."""
 
     id: str
     queue: str

@@ -185,7 +185,7 @@ class Candidate:
         try:
             hold = yield self._runtime.action(lambda: self._lock.candidacy(campaign))
         except LockworkError as error:
-            log.warning("election %r goes on when the server is back: %s", self._name, error)
+            log.warning("election %r continues when the server is back: %s", self._name, error)
             return False
         grant: Grant = hold.grant or hold.new_grant()
         campaign.lead(grant)

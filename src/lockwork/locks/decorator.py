@@ -56,7 +56,7 @@ class Decorating:
             raise ConfigError(f"{self!r} decorates functions, not {function!r}")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(
-                f"{function.__qualname__} is a generator, which runs after its call: hold {self!r} inside it"
+                f"{function.__qualname__} is a generator, which runs after its call: acquire {self!r} inside it"
             )
 
     def _chosen(self, naming: Callable[..., str] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:

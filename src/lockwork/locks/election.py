@@ -1,7 +1,7 @@
 """One leader among many processes: `with lw.election("scheduler", on_gain=..., on_loss=...)`.
 
-Candidates wait for a lock; the holder of the lock leads. A leader that dies is followed by the next waiter
-when its lease ends. No candidate takes itself for the leader longer than its lease runs.
+Candidates wait for a lock; the holder of the lock leads. If the leader dies, the next waiter becomes the leader when
+the lease ends. No candidate considers itself the leader after its lease has ended.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from lockwork.runtime.sync_driver import no_running_loop
 
 @dataclass(frozen=True, slots=True)
 class ElectionStatus:
-    """The leader and its fence; `candidates` counts those that wait to follow it, see `LockState.waiters`.
+    """The leader and its fence; `candidates` counts the waiting candidates, see `LockState.waiters`.
 
-    `leader` is None when nobody leads. `expires_in` is the seconds that its lease lasts unless it is renewed.
+    `leader` is None if there is no leader. `expires_in` is the seconds that its lease lasts unless it is renewed.
     """
 
     leader: Holder | None
@@ -40,11 +40,11 @@ class ElectionStatus:
 
 
 class Election:
-    """Campaigns while its `with` or `async with` runs; `on_gain` and `on_loss` are called by turns, never at once.
+    """A candidate while its `with` or `async with` runs; `on_gain` and `on_loss` are called in turn, never at once.
 
-    In a `with` both are called from the election's own thread, in an `async with` from its task, and may be coroutine
-    functions there. They should return soon: `on_loss` cannot be called while `on_gain` runs. An error in either is
-    logged; one in `on_gain` gives the leadership up.
+    In a `with`, the election's own thread calls both. In an `async with`, its task calls both, and they may be
+    coroutine functions. They should return soon: `on_loss` cannot be called while `on_gain` runs. An error in either is
+    logged; an error in `on_gain` gives up the leadership.
     """
 
     def __init__(
@@ -74,20 +74,20 @@ class Election:
 
     @property
     def leader(self) -> bool:
-        """Whether this object leads now; false from the moment on at which its lease ends."""
+        """Whether this object is the leader now; false from the end of its lease on."""
         campaign = self._campaign
         grant = None if campaign is None else campaign.grant
         return grant is not None and not grant.lost
 
     @property
     def fence(self) -> int | None:
-        """The fence of this leadership, higher than those of all before; None when it does not lead."""
+        """The fence of this leadership, higher than all earlier ones; None if it is not the leader."""
         campaign = self._campaign
         grant = None if campaign is None else campaign.grant
         return grant.fence if grant is not None and not grant.lost else None
 
     def inspect(self) -> ElectionStatus:
-        """Read from the server who leads, and how many candidates wait."""
+        """Read the leader and the number of waiting candidates from the server."""
         return _status(self._lock.inspect())
 
     async def ainspect(self) -> ElectionStatus:
@@ -95,7 +95,7 @@ class Election:
         return _status(await self._lock.ainspect())
 
     def wait(self, timeout: Duration | None = None) -> bool:
-        """Block until this object leads; False when it does not within `timeout`."""
+        """Block until this object is the leader; False after `timeout`."""
         no_running_loop()
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
         campaign = self._running()
@@ -110,7 +110,7 @@ class Election:
     # -- giving up ----------------------------------------------------------------------------------------------------
 
     def resign(self) -> bool:
-        """Give the leadership up, and wait again behind the others; False if this object did not lead."""
+        """Give up the leadership, and wait again behind the others; False if this object was not the leader."""
         no_running_loop()
         campaign, grant = self._running(), self._resigned()
         if grant is not None and threading.current_thread() is not self._thread:
@@ -125,7 +125,7 @@ class Election:
         return grant is not None
 
     def stop(self) -> None:
-        """End the campaign; the next waiter leads. `on_loss` has been called when this returns."""
+        """Stop being a candidate; the next waiter becomes the leader. `on_loss` has been called when this returns."""
         no_running_loop()
         thread = self._thread
         if self._campaign is not None:
@@ -147,7 +147,7 @@ class Election:
         no_running_loop()
         for called in self._callbacks:
             if inspect.iscoroutinefunction(called):
-                raise ConfigError(f"election {self.name!r} has a coroutine function to call: use `async with`")
+                raise ConfigError(f"election {self.name!r} has a coroutine function as callback: use `async with`")
         campaign = self._begin()
         self._thread = threading.Thread(
             target=self._candidate.run, args=(campaign,), name="lockwork-election", daemon=True
@@ -173,13 +173,13 @@ class Election:
 
     def _begin(self) -> Campaign:
         if self._campaign is not None and not self._campaign.over:
-            raise ConfigError(f"election {self.name!r} is under way already: make another object for another candidate")
+            raise ConfigError(f"election {self.name!r} is already running: create another object for another candidate")
         self._campaign = Campaign()
         return self._campaign
 
     def _running(self) -> Campaign:
         if self._campaign is None:
-            raise ConfigError(f"election {self.name!r} has not begun: use it in a `with` or an `async with`")
+            raise ConfigError(f"election {self.name!r} has not started: use it in a `with` or an `async with`")
         return self._campaign
 
     def _resigned(self) -> Grant | None:

@@ -1,4 +1,4 @@
-"""What an acquire returns: the grant, which knows whether its lease still runs; and grants as text."""
+"""Grants, which `acquire` returns, and exported grants."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ OnLost = Callable[["Grant"], object]
 
 
 class Grant:
-    """A lock, or a thing of another kind, in the hands of one task or thread.
+    """The right of one task or thread to hold a lock, with its lease and fence.
 
-    `fence` rises with every grant: send it along with what you write, and let the store refuse a lower one.
+    `fence` rises with every grant: send it with each write, and let the store refuse a lower one.
     """
 
     __slots__ = ("_hold", "fence", "name")
@@ -40,7 +40,7 @@ class Grant:
 
     @property
     def on_lost(self) -> OnLost | None:
-        """Called with the grant, on another thread, when its lease ends under its holder."""
+        """Called with the grant, on another thread, when its lease ends while it is held."""
         return self._hold.on_lost
 
     @on_lost.setter
@@ -49,7 +49,7 @@ class Grant:
 
     @property
     def lost(self) -> bool:
-        """Whether the lease has ended, by release or by time: from then on somebody else may hold the lock."""
+        """Whether the lease has ended, by release or by time; another owner may hold the lock then."""
         return self._hold.lost
 
     @property
@@ -62,7 +62,7 @@ class Grant:
         self._hold.check()
 
     def extend(self, lease: Duration | None = None) -> None:
-        """Let the lease last for `lease` from now on at least (None: as long as when acquired). Raises LockLost."""
+        """Make the lease last at least `lease` from now (None: the original lease). Raises LockLost."""
         self._hold.options.runner.run(self._hold.extend(lease))
 
     async def aextend(self, lease: Duration | None = None) -> None:
@@ -70,7 +70,7 @@ class Grant:
         await self._hold.options.runner.arun(self._hold.extend(lease))
 
     def release(self) -> None:
-        """Release it from any thread, however often it was entered. Raises NotHeld or LockLost."""
+        """Release it completely, from any thread. Raises NotHeld or LockLost."""
         self._hold.release()
 
     async def arelease(self) -> None:
@@ -136,7 +136,7 @@ def read_export(exported: str, key: str) -> ExportedGrant:
             raise ValueError
         found = msgspec.json.decode(urlsafe_b64decode(exported.encode("ascii")), type=ExportedGrant)
     except (ValueError, binascii.Error, msgspec.MsgspecError):
-        raise ConfigError("this is not a text that export() of a lock has returned") from None
+        raise ConfigError("this is not a text that a lock's export() has returned") from None
     if found.key != key:
         raise ConfigError(f"this grant was exported by {found.key!r}, and cannot be adopted by {key!r}")
     return found

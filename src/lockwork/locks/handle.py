@@ -1,4 +1,4 @@
-"""What users acquire and release: one surface for locks of every kind, for threads and asyncio alike."""
+"""The common interface of all locks, for threads and asyncio."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ G = TypeVar("G", bound=Grant)
 
 
 class Handle(Decorating, Generic[G]):
-    """A handle to one named thing; it holds nothing itself, so threads and tasks may share it.
+    """A handle to one named lock; it holds nothing itself, so threads and tasks may share it.
 
     A subclass says what its grants are (`_new_hold`), how its scripts are called (`kind`), what errors call it
     (`noun`), and where its key is (`_key_of`).
@@ -68,9 +68,9 @@ class Handle(Decorating, Generic[G]):
     # -- for users ----------------------------------------------------------------------------------------------------
 
     def acquire(self, wait: Duration | None = None) -> G:
-        """Wait for the grant, at most `wait` (None: as given to the handle), in order of arrival, and return it.
+        """Wait up to `wait` for the grant (None: the handle's `wait`), in order of arrival, and return it.
 
-        The owner is the current thread or task; it may acquire again, and releases as often as it acquired.
+        The owner is the current thread or task. It may acquire again, and must release as often as it acquired.
         Raises LockTimeout.
         """
         if _get_running_loop() is not None:
@@ -79,12 +79,12 @@ class Handle(Decorating, Generic[G]):
         return hold.grant or hold.new_grant()
 
     async def aacquire(self, wait: Duration | None = None) -> G:
-        """Async version of `acquire`; if cancelled, it stops waiting, or gives back what it got."""
+        """Async version of `acquire`; if cancelled, it stops waiting, or releases its grant."""
         hold = self._again() or await self._aget(wait)
         return hold.grant or hold.new_grant()
 
     def try_acquire(self) -> G | None:
-        """Take it if it is free and nobody waits for it; None otherwise."""
+        """Acquire it if it is free and has no waiters; otherwise return None."""
         try:
             return self.acquire(wait=0)
         except LockTimeout:
@@ -112,7 +112,7 @@ class Handle(Decorating, Generic[G]):
             await self._runner.arun(leaving)
 
     def release_all(self) -> None:
-        """Release it however often the current thread or task acquired it. Raises NotHeld or LockLost."""
+        """Release all acquisitions of the current thread or task. Raises NotHeld or LockLost."""
         no_running_loop()
         leaving = self._leave_all()
         if leaving is not None:
@@ -125,7 +125,7 @@ class Handle(Decorating, Generic[G]):
             await self._runner.arun(leaving)
 
     def extend(self, lease: Duration | None = None) -> None:
-        """Let the lease last for `lease` from now on at least (None: as first given). Raises NotHeld, LockLost."""
+        """Make the lease last at least `lease` from now (None: the original lease). Raises NotHeld, LockLost."""
         self._runner.run(self._mine().extend(lease))
 
     async def aextend(self, lease: Duration | None = None) -> None:
@@ -133,7 +133,7 @@ class Handle(Decorating, Generic[G]):
         await self._runner.arun(self._mine().extend(lease))
 
     def held(self) -> bool:
-        """Whether the current thread or task holds it, and its lease has not ended."""
+        """Return whether the current thread or task holds it and its lease has not ended."""
         hold = self._runner.holds.get((self._key, owners.current()))
         return hold is not None and not hold.lost
 
@@ -207,7 +207,7 @@ class Handle(Decorating, Generic[G]):
         return grants.acquire(asked, wait)
 
     def _returning(self, asked: Request) -> Protocol[object]:
-        """How to give back what a request has got, or may get."""
+        """How to return what a request has got, or may get."""
         return grants.abandon(asked)
 
     def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[G]:
@@ -281,7 +281,7 @@ class Handle(Decorating, Generic[G]):
         return self._booked(owner, asked, self._acquiring(asked, self._options.patience(wait)))
 
     def _booked(self, owner: Owner, asked: Request, acquiring: Protocol[Granted]) -> Protocol[Hold[G]]:
-        """Acquire and note the hold as one step: interrupted anywhere, it is given back or was never there."""
+        """Acquire and note the hold as one step: interrupted anywhere, it is returned or was never there."""
         granted = yield from acquiring
         try:
             return self._keep(owner, asked, granted)

@@ -43,7 +43,7 @@ class CancellableBody:
 
 
 class Hold(Generic[G]):
-    """One lock in the hands of one thread or task, and the grant that its user has of it."""
+    """One lock held by one thread or task, and the grant that its user has of it."""
 
     __slots__ = ("bodies", "body", "depth", "fence", "grant", "lease", "on_end", "on_lost", "options", "owner", "since")
     grant_class: ClassVar[type[Any]]
@@ -89,7 +89,7 @@ class Hold(Generic[G]):
     def check(self) -> None:
         """Raise LockLost if the lease has ended."""
         if self.lost:
-            raise LockLost(f"the lease of {self.shown} has ended: somebody else may hold it now")
+            raise LockLost(f"the lease of {self.shown} has ended: another process may hold it now")
 
     @property
     def shown(self) -> str:
@@ -206,7 +206,7 @@ class Hold(Generic[G]):
         return ended
 
     def _not_held(self) -> NotHeld:
-        return NotHeld(f"{self.shown} was released before")
+        return NotHeld(f"{self.shown} was already released")
 
     def _strike_out(self, lease: Lease) -> None:
         self.lease = self.grant = None  # code that still looks at the grant must not take it for held
@@ -223,7 +223,7 @@ class Hold(Generic[G]):
 
     def _check_released(self, kept: bool) -> None:
         if not kept:
-            raise LockLost(f"the lease of {self.shown} ended before it was released: somebody else may have held it")
+            raise LockLost(f"the lease of {self.shown} ended before it was released: another process may have held it")
 
 
 def new_lease(options: LockOptions, asked: Request, granted: Granted, since: float) -> Lease:

@@ -1,4 +1,4 @@
-"""The lock as users hold it: `with lw.lock("order:42") as grant`."""
+"""The lock: `with lw.lock("order:42") as grant`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ExclusiveLock(Handle[G]):
         return await self._runtime.arun(protocol.state(self._used_key()))
 
     def locked(self) -> bool:
-        """Whether anybody holds the lock, or it is kept for its minimum. One round trip; `inspect` reads everything."""
+        """Return whether the lock is held, or kept for its minimum time. One round trip; `inspect` reads everything."""
         return self._runtime.run(self._looking()).expires_in > 0
 
     async def alocked(self) -> bool:
@@ -71,7 +71,7 @@ class ExclusiveLock(Handle[G]):
         return (await self._runtime.arun(self._looking())).expires_in > 0
 
     def owner(self) -> Holder | None:
-        """Who holds the lock: host, process, thread or task, and tags; None when nobody does. One round trip."""
+        """Return the owner of the lock: host, process, thread or task, and tags; None if it is free. One round trip."""
         return _owner(self._runtime.run(self._looking()))
 
     async def aowner(self) -> Holder | None:
@@ -79,7 +79,7 @@ class ExclusiveLock(Handle[G]):
         return _owner(await self._runtime.arun(self._looking()))
 
     def remaining(self) -> float:
-        """Seconds that the lease of the present holder lasts unless it is renewed; 0 if the lock is free.
+        """Return the seconds that the current lease lasts unless it is renewed; 0 if the lock is free.
 
         One round trip.
         """
@@ -90,10 +90,10 @@ class ExclusiveLock(Handle[G]):
         return (await self._runtime.arun(self._looking())).expires_in
 
     def force_release(self) -> bool:
-        """Take the lock away from its holder; True if there was one.
+        """Release the lock by force; True if it was held.
 
-        The next waiter gets it at once, and the holder is notified that its lease is lost. What the holder still
-        writes, only a store that checks the fence refuses.
+        The next waiter gets it at once, and the holder is notified that its lease is lost. Only a store that checks the
+        fence can refuse the holder's late writes.
         """
         return self._runtime.run(self._force())
 
@@ -102,9 +102,9 @@ class ExclusiveLock(Handle[G]):
         return await self._runtime.arun(self._force())
 
     def export(self, lease: Duration | None = None) -> str:
-        """End this thread's or task's grant here, and return a text with which another process can `adopt` it.
+        """Give up this thread's or task's grant, and return a text with which another process can `adopt` it.
 
-        It must do so within `lease` (None: as given to the handle), which is not renewed. Raises NotHeld or LockLost.
+        It must do so within `lease` (None: the handle's lease), which is not renewed. Raises NotHeld or LockLost.
         """
         no_running_loop()
         return self._runtime.run(self._exporting(lease))
@@ -114,7 +114,7 @@ class ExclusiveLock(Handle[G]):
         return await self._runtime.arun(self._exporting(lease))
 
     def adopt(self, exported: str) -> G:
-        """Go on with a grant that was exported, under a higher fence. Raises LockLost when its lease has ended."""
+        """Continue with an exported grant, under a higher fence. Raises LockLost if its lease has ended."""
         no_running_loop()
         hold = self._runtime.run(self._adopting(exported))
         return hold.grant or hold.new_grant()
@@ -156,7 +156,7 @@ class ExclusiveLock(Handle[G]):
         if again is not None:
             again.depth -= 1
             raise ConfigError(
-                f"lock {self.name!r} is held by this thread or task already: it cannot adopt another grant"
+                f"lock {self.name!r} is already held by this thread or task, which cannot adopt another grant"
             )
         owner = self._owner()
         asked = self._request(owner)
@@ -166,7 +166,7 @@ class ExclusiveLock(Handle[G]):
         granted = yield from adopting
         if granted is None:
             raise LockLost(
-                f"the lease of lock {self.name!r} ended before the grant was adopted, or it was adopted before"
+                f"the lease of lock {self.name!r} ended before the grant was adopted, or the grant was already adopted"
             )
         return granted
 

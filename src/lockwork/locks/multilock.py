@@ -31,7 +31,7 @@ Part = tuple[LockOptions, Lease, tuple[int, ...]]
 
 
 class MultiGrant(Grant):
-    """Several locks in the hands of one task or thread. `fences` has each lock's fence, `fence` is the highest of them.
+    """The grant of several locks to one task or thread. `fences` has each lock's fence, `fence` is the highest of them.
 
     Each part is an ordinary grant: its lock is re-entrant for the owner, and its lease is renewed as any other.
     """
@@ -44,12 +44,12 @@ class MultiGrant(Grant):
 
     @property
     def fences(self) -> dict[str, int]:
-        """The fence of each lock, by name: send along that of the lock that guards what you write."""
+        """The fence of each lock, by name: with each write, send the fence of the lock that protects it."""
         return {part.name: part.fence for part in self.parts}
 
 
 class MultiHold(Hold[MultiGrant]):
-    """Several locks in the hands of one thread or task; each part has a hold of its own."""
+    """Several locks held by one thread or task; each part has a hold of its own."""
 
     __slots__ = ("grouped", "notified", "parts")
     grant_class = MultiGrant
@@ -228,7 +228,7 @@ class MultiLock(Handle[MultiGrant]):
             raise ConfigError(f"a multilock takes 1 to {MOST} locks, not {len(names)}")
         if len(set(names)) < len(names):
             twice = next(name for at, name in enumerate(names) if name in names[:at])
-            raise ConfigError(f"a multilock takes each lock once: {twice!r} is given more than once")
+            raise ConfigError(f"a multilock takes each lock once: {twice!r} is duplicated")
         super().__init__(runtime, config, names[0], wait=wait, lease=lease, on_lost=on_lost, tags=tags)
         self.names: tuple[str, ...] = tuple(names)
         self.name: str = ", ".join(names)
@@ -239,14 +239,14 @@ class MultiLock(Handle[MultiGrant]):
         self._by_slot = False
 
     def acquire(self, wait: Duration | None = None) -> MultiGrant:
-        """Wait for one after the other, at most `wait` (None: as given to the handle); returns the grant of all locks.
+        """Wait up to `wait` for all locks (None: the handle's `wait`), one after the other; returns their grant.
 
-        Locks that the current thread or task holds already are entered once more. Raises LockTimeout.
+        It re-enters locks that the current thread or task already holds. Raises LockTimeout.
         """
         return super().acquire(wait)
 
     def try_acquire(self) -> MultiGrant | None:
-        """Take all locks if all are free and nobody waits for them; None, and nothing is taken, otherwise."""
+        """Acquire all locks if all are free and have no waiters; otherwise acquire none and return None."""
         return super().try_acquire()
 
     def _getting(self, wait: Duration | None) -> Protocol[Hold[MultiGrant]]:

@@ -127,5 +127,5 @@ def _checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
         raise ConfigError(f"tags are a list of texts, not {tags!r}")
     for tag in tags:
         if "," in keys.checked(tag, "a tag"):
-            raise ConfigError(f"a tag must not hold a comma: {tag!r}")
+            raise ConfigError(f"a tag must not contain a comma: {tag!r}")
     return tuple(tags)

@@ -1,10 +1,9 @@
 """Locks on a majority of independent servers: `Quorum([...]).lock("x")`.
 
-What it can do: one server of three, or two of five, may die or hang, and the lock goes on. What it cannot: a server
-that comes back without its data has forgotten its grants, and a second holder may then find a majority. Let such a
-server stay away for the longest lease in use, or let it keep its data (`appendfsync always`). And as with every lease,
-a holder that was stopped for long may write after its time: send the fence along. There is no order of arrival: a
-waiter tries again.
+One server of three, or two of five, may die or hang without affecting the lock. But a server that restarts without its
+data has forgotten its grants, so a second holder may find a majority. Keep such a server offline for the longest lease
+in use, or preserve its data (`appendfsync always`). As with every lease, a holder that was paused may write too late,
+so send the fence with each write. Waiters have no order: each tries again.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ class QuorumApp(Interface):
 class Quorum:
     """An odd number of independent servers, given as Lockwork objects or URLs; no replicas of each other.
 
-    `patience` is how long a server may take to answer before it counts as away. Keep one object per process: its locks
-    are re-entrant within it, and its threads are kept until it is closed.
+    `patience` is how long a server may take to answer before it counts as unreachable. Use one object per process: its
+    locks are re-entrant only within it, and its threads run until it is closed.
     """
 
     def __init__(self, servers: Sequence[QuorumApp | str], *, patience: Duration = 0.5) -> None:
@@ -45,7 +44,7 @@ class Quorum:
                 raise ConfigError(f"a quorum's servers are URLs or Lockwork objects, not {type(server)}")
         if len(servers) < 3 or len(servers) % 2 == 0:
             raise ConfigError(
-                "a quorum needs an odd number of servers, 3 or more: an even one outlives no more failures"
+                "a quorum needs an odd number of servers, 3 or more: one more server would not survive more failures"
             )
         self._patience = seconds(patience, "patience")
         apps = [server for server in servers if not isinstance(server, str)]

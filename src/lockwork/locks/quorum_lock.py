@@ -29,7 +29,7 @@ _PAUSE = 0.2
 
 
 class QuorumGrant(Grant):
-    """A majority of the servers in the hands of one task or thread; it is lost with the majority."""
+    """A majority of the servers held by one task or thread; it is lost with the majority."""
 
     __slots__ = ("_majority",)
 
@@ -49,7 +49,7 @@ class QuorumGrant(Grant):
 
 
 class QuorumHold(Hold[QuorumGrant]):
-    """A lock on a majority of servers in the hands of one thread or task: one lease on each of them."""
+    """A lock on a majority of servers held by one thread or task: one lease on each of them."""
 
     __slots__ = ("asked", "calls", "notified", "patience", "votes")
     grant_class = QuorumGrant
@@ -224,7 +224,7 @@ class QuorumLock(Handle[QuorumGrant]):
         return self._rounds(self._owner(), self._options.patience(wait))
 
     def _rounds(self, owner: Owner, wait: float | None) -> Rounds[Hold[QuorumGrant]]:
-        """Acquire and note the hold as one step: interrupted anywhere, it is given back or was never there."""
+        """Acquire and note the hold as one step: interrupted anywhere, it is returned or was never there."""
         asked = self._requests(owner)
         granted = yield from protocol.acquire(asked, wait, self._limit, _PAUSE)
         try:

@@ -1,4 +1,4 @@
-"""A read-write lock: many readers or one writer, in one fair line, so that neither side starves."""
+"""A read-write lock: many readers or one writer, served in one order of arrival, so that neither side starves."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Mode = Literal["read", "write"]
 
 
 class RWGrant(Grant):
-    """A read-write lock in the hands of one task or thread: one grant, however often and on which side it was entered.
+    """The grant of a read-write lock to one task or thread, for all of its acquisitions in both modes.
 
-    `mode` is what it has now: "write" lets nobody else in, "read" lets other readers in.
+    `mode` is its current mode: "write" excludes all others, "read" allows other readers.
     """
 
     __slots__ = ("_sides",)
@@ -45,7 +45,7 @@ class RWGrant(Grant):
         return self._sides.mode
 
     def downgrade(self) -> None:
-        """Go on as a reader: waiting readers come in at once. The writing side counts as entered until it is left.
+        """Continue as a reader: waiting readers enter at once. The write mode still needs its release.
 
         Raises LockLost. A reader cannot become a writer again without releasing first.
         """
@@ -57,7 +57,7 @@ class RWGrant(Grant):
 
 
 class RWHold(Hold[RWGrant]):
-    """A read-write lock in the hands of one thread or task, on one side or both."""
+    """A read-write lock held by one thread or task, on one side or both."""
 
     __slots__ = ("entered", "mode")
     grant_class = RWGrant
@@ -110,23 +110,23 @@ class Side(Handle[RWGrant]):
         self._options = replace(self._options, extra=(units, protocol.ALL))
 
     def acquire(self, wait: Duration | None = None) -> RWGrant:
-        """Wait for the grant, at most `wait` (None: as given to the handle), in order of arrival, and return it.
+        """Wait up to `wait` for the grant (None: the handle's `wait`), in order of arrival, and return it.
 
-        The owner is the current thread or task; it may enter again, and leaves each side as often as it entered.
-        Raises LockTimeout; and WouldDeadlock at once when a reader wants to write.
+        The owner is the current thread or task. It may acquire again, and must release each mode as often as it
+        acquired it. Raises LockTimeout, or WouldDeadlock at once if a reader requests the write lock.
         """
         return super().acquire(wait)
 
     def release(self) -> None:
-        """Leave this side once; the last release grants the lock to the next waiter. Raises NotHeld or LockLost."""
+        """Release this mode once; the last release grants the lock to the next waiter. Raises NotHeld or LockLost."""
         super().release()
 
     def release_all(self) -> None:
-        """Leave this side however often it was entered. Raises NotHeld or LockLost."""
+        """Release all acquisitions of this mode. Raises NotHeld or LockLost."""
         super().release_all()
 
     def held(self) -> bool:
-        """Whether the current thread or task has entered this side, and its lease has not ended."""
+        """Return whether the current thread or task holds this mode and its lease has not ended."""
         hold = self._known()
         return hold is not None and not hold.lost and hold.entered[self.mode] > 0
 
@@ -152,8 +152,8 @@ class Side(Handle[RWGrant]):
         hold.check()
         if hold.mode == "read" and self.mode == "write":
             raise WouldDeadlock(
-                f"this thread or task holds read-write lock {self.name!r} for reading, and would wait for itself: "
-                "release the reading side first and then read again, or take the writing side from the beginning"
+                f"this thread or task holds read-write lock {self.name!r} for reading, so the write lock would "
+                "deadlock: release the read lock first, or start with the write lock"
             )
         hold.depth += 1
         hold.entered[self.mode] += 1
@@ -174,14 +174,14 @@ class Side(Handle[RWGrant]):
 
 
 class ReadSide(Side):
-    """The reading side: held together with other readers."""
+    """The read mode, held together with other readers."""
 
     noun = "read lock"
     mode: ClassVar[Mode] = "read"
 
 
 class WriteSide(Side):
-    """The writing side: held alone. Its holder may enter the reading side too, and stay in that when it leaves this."""
+    """The write mode, held alone. Its holder may also acquire the read mode, and keep it after releasing this one."""
 
     noun = "write lock"
     mode: ClassVar[Mode] = "write"
@@ -189,7 +189,7 @@ class WriteSide(Side):
 
 @dataclass(frozen=True, slots=True)
 class RWLockState:
-    """The writer or readers, and the waiters; at most as many of each as were asked for."""
+    """The writer or readers, and the waiters; at most the requested number of each."""
 
     writer: PermitHolder | None
     readers: int
@@ -199,7 +199,7 @@ class RWLockState:
 
 
 class RWLock:
-    """A named read-write lock: `read()` and `write()` are what is acquired and released."""
+    """A named read-write lock; acquire and release its `read()` and `write()` handles."""
 
     def __init__(
         self,
@@ -220,15 +220,15 @@ class RWLock:
         self._write = WriteSide(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
 
     def read(self) -> ReadSide:
-        """The reading side, a handle that threads and tasks may share."""
+        """Return the handle of the read mode, which threads and tasks may share."""
         return self._read
 
     def write(self) -> WriteSide:
-        """The writing side, a handle that threads and tasks may share."""
+        """Return the handle of the write mode, which threads and tasks may share."""
         return self._write
 
     def inspect(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
-        """Read the holders and waiters from the server, at most as many readers and waiters as asked for."""
+        """Read the holders and waiters from the server, at most the requested number of each."""
         return _shown(self._runtime.run(self._look(readers, waiters)))
 
     async def ainspect(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
@@ -236,7 +236,7 @@ class RWLock:
         return _shown(await self._runtime.arun(self._look(readers, waiters)))
 
     def force_release(self) -> int:
-        """Take it away from the writer, or from all readers; returns how many lost it. The waiters come next."""
+        """Release it by force for the writer or all readers; returns their number. The waiters are next."""
         return self._runtime.run(protocol.force(self._key(), self._runtime.channels))
 
     async def aforce_release(self) -> int:

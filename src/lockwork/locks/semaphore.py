@@ -1,4 +1,4 @@
-"""A semaphore: at most so many at a time, in all processes together; what a dead holder had comes back."""
+"""A semaphore: a number of permits for all processes together; permits of a dead holder return."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class PermitHold(LockHold):
 class Semaphore(Handle[Grant]):
     """A handle to one named semaphore; it holds nothing itself, so threads and tasks may share it.
 
-    It is not re-entrant: each acquire takes permits of its own, and returns a grant that can be released on its own,
-    from any thread. `release` and the end of a `with` block give back what this thread or task took last.
+    It is not re-entrant: each acquire takes new permits, and returns a separate grant that any thread can release.
+    `release` and the end of a `with` block return the permits that this thread or task acquired last.
     """
 
     kind = protocol.KIND
@@ -96,26 +96,26 @@ class Semaphore(Handle[Grant]):
         self._options = replace(self._options, extra=(self.units, self.permits))
 
     def acquire(self, wait: Duration | None = None) -> Grant:
-        """Wait for the permits, at most `wait` (None: as given to the handle); each call returns a grant of its own.
+        """Wait up to `wait` for the permits (None: the handle's `wait`); each call returns a new grant.
 
         Raises LockTimeout.
         """
         return super().acquire(wait)
 
     def release(self) -> None:
-        """Release what this thread or task took last; the next waiter gets it. Raises NotHeld or LockLost."""
+        """Release the permits that this thread or task acquired last. Raises NotHeld or LockLost."""
         super().release()
 
     def release_all(self) -> None:
-        """Release all that this thread or task took. Raises NotHeld if it has nothing, or LockLost."""
+        """Release all permits of this thread or task. Raises NotHeld if it has none, or LockLost."""
         super().release_all()
 
     def held(self) -> bool:
-        """Whether the current thread or task holds a permit whose lease has not ended."""
+        """Return whether the current thread or task holds a permit whose lease has not ended."""
         return any(not hold.lost for hold in tuple(self._stack()))
 
     def available(self) -> int:
-        """The number of free permits; a waiter may be about to get them."""
+        """Return the number of free permits; a waiter may be about to get them."""
         return _available(self.inspect())
 
     async def aavailable(self) -> int:
@@ -123,7 +123,7 @@ class Semaphore(Handle[Grant]):
         return _available(await self.ainspect())
 
     def inspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
-        """Read how many permits there are and are in use; at most so many holders and waiters are named."""
+        """Read the number of permits in total and in use, and at most the requested number of holders and waiters."""
         return self._shown(self._runtime.run(self._look(holders, waiters)))
 
     async def ainspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
@@ -131,7 +131,7 @@ class Semaphore(Handle[Grant]):
         return self._shown(await self._runtime.arun(self._look(holders, waiters)))
 
     def force_release(self) -> int:
-        """Take all permits away from their holders; returns how many grants ended. The waiters come next."""
+        """Release all permits by force; returns the number of ended grants. The waiters are next."""
         return self._runtime.run(protocol.force(self._used_key(), self._runtime.channels))
 
     async def aforce_release(self) -> int:

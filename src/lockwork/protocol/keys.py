@@ -247,7 +247,7 @@ def checked_queue(name: object) -> str:
     queue = checked(name, "a queue's name")
     if "/" in queue and (not _PARTITION.fullmatch(queue) or partition_number(queue) >= MOST_PARTITIONS):
         raise ConfigError(
-            f"a queue's name must not hold a slash, unless one of its partitions is meant, 'mail/0' to "
+            f"a queue's name must not contain a slash, except in the name of a partition, 'mail/0' to "
             f"'mail/{MOST_PARTITIONS - 1}', not {queue!r}"
         )
     return queue

@@ -70,7 +70,7 @@ def opened(secret: str, ticket: str, text: str) -> str | None:
     if not _reported:
         _reported.append(text[:_SHOWN])
         log.warning(
-            "a message on the wake channel has no valid seal and is only a hint to look: %r (others are not logged)",
+            "a message on the wake channel has no valid seal, so it only causes a poll: %r (others are not logged)",
             text[:_SHOWN],
         )
     return None

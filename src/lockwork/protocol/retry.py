@@ -42,7 +42,7 @@ _BRIEFLY = 0.25
 def undo(call: Call, why: BaseException | None = None) -> Protocol[None]:
     """Take back what an interrupted call asked for; `why` it was interrupted.
 
-    When the server is away, what it asked for ends by its deadline.
+    If the server is unreachable, what it asked for ends by its deadline.
     """
     away = isinstance(why, ServerUnavailable | ServerUnsuitable)
     with contextlib.suppress(LockworkError):

@@ -23,25 +23,25 @@ from lockwork.validation import whole
 
 
 class Matching(TypedDict, total=False):
-    """Which dead jobs match; an option that is left out matches all."""
+    """Filters of dead jobs; an omitted option matches all dead jobs."""
 
     task: str
     """The task's name."""
     error: str
     """The name of the error's type, such as "ValueError"."""
     text: str
-    """What the error's type or text contains, in the same letters."""
+    """A part of the error's type or text; case-sensitive."""
     older_than: Duration
-    """How long ago it died, at least."""
+    """Minimum time since it died."""
     newer_than: Duration
-    """How long ago it died, at most."""
+    """Maximum time since it died."""
 
 
 class DeadSet:
     """A handle to the dead jobs of one queue, in all its partitions.
 
-    A change of many jobs is made in steps, so that it never blocks the server. If it is interrupted, some of the jobs
-    are changed, and you can repeat it.
+    An operation on many jobs works in steps, so it never blocks the server. If it is interrupted, some of the jobs have
+    changed, and you can call it again.
     """
 
     def __init__(self, runtime: Runtime, partitions: Sequence[QueueKeys], queue: str) -> None:
@@ -58,9 +58,9 @@ class DeadSet:
         return await self._runtime.arun(self._count(checked_filter(matching)))
 
     def search(self, *, limit: int = 100, after: str = "", **matching: Unpack[Matching]) -> DeadPage:
-        """Read up to `limit` jobs that match, the newest first; `after` is the `next` of the page before.
+        """Read up to `limit` jobs that match, the newest first; `after` is the `next` of the previous page.
 
-        The arguments of a job with a long record are left out; `get` returns them, and the traceback.
+        It omits the arguments of a job with a long record; `get` returns them, and the traceback.
         """
         return self._runtime.run(self._page(checked_filter(matching), after, _most(limit)))
 
@@ -69,7 +69,7 @@ class DeadSet:
         return await self._runtime.arun(self._page(checked_filter(matching), after, _most(limit)))
 
     def get(self, id: str) -> DeadJob | None:
-        """Read all of one job; None when it is not dead."""
+        """Read one job completely; None if it is not dead."""
         return self._runtime.run(self._get(_id(id)))
 
     async def aget(self, id: str) -> DeadJob | None:
@@ -85,9 +85,9 @@ class DeadSet:
         return await self._runtime.arun(self._groups(checked_filter(matching)))
 
     def retry(self, id: str, *, anew: bool = True) -> bool:
-        """Make one job ready to run again; False when it is not dead.
+        """Make one job ready to run again; False if it is not dead.
 
-        `anew`: its attempts begin at 1 again; else they go on, so what it has used up is used up.
+        With `anew`, its attempts start at 1 again; otherwise they continue, so used attempts stay used.
         """
         return self._runtime.run(self._retry(_id(id), anew))
 
@@ -96,9 +96,9 @@ class DeadSet:
         return await self._runtime.arun(self._retry(_id(id), anew))
 
     def retry_all(self, *, anew: bool = True, limit: int | None = None, **matching: Unpack[Matching]) -> int:
-        """Make all jobs that match ready to run again, or `limit` of them, the oldest first; returns how many.
+        """Make up to `limit` matching jobs ready to run again, the oldest first; returns the number.
 
-        Jobs that die meanwhile are left.
+        It does not retry jobs that die after it began.
         """
         return self._runtime.run(self._retry_all(checked_filter(matching), _all_or(limit), anew))
 
@@ -107,7 +107,7 @@ class DeadSet:
         return await self._runtime.arun(self._retry_all(checked_filter(matching), _all_or(limit), anew))
 
     def delete(self, id: str) -> bool:
-        """Delete one job; False when it is not dead."""
+        """Delete one job; False if it is not dead."""
         return self._runtime.run(self._delete(_id(id)))
 
     async def adelete(self, id: str) -> bool:
@@ -115,7 +115,7 @@ class DeadSet:
         return await self._runtime.arun(self._delete(_id(id)))
 
     def delete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
-        """Delete all jobs that match, or `limit` of them, the oldest first; returns how many."""
+        """Delete up to `limit` matching jobs, the oldest first; returns the number."""
         return self._runtime.run(self._delete_all(checked_filter(matching), _all_or(limit)))
 
     async def adelete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:

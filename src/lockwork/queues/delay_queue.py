@@ -25,9 +25,10 @@ _LATEST = 1 << 53
 
 
 class DelayQueue:
-    """Unique ids in order of the time from which they may be taken; threads and asyncio tasks may share it.
+    """Unique ids in order of due time; threads and asyncio tasks may share a handle.
 
-    An id is taken at most once, and is lost if its taker crashes; use a queue of jobs for work that must survive.
+    An id is taken at most once, and is lost if the caller that took it crashes; use jobs for work that must not be
+    lost.
     """
 
     def __init__(self, runtime: Runtime, prefix: str, name: str) -> None:
@@ -43,10 +44,10 @@ class DelayQueue:
         at: datetime | None = None,
         on_duplicate: OnDuplicate = "keep",
     ) -> int:
-        """Queue one id or many, to be taken `delay` from now on, or from `at` on; returns how many were added or moved.
+        """Queue one id or many, due after `delay` or at `at`; returns how many were added or moved.
 
-        An id that is queued already is kept as it is, or moved to the new time with "replace". Ids of the same time
-        are taken in the order of their bytes. A call of more than 1,000 ids that is interrupted may have queued some.
+        An id that is already queued keeps its time, or moves to the new time with "replace". Ids with the same time are
+        ordered by their bytes. If a call with more than 1,000 ids is interrupted, it may have queued some of them.
         """
         return self._runtime.run(self._add(ids, delay, at, on_duplicate))
 
@@ -62,19 +63,19 @@ class DelayQueue:
         return await self._runtime.arun(self._add(ids, delay, at, on_duplicate))
 
     def pop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
-        """Take up to `limit` due entries, the oldest first; when there are none, wait for the first to be due.
+        """Take up to `limit` due entries, the oldest first; if there are none, wait until one is due.
 
-        `wait` is for how long (0: not at all, None: as long as it takes). Interrupted, it puts back what it took.
-        Raises ServerUnavailable when the server went away: what it had taken by then may be lost.
+        `wait` limits the time to wait (0: do not wait, None: no limit). If it is interrupted, it puts the entries back.
+        Raises ServerUnavailable if the server cannot be reached; taken entries may then be lost.
         """
         return self._runtime.run(self._pop(limit, wait))
 
     async def apop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
-        """Async version of `pop`; cancelled, it puts back what it took."""
+        """Async version of `pop`; if cancelled, it puts the entries back."""
         return await self._runtime.arun(self._pop(limit, wait))
 
     def peek(self, limit: int = 1, *, due: bool = True) -> list[Entry]:
-        """Read what `pop` would take; with `due=False`, entries of the future too."""
+        """Read the entries that `pop` would take; with `due=False`, also entries that are not due yet."""
         return self._runtime.run(protocol.peek(self._keys, _most(limit), due=due))
 
     async def apeek(self, limit: int = 1, *, due: bool = True) -> list[Entry]:
@@ -82,7 +83,7 @@ class DelayQueue:
         return await self._runtime.arun(protocol.peek(self._keys, _most(limit), due=due))
 
     def remove(self, id: str, score: int | None = None) -> bool:
-        """Remove an entry, whenever it is due; with the `score` that was read, only if it was not moved since."""
+        """Remove an entry, due or not; with the `score` that was read, only if it has not been moved since."""
         return self._runtime.run(self._remove(id, score))
 
     async def aremove(self, id: str, score: int | None = None) -> bool:
@@ -90,7 +91,7 @@ class DelayQueue:
         return await self._runtime.arun(self._remove(id, score))
 
     def clear(self) -> int:
-        """Remove all entries; returns how many there were."""
+        """Remove all entries; returns their number."""
         return self._runtime.run(protocol.clear(self._keys, new_id()))
 
     async def aclear(self) -> int:
@@ -118,7 +119,7 @@ class DelayQueue:
         chosen = one_of(on_duplicate, "on_duplicate", ("keep", "replace"))
         delay_us = round(seconds(delay, "delay", zero=True) * 1_000_000)
         if at is not None and delay_us:
-            raise ConfigError("give a delay or a time, not both")
+            raise ConfigError("pass a delay or a time, not both")
         moment = None if at is None else _moment(at)
         return protocol.add(self._keys, new_id(), checked, moment, delay_us, replace=chosen == "replace")
 

@@ -1,4 +1,4 @@
-"""The limits of a whole queue, as users write and read them: rate, concurrency, size."""
+"""The limits of a whole queue: rate, concurrency, size."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _UNITS = {1000: "s", 60_000: "m", 3_600_000: "h", 86_400_000: "d"}
 
 
 class LimitSettings(TypedDict, total=False):
-    """The options of `queue.limit`; None removes a limit, and a limit that is not given stays."""
+    """The options of `queue.limit`; None removes a limit, and an omitted limit does not change."""
 
     rate: str | None
-    """How many jobs may start in a time, over all workers: "100/s", "5/m", "10/30s"."""
+    """How many jobs may start per period, over all workers: "100/s", "5/m", "10/30s"."""
     concurrency: int | None
     """How many jobs may run at once, over all workers."""
     size: int | None
-    """How many jobs may wait, ready or scheduled; an enqueue beyond that raises QueueFull. 0: nothing is enqueued."""
+    """How many jobs may wait, ready or scheduled; a further enqueue raises QueueFull. 0 accepts no jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def changes(given: LimitSettings) -> dict[str, Argument]:
     """Check the limits, and return them in the server's form; raises ConfigError."""
     check_names(given, LimitSettings, "a queue has no limit")
     if not given:
-        raise ConfigError("limit() sets rate, concurrency or size: give one of them, or None to remove it")
+        raise ConfigError("limit() sets rate, concurrency or size: pass one of them, or None to remove it")
     found: dict[str, Argument] = {}
     if "rate" in given:
         found["rate"] = "" if given["rate"] is None else _rate(given["rate"])
@@ -66,7 +66,7 @@ def _whole(value: object, what: str, least: int) -> Argument:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
-        hint = "; pause() the queue for none" if value == 0 else ""
+        hint = "; to start no jobs, call pause()" if value == 0 else ""
         raise ConfigError(f"{what} must be a whole number from {least} to {MOST:,}, not {value!r}{hint}")
     return value
 

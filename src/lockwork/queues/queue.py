@@ -35,7 +35,7 @@ T = TypeVar("T")
 class Queue:
     """A handle to one named queue, which has one partition or more.
 
-    Partitions are read and changed one after the other, so figures of several are not of one moment.
+    Its methods read and change partitions one after the other, so combined figures are not an atomic snapshot.
     """
 
     def __init__(self, runtime: Runtime, config: Config, name: str, errors: Errors | None = None) -> None:
@@ -48,7 +48,7 @@ class Queue:
 
     @property
     def partitions(self) -> list[Queue]:
-        """Its partitions, each a queue of its own; a queue without partitions is its only one."""
+        """Its partitions, each a separate queue; a queue without partitions is its own only partition."""
         return [Queue(self._runtime, self._config, each.name, self._errors) for each in self._partitions]
 
     @property
@@ -67,7 +67,7 @@ class Queue:
         replicas: int = 0,
         tags: Sequence[str] = (),
     ) -> QueueLock:
-        """A lock that lives with this queue: `grant.release_and_enqueue(task.call(...))` is one step.
+        """A lock that belongs to this queue: `grant.release_and_enqueue(task.call(...))` is one atomic step.
 
         Its options are those of `lw.lock`. It does not exclude an `lw.lock` of the same name. If the queue has
         partitions, the lock's name decides its partition.
@@ -108,7 +108,7 @@ class Queue:
     def peek(
         self, limit: int = 20, *, place: Literal["ready", "scheduled"] = "ready", skip: int = 0
     ) -> list[WaitingJob]:
-        """Read `limit` jobs behind the first `skip`: ready ones as they will run, or scheduled ones by due time."""
+        """Read `limit` jobs after the first `skip`: ready ones in run order, or scheduled ones by due time."""
         return self._runtime.run(self._peek(limit, place, skip))
 
     async def apeek(
@@ -118,7 +118,7 @@ class Queue:
         return await self._runtime.arun(self._peek(limit, place, skip))
 
     def clear(self) -> int:
-        """Delete all jobs that wait, ready or scheduled, and return how many; running and dead jobs are left.
+        """Delete all waiting jobs, ready or scheduled, and return their number; running and dead jobs remain.
 
         It works in steps, so that it never blocks the server. A caller that waits for such a job's result gets
         JobFailed.
@@ -146,9 +146,10 @@ class Queue:
         await self._runtime.arun(self._change({"paused": ""}))
 
     def limit(self, **limits: Unpack[LimitSettings]) -> QueueLimits:
-        """Set limits for all workers at once (see LimitSettings), or remove them by None; returns those in force.
+        """Set limits for all workers at once (see LimitSettings), or remove them with None; returns the current limits.
 
-        Raises ConfigError, also for a limit but size=0 of a queue with partitions: limit each partition.
+        Raises ConfigError for an invalid limit, and for any limit except size=0 of a queue with partitions: limit each
+        partition.
         """
         return QueueLimits.of(self._runtime.run(self._change(changes(limits))))
 
@@ -157,7 +158,7 @@ class Queue:
         return QueueLimits.of(await self._runtime.arun(self._change(changes(limits))))
 
     def limits(self) -> QueueLimits:
-        """Read the limits in force."""
+        """Read the current limits."""
         return QueueLimits.of(self._runtime.run(self._rules()))
 
     async def alimits(self) -> QueueLimits:
@@ -165,9 +166,9 @@ class Queue:
         return QueueLimits.of(await self._runtime.arun(self._rules()))
 
     def drain(self, timeout: Duration | None = None, *, delayed: bool = False) -> None:
-        """Wait until no job waits or runs; with `delayed`, until none is scheduled either, nor waits for its retry.
+        """Wait until no job is ready or running; with `delayed`, also until no job is scheduled or waits for its retry.
 
-        It changes nothing: `limit(size=0)` keeps new jobs away meanwhile. Raises WaitTimeout after `timeout`.
+        It changes nothing; call `limit(size=0)` first to refuse new jobs. Raises WaitTimeout after `timeout`.
         """
         self._runtime.run(self._drain(_patience(timeout), delayed))
 
@@ -191,7 +192,7 @@ class Queue:
             if len(self._partitions) > 1 and name != "paused" and value != "" and (name, value) != ("size", 0):
                 raise ConfigError(
                     f"queue {self.name!r} has {len(self._partitions)} partitions, and no server counts for all of "
-                    f"them: give each a {name} of its own, lw.queue({self._partitions[0].name!r}).limit({name}=...), "
+                    f"them: set {name} for each, lw.queue({self._partitions[0].name!r}).limit({name}=...), "
                     "or limit groups"
                 )
         return _in_force((yield from self._each(lambda keys: rules.change(keys, changed))))

@@ -1,4 +1,4 @@
-"""A lock that lives with a queue, so that its release can enqueue a job in the same step."""
+"""A lock that belongs to a queue, so that its release can enqueue a job in the same step."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class QueueGrant(Grant):
     def release_and_enqueue(self, call: TaskCall) -> Job[Any]:
         """Release the lock, however often it was entered, and enqueue `call` in the same step.
 
-        Raises LockLost, and then nothing was enqueued: somebody else may have gone on where this holder began.
-        Raises NotHeld, or ConfigError when the task has another queue, and then the grant is as it was.
+        Raises LockLost if the lease has ended; then nothing was enqueued, because another holder may have done the
+        work. Raises NotHeld, or ConfigError if the task has another queue; then the grant does not change.
         """
         no_running_loop()
         return self._enqueuing.options.runner.run(self._enqueuing.end_with(call))
@@ -61,7 +61,7 @@ class LockedQueue:
 
 
 class QueueHold(Hold[QueueGrant]):
-    """A queue's lock in the hands of one thread or task."""
+    """A queue's lock held by one thread or task."""
 
     __slots__ = ("queue",)
     grant_class = QueueGrant
@@ -76,7 +76,7 @@ class QueueHold(Hold[QueueGrant]):
         keep_ms = next(iter(self.release_arguments()), 0)
         ended = self.forget()
         if ended is None:
-            raise NotHeld(f"{self.shown} was released before, so nothing was enqueued")
+            raise NotHeld(f"{self.shown} was already released, so nothing was enqueued")
         return self._release_and_enqueue(*ended, keep_ms, job)
 
     def _job(self, call: TaskCall) -> NewJob:
@@ -105,8 +105,8 @@ class QueueHold(Hold[QueueGrant]):
             raise
         if not released:
             raise LockLost(
-                f"the lease of {self.shown} ended before it was released: somebody else may have held "
-                "it, and nothing was enqueued"
+                f"the lease of {self.shown} ended before it was released: another process may have held it, and "
+                "nothing was enqueued"
             )
         return Job(Origin(runtime, queue.keys, errors=queue.errors), job.id)
 

@@ -42,7 +42,7 @@ def stocks(prefix: str, minutes: int) -> Protocol[list[StockSummary]]:
 class Stock:
     """Units that are reserved, then confirmed or released; an expired reservation returns its units.
 
-    It lives with a queue, so that a change and the job it enqueues are one atomic step.
+    It belongs to a queue, so that a change and the job it enqueues are one atomic step.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class Stock:
     ) -> Reservation:
         """Set `n` units aside for `buyer` until `hold` is over, and enqueue a job whose id is the reservation's.
 
-        With `key`, a second call returns the first one's reservation while that lasts, and enqueues nothing.
-        `wait` is how long to wait for returned units (0: not at all, None: without limit): they go to the first waiter
-        whose number they cover. Raises SoldOut, LimitReached, or QueueFull when the job has no room; then
-        nothing was reserved or enqueued.
+        With `key`, a second call returns the first one's reservation while that lasts, and enqueues nothing. `wait` is
+        how long to wait for returned units (0: not at all, None: without limit): they go to the first waiter whose
+        request they satisfy. Raises SoldOut, LimitReached, or QueueFull if the queue is full; then nothing was reserved
+        or enqueued.
         """
         return self._runtime.run(self._reserve(buyer, n, hold, key, enqueue, wait))
 
@@ -93,7 +93,7 @@ class Stock:
         return await self._runtime.arun(self._reserve(buyer, n, hold, key, enqueue, wait))
 
     def confirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
-        """Turn the reservation into a sale, and enqueue a job with it; again, it does nothing.
+        """Turn the reservation into a sale, and enqueue a job with it; a second call has no effect.
 
         Raises ReservationEnded if it expired or was released.
         """
@@ -104,9 +104,9 @@ class Stock:
         await self._runtime.arun(protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
 
     def release(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
-        """Give the units back; does nothing when they are back already. Raises ReservationEnded if it was confirmed.
+        """Return the units; no effect if they were already returned. Raises ReservationEnded if it was confirmed.
 
-        With a job, also when they are back already: then nothing is enqueued.
+        With a job, it also raises ReservationEnded if the units were already returned; then nothing is enqueued.
         """
         self._runtime.run(protocol.release(self._books, _id(reservation), self._job(enqueue)))
 
@@ -115,10 +115,10 @@ class Stock:
         await self._runtime.arun(protocol.release(self._books, _id(reservation), self._job(enqueue)))
 
     def refund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
-        """Take a sale back and put its units on sale again; again, it does nothing.
+        """Reverse a sale and put its units on sale again; a second call has no effect.
 
-        Raises ReservationEnded if it is not confirmed: then it can be released. With a job, also when the units are
-        back already: then nothing is enqueued.
+        Raises ReservationEnded if the reservation is not confirmed: release it instead. With a job, it also raises it
+        if the units were already returned; then nothing is enqueued.
         """
         self._runtime.run(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
 
@@ -127,7 +127,7 @@ class Stock:
         await self._runtime.arun(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
 
     def extend(self, reservation: str | Reservation, hold: Duration) -> float:
-        """Hold a reservation for `hold` from now on at least; returns the seconds that it lasts.
+        """Make a reservation last at least `hold` from now; returns the seconds that it lasts.
 
         Raises ReservationEnded if it expired, was released, or is confirmed.
         """
@@ -138,7 +138,7 @@ class Stock:
         return await self._runtime.arun(protocol.extend(self._books, _id(reservation), milliseconds(hold, "hold")))
 
     def get(self, reservation: str | Reservation) -> Reservation | None:
-        """Read a reservation; None when it expired, was released, or never was."""
+        """Read a reservation; None if it expired, was released, or never existed."""
         return self._runtime.run(protocol.look(self._books, _id(reservation)))
 
     async def aget(self, reservation: str | Reservation) -> Reservation | None:
@@ -146,9 +146,9 @@ class Stock:
         return await self._runtime.arun(protocol.look(self._books, _id(reservation)))
 
     def reservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
-        """List up to `limit` reservations, held and confirmed, of one buyer or of all, in no order.
+        """List up to `limit` reservations, held and confirmed, of one buyer or of all, in no particular order.
 
-        It reads the whole stock, a thousand at a time: for operators, not for each request of a shop.
+        It reads the whole stock, a thousand reservations at a time, so do not call it in each request of a shop.
         """
         return self._runtime.run(self._reservations(buyer, limit))
 
@@ -173,7 +173,7 @@ class Stock:
         return await self._runtime.arun(protocol.status(self._books, whole(n, "n", 1, MOST), new_id()))
 
     def withdraw(self, n: int) -> StockStatus:
-        """Take `n` unsold units off sale; raises SoldOut, and takes none, if fewer are on sale."""
+        """Withdraw `n` unsold units from sale; raises SoldOut, without any effect, if fewer are on sale."""
         return self._runtime.run(protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
 
     async def awithdraw(self, n: int) -> StockStatus:

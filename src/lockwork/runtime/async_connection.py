@@ -47,7 +47,7 @@ class Answers(asyncio.Protocol):
                 if not future.done():
                     future.set_result(reply)
         except (hiredis.HiredisError, IndexError):
-            self._ended(self, "what it sent was no answer")
+            self._ended(self, "the server sent an invalid answer")
         else:
             self._progress()
 
@@ -103,7 +103,7 @@ class Mux:
     async def connect(self) -> None:
         """Connect unless connected; raises Retry or a LockworkError."""
         if self._closed:
-            raise ServerUnavailable("the app was closed while this call was under way: whether it counts is not known")
+            raise ServerUnavailable("the app was closed during this call, so its effect is unknown")
         if self._writer is not None and not self.connected:
             self._drop(self._answers, "another server has taken its place")
         if self._writer is None:
@@ -221,7 +221,7 @@ class Mux:
         self._closed = True
         self._endpoint.observers.discard(self._moved)
         if self._opening is not None:
-            # redis-py's connect may swallow that (asyncio.wait_for of Python 3.11), so the task looks again at its end
+            # redis-py's connect may swallow that (asyncio.wait_for of Python 3.11), so the task checks again at its end
             self._opening.cancel()
         self._drop(self._answers, "it was closed")
         if self._watch is not None:
@@ -237,7 +237,7 @@ class Mux:
             self._drop(self._answers, "another server has taken its place")
 
     def _with_the_loop(self, answers: Answers, _: object) -> None:
-        self._drop(answers, "its event loop ended")
+        self._drop(answers, "the event loop was closed")
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
@@ -286,7 +286,7 @@ class Mux:
             waiting = transport.get_write_buffer_size() + unacknowledged(transport.get_extra_info("socket").fileno())
             before, self._arrived = self._arrived, self._written - waiting
             if self._arrived - before < LARGE:
-                self._drop(self._answers, "it fell silent")
+                self._drop(self._answers, "the server stopped answering")
                 return
             # it is busy with what was written, and gets on with it: the answer may take longer
             self._progress, left = now(), self._silence

@@ -43,7 +43,7 @@ class Hearing:
                 tries, complained = 0, False
             if unknown is not None and not complained:
                 complained = True
-                log.warning("wake-ups are not heard until the connection is back: %s", unknown, exc_info=unknown)
+                log.warning("no wake-ups arrive until the connection is back: %s", unknown, exc_info=unknown)
             tries += 1
             await asyncio.sleep(PING if ear.refused else backoff(tries))
 

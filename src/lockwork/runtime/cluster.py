@@ -203,7 +203,7 @@ class ClusterEndpoint(Endpoint):
             wire.close()
         if isinstance(reply, hiredis.ReplyError):
             if "cluster support disabled" in str(reply):
-                raise ServerUnsuitable(f"the server at {node.shown} is no node of a Cluster: give a redis:// URL")
+                raise ServerUnsuitable(f"the server at {node.shown} is no node of a Cluster: use a redis:// URL")
             if str(reply).startswith("NOPERM"):
                 raise ServerRefused(
                     f"the server at {node.shown} does not let this user ask for the slots ({reply}): set the rules "

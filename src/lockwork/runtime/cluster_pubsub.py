@@ -259,7 +259,7 @@ class _NodeSubscription(PubSubConnection):
         self._plain = self._plain or verb == b"ssubscribe"
         if "unknown command" not in why and now() - self._warned > SILENCE:
             self._warned = now()
-            log.warning("wake-ups are not heard: %s", refusal(why, name))
+            log.warning("no wake-ups arrive: %s", refusal(why, name))
 
     def _broken(self, why: object) -> None:
         self._sent.clear()

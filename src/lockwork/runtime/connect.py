@@ -14,14 +14,14 @@ from lockwork.runtime.runtime import Opened
 def opener(url: str | None, client: object) -> Callable[[], Opened]:
     """What opens it, which is called at first use; raises ConfigError for what names no server."""
     if url is not None and client is not None:
-        raise ConfigError("give a URL or a client, not both")
+        raise ConfigError("pass a URL or a client, not both")
     if client is not None:
         if several := sentinel.from_client(client) or cluster.from_client(client):
             return several
         endpoint = Endpoint.from_client(client)
         return lambda: (endpoint, _nothing)
     if url is not None and not url:
-        raise ConfigError("the server's URL is empty: give none to use LOCKWORK_URL or the embedded server")
+        raise ConfigError("the server's URL is empty: omit it to use LOCKWORK_URL or the embedded server")
     given = url or os.environ.get("LOCKWORK_URL")
     if given:
         if several := sentinel.from_url(given) or cluster.from_url(given):

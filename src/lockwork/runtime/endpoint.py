@@ -111,8 +111,9 @@ def _warn(replies: Sequence[object], where: str) -> None:
         " ".join(command[:2]) for reply, command in zip(replies, COMMANDS, strict=True) if isinstance(reply, Exception)
     )
     log.warning(
-        "this user may not run %s at %s, so a call that the network delivers late still takes effect, and may leave a "
-        "lock or a job to nobody. Grant the user +info +client|id +client|kill (ACL SETUSER; see docs/security.md)",
+        "this user may not run %s at %s, so a call that the network delivers late still takes effect, and may leave "
+        "a lock or a job without an owner. Grant the user +info +client|id +client|kill (ACL "
+        "SETUSER; see docs/security.md)",
         refused or "INFO and CLIENT KILL",
         where,
     )
@@ -294,4 +295,4 @@ def _scheme_shown(url: str) -> str:
     # never the whole URL: it may hold a password
     head, separator, _ = url.partition("://")
     known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", head) is not None
-    return f"this one begins with {head + separator!r}" if separator and known else "this one begins with none of them"
+    return f"this one begins with {head + separator!r}" if separator and known else "this URL begins with none of them"

@@ -245,7 +245,9 @@ class Engine:
                 if (due := self._lock_counts.due) is not None and due <= now():
                     self._lock_counts.tell(self._driver)
         except Exception:
-            log.exception("the engine stopped by an error of its own; locks of this process are no longer renewed")
+            log.exception(
+                "the engine stopped because of an internal error; locks of this process are no longer renewed"
+            )
             raise
         finally:
             subscription.close()
@@ -275,11 +277,11 @@ class Engine:
         )
 
     def _pause(self, at: float | None) -> float | None:
-        """Plan when to look again: `at`, or when a lease is due; returns the seconds until then, None for ever."""
+        """Plan when to check again: `at`, or when a lease is due; returns the seconds until then, None for ever."""
         suspected = self._turn if self._suspects else None
         upcoming = [at for at in (self._book.next_event(), at, suspected, self._lock_counts.due) if at is not None]
         if self._busy:
-            # where many short locks come and go, it looks again before any is due, and is not woken for each
+            # where many short locks come and go, it checks again before any is due, and is not woken for each
             self._busy = False
             upcoming.append(now() + _SHORT)
         if self._renewing.back:

@@ -61,4 +61,4 @@ class LockCounts:
             driver.run(within(_PATIENCE, adding))
         except Exception as error:  # noqa: BLE001 - whatever it is, leases are renewed
             self._next = now() + _TROUBLED
-            log.debug("the counts of locks are not added to those on the server: %s", error)
+            log.debug("the lock counters could not be sent to the server: %s", error)

@@ -63,7 +63,7 @@ class PubSubConnection:
         at = now()
         if self._wire.connected:
             if at - self._heard > SILENCE:
-                self._broken("it fell silent")
+                self._broken("the server stopped answering")
             elif self._wire.era != self._endpoint.era:
                 self._broken("the server is a replica now, or another one has taken its place")
             elif self.next_event is not None and at >= self.next_event:
@@ -140,7 +140,7 @@ class PubSubConnection:
         if self._tries == 1 or traced is not None or now() - self._warned > SILENCE:
             self._warned = now()
             self._traced = self._traced or traced is not None
-            log.warning("wake-ups are not heard until the connection is back: %s", why, exc_info=traced)
+            log.warning("no wake-ups arrive until the connection is back: %s", why, exc_info=traced)
 
 
 class Subscription(PubSubConnection):

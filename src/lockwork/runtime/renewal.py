@@ -37,7 +37,7 @@ class Renewing:
         self._book = book
         self._driver = driver
         self.back: deque[Lease] = deque()
-        """What is to be given back; any thread may add to it."""
+        """What is to be returned; any thread may add to it."""
         self._refused: WeakSet[Lease] = WeakSet()
         """Leases that the server would not renew when it was last asked, and because of which it renews no others."""
         self._clocks: dict[object, ServerClock] = {}
@@ -164,7 +164,9 @@ class Renewing:
             try:
                 self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, kind=kind, patience=_AGAIN))
             except Exception as error:  # noqa: BLE001 - as above
-                self._complain("a lock that was asked for could not be given back, and ends with its lease", error)
+                self._complain(
+                    "a sticky lock that another process requested could not be released; it ends with its lease", error
+                )
                 return
             self._traced = False
 

@@ -125,7 +125,9 @@ def _refused(code: str, message: str, where: str, script: str) -> ServerRefused:
     if code == "OOM" or "OOM command not allowed" in message:
         return ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
     if code == "WRONGTYPE" or "WRONGTYPE" in message:
-        return ServerRefused(f"a key of ours at {where} holds somebody else's data ({script}): use another prefix")
+        return ServerRefused(
+            f"a Lockwork key at {where} contains data of another program ({script}): use another prefix"
+        )
     if code in ("NOAUTH", "WRONGPASS"):
         return ServerRefused(f"the server at {where} wants a password ({message}): check the URL")
     if any(words in f"{code} {message}" for words in _NO_RIGHTS):

@@ -1,6 +1,6 @@
 """The channels of a process on a Cluster: one per slot in which something is waited for, and who waits there.
 
-A channel is subscribed when the first waiter comes, which has asked the server before. So its waiters look again each
+A channel is subscribed when the first waiter comes, which has asked the server before. So its waiters check again each
 time that a subscription is confirmed: what was sent in between reached nobody.
 """
 
@@ -81,7 +81,7 @@ class ShardChannels:
                 self._unused[name] = now()
 
     def confirmed(self, name: str) -> None:
-        """The channel is subscribed from now on: its waiters look again."""
+        """The channel is subscribed from now on: its waiters check again."""
         with self._lock:
             channel = self._channels.get(name)
             if channel is None:

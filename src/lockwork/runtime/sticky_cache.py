@@ -1,6 +1,6 @@
 """The cache of sticky locks: this process keeps them after their release, until another process asks for them.
 
-This is the "blocking AST" of distributed lock managers (VAX/VMS): a cached lock is given back on request.
+This is the "blocking AST" of distributed lock managers (VAX/VMS): a cached lock is returned on request.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 from lockwork.protocol.locks.leases import Lease
 
 MOST = 1000
-"""Locks kept at once; then the one that was kept first is given back."""
+"""Locks kept at once; then the one that was kept first is returned."""
 
 
 class CachedLock:
@@ -48,7 +48,7 @@ class StickyCache:
         self.all[lease.renewal.key] = CachedLock(self, lease)
 
     def keep(self, key: str, kept: CachedLock) -> Lease | None:
-        """It is not in use any more; returns a lease that must be given back now."""
+        """It is not in use any more; returns a lease that must be returned now."""
         idle = self.idle
         idle[key] = kept
         if kept.asked:

@@ -48,7 +48,8 @@ def no_running_loop() -> None:
     """Raise BlockingCallError on the thread of a running event loop."""
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - documented, and much cheaper than an exception
         raise BlockingCallError(
-            "this call blocks, and an event loop is running on this thread: await its a-prefixed twin instead"
+            "this call blocks, and an event loop is running on this thread: "
+            "await the async version, whose name begins with 'a', instead"
         )
 
 

@@ -35,7 +35,7 @@ def trouble(error: BaseException, where: str) -> str | None:
 
 def _refused(error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code in (_HOST, _ADDRESS):
-        return f"is for another host ({error.verify_message.rstrip('.')}): use the name that it has, in the URL"
+        return f"is for another host ({error.verify_message.rstrip('.')}): use the certificate's host name in the URL"
     if error.verify_code in (_EXPIRED, _NOT_YET):
         return f"is not valid now ({error.verify_message}): renew it, and check the clocks of both machines"
     return (

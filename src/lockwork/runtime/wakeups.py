@@ -43,7 +43,7 @@ class Mailboxes:
     def open(self, ticket: str, deliver: Callable[[str], None], *, missed: bool = False) -> str | None:
         """Register a waiter; returns a message that came early instead, and then nothing is registered.
 
-        `missed`: its message may have been lost, so it must look again at once.
+        `missed`: its message may have been lost, so it must check again at once.
         """
         with self._lock:
             early = self._early.pop(ticket, None)
@@ -105,7 +105,7 @@ class Mailboxes:
             self.close(ticket, box.deliver)
 
     def wake(self, tickets: Iterable[str]) -> None:
-        """Messages to these tickets may have been lost: let their waiters look again."""
+        """Messages to these tickets may have been lost: let their waiters check again."""
         woken: list[Callable[[str], None]] = []
         with self._lock:
             for ticket in tickets:
@@ -118,7 +118,7 @@ class Mailboxes:
             deliver("")
 
     def wake_all(self) -> None:
-        """Messages may have been lost: let everybody look again."""
+        """Messages may have been lost: let everybody check again."""
         with self._lock:
             boxes, self._boxes = self._boxes, {}
             self._missed, self._told = now(), set(boxes)

@@ -29,7 +29,7 @@ _MOST = 1000
 
 
 class ScheduleSettings(TypedDict, total=False):
-    """When a call is enqueued; `cron` or `every` is needed."""
+    """The options of a schedule; `cron` or `every` is required."""
 
     cron: str
     """Five fields, as in "0 9 * * mon-fri", or @hourly, @daily, @weekly, @monthly, @yearly."""
@@ -41,9 +41,9 @@ class ScheduleSettings(TypedDict, total=False):
     """Slots that were missed because no worker ran: "once" (unless given) enqueues the newest, "skip" the newest if it
     is not later than `grace`, "all" each of them, `catch_up` at most."""
     grace: Duration
-    """For "skip": how late a slot may be; 1 minute unless given."""
+    """For "skip": how late a slot may be; default 1 minute."""
     catch_up: int
-    """For "all": how many slots are enqueued at most, the newest; 100 unless given."""
+    """For "all": maximum number of slots to enqueue, the newest; default 100."""
     overlap: Overlap
     """"skip" omits a slot while the job of the last one has not ended; "allow" unless given."""
 
@@ -123,7 +123,7 @@ class ScheduleRules:
     def plan(self, name: str, call: TaskCall) -> SchedulePlan:
         """Make the plan of this call; raises ConfigError."""
         if call.delay_ms:
-            raise ConfigError(f"schedule {name!r} enqueues at its times: a delay of its call would only move them")
+            raise ConfigError(f"schedule {name!r} enqueues at fixed times, so its call cannot have a delay")
         call.check_alone()
         definition = msgspec.json.encode(_changed(self.definition, task=_task(call)))
         digest = sha1(b"\0".join((definition, call.record)), usedforsecurity=False).hexdigest()

@@ -1,4 +1,4 @@
-"""A schedule as its users hold it: pause it, let it go on, run it now, and see when it fires."""
+"""The handle of a schedule: pause, resume, inspect, or run it now."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class ScheduleStatus:
     misfire: Misfire
     overlap: Overlap
     declared: bool
-    """Whether a living worker has it in its code; otherwise it does not fire, and is forgotten after a day."""
+    """Whether a running worker has it in its code; otherwise it does not fire, and is deleted after a day."""
     paused: bool
     next: tuple[datetime, ...]
-    """Its next slots; those of a paused schedule pass without a job."""
+    """Its next slots; a paused schedule skips them."""
     last: datetime | None
     """The newest slot whose job was enqueued."""
     last_job: str | None
@@ -45,13 +45,13 @@ class ScheduleStatus:
     enqueued: int
     """How many jobs it has enqueued."""
     overlapped: int
-    """How many slots it has left out because the last job had not ended."""
+    """How many slots it skipped because the last job had not ended."""
     missed: int
-    """How many slots no worker fired in time, so that `misfire` left them out; of a long gap, 1,000 count at most."""
+    """How many slots `misfire` skipped because no worker fired them in time; a long gap counts as 1,000 at most."""
 
 
 class Schedule:
-    """A handle to one schedule of a queue, by its name; workers need not be there to use it."""
+    """A handle to one schedule of a queue, by its name; it works without running workers."""
 
     def __init__(self, runtime: Runtime, prefix: str, name: str, queue: str, errors: Errors) -> None:
         self.name: str = checked_schedule(name)
@@ -61,7 +61,7 @@ class Schedule:
         self._keys = QueueKeys(prefix, queue)
 
     def pause(self) -> bool:
-        """Let its slots pass without a job until `resume`; False if no worker has declared it yet."""
+        """Skip its slots until `resume`; False if no worker has declared it yet."""
         return self._runtime.run(protocol.pause(self._keys, self.name, paused=True))
 
     async def apause(self) -> bool:
@@ -69,7 +69,7 @@ class Schedule:
         return await self._runtime.arun(protocol.pause(self._keys, self.name, paused=True))
 
     def resume(self) -> bool:
-        """Go on with the next slot after now; False if no worker has declared it yet."""
+        """Continue with the next slot after now; False if no worker has declared it yet."""
         return self._runtime.run(protocol.pause(self._keys, self.name, paused=False))
 
     async def aresume(self) -> bool:
@@ -77,7 +77,7 @@ class Schedule:
         return await self._runtime.arun(protocol.pause(self._keys, self.name, paused=False))
 
     def run_now(self) -> Job[Any] | None:
-        """Enqueue its job at once, paused or not; its slots stay as they are.
+        """Enqueue its job at once, even if it is paused; its slots do not change.
 
         None if it allows no overlap and the last job has not ended. Raises ConfigError if no worker has declared it.
         """
@@ -103,8 +103,8 @@ class Schedule:
             code, id = yield from protocol.run_now(self._keys, self.name, f"{self.name}@{new_id()}", overlap=overlap)
         if not code:
             raise ConfigError(
-                f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker that has it in its code "
-                "declares it when it starts"
+                f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker declares it at its start if "
+                "its code has it"
             )
         return Job(Origin(self._runtime, self._keys, errors=self._errors), id) if code == 1 else None
 

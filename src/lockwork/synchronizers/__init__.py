@@ -1,1 +1,1 @@
-"""What lets processes keep step with each other without holding anything: latch, barrier, limiter, once."""
+"""Synchronizers that have no owner: latch, barrier, limiter, once."""

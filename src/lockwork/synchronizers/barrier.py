@@ -1,4 +1,4 @@
-"""The barrier as users hold it: `lw.barrier("phase", 8).wait()`."""
+"""The barrier: `lw.barrier("phase", 8).wait()`."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Barrier:
         self._keys = keys.barrier(config.prefix, name)
 
     def wait(self, timeout: Duration | None = None) -> int:
-        """Wait until all parties are here, at most `timeout`; returns this one's place in the order of arrival, from 0.
+        """Wait up to `timeout` until all parties have arrived; returns this party's position by arrival, from 0.
 
-        Raises WaitTimeout; then this party does not count any more. The next generation may begin at once.
+        Raises WaitTimeout; then this party no longer counts. The next generation may begin at once.
         """
         return self._runtime.run(self._wait(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> int:
-        """Async version of `wait`; if cancelled, it does not count any more, unless the barrier had opened.
+        """Async version of `wait`; if cancelled, the party no longer counts, unless the barrier had opened.
 
-        The underscore is there because `await` is a keyword.
+        It has an underscore because `await` is a keyword.
         """
         return await self._runtime.arun(self._wait(timeout))
 

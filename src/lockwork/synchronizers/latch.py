@@ -1,4 +1,4 @@
-"""The latch as users hold it: `lw.latch("boot", 3).wait()`."""
+"""The latch: `lw.latch("boot", 3).wait()`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Latch:
         self._counted = LatchRequest(keys.latch(config.prefix, name), name, whole(count, "count", 1, MOST), ttl_ms)
 
     def count_down(self, n: int = 1) -> int:
-        """Count `n` down and return what is left; at 0 it opens, and stays open until it is reset or forgotten."""
+        """Count down by `n` and return the rest; at 0 the latch opens, and stays open until it is reset or deleted."""
         return self._runtime.run(protocol.count_down(self._counted, new_id(), whole(n, "n", 1, MOST)))
 
     async def acount_down(self, n: int = 1) -> int:
@@ -38,7 +38,7 @@ class Latch:
         return await self._runtime.arun(protocol.count_down(self._counted, new_id(), whole(n, "n", 1, MOST)))
 
     def wait(self, timeout: Duration | None = None) -> bool:
-        """Wait until it has opened, at most `timeout` (None: as long as it takes); False when the time is up."""
+        """Wait up to `timeout` until it opens (None: no limit); False after the time-out."""
         return self._runtime.run(self._wait(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> bool:
@@ -46,7 +46,7 @@ class Latch:
         return await self._runtime.arun(self._wait(timeout))
 
     def inspect(self) -> LatchStatus:
-        """Read what is left of the count, and whether the latch is open."""
+        """Read the rest of the count, and whether the latch is open."""
         return self._runtime.run(protocol.status(self._counted))
 
     async def ainspect(self) -> LatchStatus:
@@ -54,7 +54,7 @@ class Latch:
         return await self._runtime.arun(protocol.status(self._counted))
 
     def reset(self) -> None:
-        """Close it with the full count again. Waiters of an opening pass; those that wait now wait on."""
+        """Close it again with the full count. Waiters of the last opening pass; current waiters continue to wait."""
         self._runtime.run(protocol.reset(self._counted, new_id()))
 
     async def areset(self) -> None:

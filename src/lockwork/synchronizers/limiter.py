@@ -1,4 +1,4 @@
-"""The limiter as users hold it: `with lw.limiter("api", "100/s")`."""
+"""The limiter: `with lw.limiter("api", "100/s")`."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class Limiter(Decorating):
         self._limits = _limits(keys.limiter(config.prefix, name), name, rate, burst, algorithm)
 
     def acquire(self, n: int = 1, wait: Duration | None = None) -> None:
-        """Take `n` units and return when their moment has come; callers are served in order of arrival.
+        """Take `n` units and wait until they are free; callers are served in order of arrival.
 
-        Raises RateLimited at once, and takes nothing, when that is more than `wait` ahead (None: any will do, 0: now).
+        Raises RateLimited at once, and takes nothing, if they will not be free within `wait` (None: no limit, 0: now).
         """
         self._runtime.run(self._acquire(n, wait))
 
     async def aacquire(self, n: int = 1, wait: Duration | None = None) -> None:
-        """Async version of `acquire`; if cancelled, it gives the units back, and the waiters behind it move up."""
+        """Async version of `acquire`; if cancelled, it returns the units, and the waiters behind it move up."""
         await self._runtime.arun(self._acquire(n, wait))
 
     def try_acquire(self, n: int = 1) -> bool:
-        """Take `n` units if they can be had now; False, and nothing is taken, otherwise."""
+        """Take `n` units if they are free now; otherwise take nothing and return False."""
         try:
             self.acquire(n, wait=0)
         except RateLimited:
@@ -71,7 +71,7 @@ class Limiter(Decorating):
         return True
 
     def inspect(self) -> LimiterStatus:
-        """Read how many units could be taken now, and when all of them could."""
+        """Read how many units are free now, and when all of them will be."""
         return self._runtime.run(protocol.status(self._checked()))
 
     async def ainspect(self) -> LimiterStatus:
@@ -102,13 +102,13 @@ class Limiter(Decorating):
             raise ConfigError(f"n must be a whole number of at least 1, not {n!r}")
         if n > limits.limit:
             most = "a burst of" if limits.algorithm == "bucket" else "a window of"
-            raise ConfigError(f"limiter {self.name!r} has {most} {limits.limit}: {n} units can never be taken at once")
+            raise ConfigError(f"limiter {self.name!r} has {most} {limits.limit}: {n} units can never be free at once")
         patience = None if wait is None else seconds(wait, "wait", zero=True)
         return protocol.acquire(limits, new_id(), n, patience, self._runtime.channel)
 
     def _checked(self) -> LimiterRules:
         if self._template is not None:
-            raise ConfigError(f"the name {self.name!r} is made of a function's arguments: use it as a decorator")
+            raise ConfigError(f"the name {self.name!r} is built from a function's arguments: use it as a decorator")
         return self._limits
 
     def _named(self, name: str) -> Self:

@@ -1,4 +1,4 @@
-"""At most once per period, anywhere, as users hold it: `lw.once("report", every="1d").run(make_report)`."""
+"""Functions that run at most once per period: `lw.once("report", every="1d").run(make_report)`."""
 
 from __future__ import annotations
 
@@ -162,9 +162,9 @@ class OnceStatus:
 
 
 class Once(Decorating):
-    """A handle to one named thing that runs once per period; threads and tasks may share it.
+    """A handle to one named function that runs once per period; threads and tasks may share it.
 
-    The period begins when the run begins, and lasts until that ends at least.
+    The period begins when the run begins, and lasts at least until the run ends.
     """
 
     def __init__(
@@ -190,9 +190,9 @@ class Once(Decorating):
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call `function` unless it was called in this period; returns its result, or the stored one.
 
-        A caller that comes while it runs waits for its end, at most the handle's `wait` (WaitTimeout; 0: not at all).
-        What is given to others went through JSON. Raises OnceFailed when the run of this period failed, or its runner
-        died; the caller that runs it gets the function's own error.
+        A caller that arrives during the run waits for its end, up to the handle's `wait` (0: do not wait; then
+        WaitTimeout). Other callers get the result converted through JSON. Raises OnceFailed if the run of this period
+        failed, or its process died; the caller that runs the function gets the function's own error.
         """
         no_running_loop()
         self._check(function, "runs")
@@ -209,7 +209,7 @@ class Once(Decorating):
     async def arun(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Async version of `run`; `function` is `async def`, or `def`, which runs in a thread.
 
-        Cancelled, the run counts as lost; a thread cannot be cancelled, so its end comes first.
+        If cancelled, the run counts as lost. A thread cannot be cancelled, so the call waits for its end first.
         """
         self._check(function, "runs")
         called = partial(function, *args, **kwargs)
@@ -240,7 +240,7 @@ class Once(Decorating):
         return _status(await self._runtime.arun(protocol.state(self._key())))
 
     def reset(self) -> None:
-        """Forget the period: the next caller runs it. A run that goes on is not stopped, and its result is not kept."""
+        """End the period: the next caller runs the function. A current run continues, but its result is not kept."""
         self._runtime.run(protocol.reset(self._key(), new_id()))
 
     async def areset(self) -> None:
@@ -263,7 +263,9 @@ class Once(Decorating):
     def _asked(self) -> OnceRequest:
         key, owner = self._key(), f"{self._runtime.process}:{owners.current().text}"
         if runs_here(owner, key):
-            raise OnceFailed(f"once {self.name!r} would wait for itself: it runs in this very thread or task", "", "")
+            raise OnceFailed(
+                f"once {self.name!r} would wait for itself: it already runs in this thread or task", "", ""
+            )
         return OnceRequest(
             key, self.name, owner, new_id(), self._runtime.channel, self._lease_ms, self._every_ms, self._again
         )
@@ -285,7 +287,7 @@ class Once(Decorating):
             type, text = codecs.decode(ended.value)
             raise OnceFailed(f"once {self.name!r} failed in this period: {type}: {text}", type, text)
         type, text = codecs.decode(ended.value) if ended.value else ("LockLost", "its runner died, or lost the server")
-        raise OnceFailed(f"once {self.name!r} was begun in this period and never ended: {text}", type, text)
+        raise OnceFailed(f"once {self.name!r} started in this period and never ended: {text}", type, text)
 
     def __repr__(self) -> str:
         return f"<Once {self.name!r}>"

@@ -43,4 +43,4 @@ class Announcing:
         try:
             yield from within(_PATIENCE, self._put())
         except LockworkError as error:
-            log.info("this app is not announced on the server: %s", error)
+            log.info("this app could not be announced on the server: %s", error)

@@ -43,12 +43,14 @@ class Batching:
         """Check the options; None without `batch`. Raises ConfigError."""
         if batch is None:
             if linger is not None:
-                raise ConfigError("linger is how long a batch waits for more jobs: give batch=..., too")
+                raise ConfigError("linger is how long a batch waits for more jobs, so it needs batch=...")
             return None
         size = whole(batch, "batch", 1, _MOST)
         wait = 0.0 if linger is None else seconds(linger, "linger", zero=True)
         if wait > _LONGEST:
-            raise ConfigError(f"linger must be at most 1 minute, not {linger!r}: the jobs are held meanwhile")
+            raise ConfigError(
+                f"linger must be at most 1 minute, not {linger!r}: the jobs wait in the worker during this time"
+            )
         return cls(size, wait)
 
 
@@ -66,7 +68,7 @@ def of_one(function: Callable[..., Any], injected: frozenset[str]) -> Callable[[
         raise _unfit(function, f"it takes {', '.join(one.name for one in found) or 'nothing'}")
     item = _element(hints.get(found[0].name, Any), _LISTS)
     if item is None:
-        raise _unfit(function, f"its {found[0].name} is no list")
+        raise _unfit(function, f"its {found[0].name} is not a list")
     wanted = hints.get("return", Any)
     result = wanted if wanted in (None, type(None)) else _element(wanted, _RESULTS)
     if result is None and wanted is not None:

@@ -29,7 +29,7 @@ class JobGrouping:
     def read(cls, key: object, group: object, at_once: object, rate: object) -> JobGrouping:
         """Check the options; raises ConfigError."""
         if group is None and (at_once is not None or rate is not None):
-            raise ConfigError("group_concurrency and group_rate are limits of a group: give group=..., too")
+            raise ConfigError("group_concurrency and group_rate are limits of a group, so they need group=...")
         return cls(
             None if key is None else text(key, "a job's key"),
             None if group is None else text(group, "a job's group"),
@@ -90,7 +90,7 @@ def text(name: object, what: str) -> str:
 
 def _plain(name: str, what: str) -> str:
     if "," in name or ";" in name:
-        raise ConfigError(f"{what} must not hold a comma or a semicolon: {name!r}")
+        raise ConfigError(f"{what} must not contain a comma or a semicolon: {name!r}")
     return name
 
 

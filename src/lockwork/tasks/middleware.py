@@ -89,7 +89,7 @@ def check_generator(function: Callable[..., Any], what: str, argument: str, *, i
     """Raise ConfigError unless it is a generator function that can be called with one argument."""
     if not is_async and not inspect.isgeneratorfunction(function):
         name = shown(function) if callable(function) else f"{function!r:.60}"
-        raise ConfigError(f"{what} must be a generator function with one yield, and {name} is none")
+        raise ConfigError(f"{what} must be a generator function with one yield, but {name} is not")
     try:
         inspect.signature(function).bind(None)
     except TypeError:

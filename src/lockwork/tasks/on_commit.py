@@ -174,8 +174,8 @@ class _Progress:
             return
         ids = tuple(each.job.id for each in self._pending[self._sent :])
         raise NotEnqueued(
-            f"the transaction is committed, but {len(ids)} of its jobs could not be enqueued, {jobs[0].id} and what "
-            f"follows: {error}",
+            f"the transaction is committed, but {len(ids)} of its jobs could not be enqueued, from {jobs[0].id} on: "
+            f"{error}",
             ids,
         ) from error
 

@@ -24,14 +24,14 @@ Priority = Literal["high", "normal", "low"]
 
 
 class TaskSettings(TypedDict, total=False):
-    """The options of `lw.task`; each may be left out."""
+    """The options of `lw.task`; each is optional."""
 
     name: str
     """The task's name in jobs; the function's name unless given."""
     queue: str
     """The queue of its jobs; "default" unless given."""
     retries: int
-    """How often a failed job runs again, 3 unless given. The death of its worker is no failure."""
+    """How often a failed job runs again; default 3. The death of its worker is not a failure."""
     backoff: Backoff
     """Pause before the first retry, 1 s unless given; it doubles each time, and half of it is jitter. Or an
     `Exponential`, a list of pauses, whose last one repeats, or a function of the attempt that failed."""
@@ -45,7 +45,7 @@ class TaskSettings(TypedDict, total=False):
     expires: Duration | datetime | None
     """A job that has not started by then ends as expired."""
     tags: Sequence[str]
-    """Words that travel with the job, for people and tools."""
+    """Labels of the job, for people and tools."""
     result_ttl: Duration | None
     """How long its result is stored; the app's `result_ttl` unless given."""
     timeout: Duration | None
@@ -68,7 +68,7 @@ class TaskSettings(TypedDict, total=False):
     group_concurrency: int | None
     """How many jobs of one group may run at once."""
     group_rate: str | None
-    """How many jobs of one group may start in a time, such as "10/s"."""
+    """How many jobs of one group may start per period, such as "10/s"."""
     replicas: int
     """How many replicas must have a job before its enqueue returns, else JobNotReplicated; 0 unless given."""
     unique: str | bool | None
@@ -81,9 +81,9 @@ class TaskSettings(TypedDict, total=False):
     """What a call does while a waiting job has the name: "keep" (unless given) nothing, "replace" gives that job the
     new call's arguments."""
     debounce: Duration
-    """Run the last call, once no other call has come for so long."""
+    """Run the last call when no other call has come for this long."""
     debounce_max: Duration
-    """At the latest, run so long after the first call."""
+    """Run the job at most this long after the first call."""
 
 
 class CallSettings(TypedDict, total=False):
@@ -168,7 +168,7 @@ class TaskOptions(RunOptions):
 
     def changed(self, changes: CallSettings) -> TaskOptions:
         """Return these options with the changes for single jobs; raises ConfigError."""
-        of_tasks = "give it to the task, @lw.task({name}=...)"
+        of_tasks = "set it for the task, @lw.task({name}=...)"
         check_names(changes, CallSettings, "a job has no option", (_OF_TASKS, of_tasks))
         options = job_options.read(changes, self)
         if "priority" in changes:
@@ -201,7 +201,7 @@ class TaskOptions(RunOptions):
         if self.replicas:
             raise ConfigError(
                 f"task {task!r}: a job that is enqueued with something else does not wait for replicas; "
-                "options(replicas=0) makes a call of it that does not"
+                "use options(replicas=0)"
             )
 
 

@@ -93,6 +93,6 @@ def check_one_name(task: str, options: TaskOptions) -> None:
     if len(set(names.values())) > 1:
         shown = " and ".join(f"{what}={name!r}" for what, name in names.items())
         raise ConfigError(
-            f"task {task!r}: its queue has partitions, and {shown} could decide two of them: give one of them only, or "
-            "the same text for all, or let the task have a queue without partitions"
+            f"task {task!r}: its queue has partitions, and {shown} could decide two of them: set only one of them, "
+            "use the same text for all, or use a queue without partitions"
         )

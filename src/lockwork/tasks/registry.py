@@ -72,14 +72,14 @@ class Registry:
 def task_name(function: object, name: str | None) -> str:
     """Return the name to register a function under: its own unless one is given; raises ConfigError for no task."""
     if not callable(function):
-        hint = ": the task's name goes into name=" if isinstance(function, str) else ""
-        raise ConfigError(f"a task is made of a function, not of {function!r:.60}{hint}")
+        hint = ": pass the task's name as name=" if isinstance(function, str) else ""
+        raise ConfigError(f"a task needs a function, not {function!r:.60}{hint}")
     if isinstance(function, type):
         raise ConfigError(f"a task is made of a function, and {introspection.shown(function)} is a class")
     if introspection.wants_self(function):
         raise ConfigError(
-            f"{introspection.shown(function)} is a method: a task is a function of the module, since no object of the "
-            "class goes with a job"
+            f"{introspection.shown(function)} is a method: a task must be a function of the module, because a job "
+            "carries no object"
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigError(
@@ -89,7 +89,7 @@ def task_name(function: object, name: str | None) -> str:
         raise ConfigError(f"a task is made of a function, and {function!r:.60} is an object: give its __call__")
     own = getattr(function, "__name__", None)
     if name is None and own in (None, "<lambda>"):
-        raise ConfigError(f"{function!r:.60} has no name of its own: give the task one with name=")
+        raise ConfigError(f"{function!r:.60} has no name: set name= for the task")
     return checked(own if name is None else name, "a task's name")
 
 
@@ -100,19 +100,19 @@ def _check_same(task: Task[Any, Any, Any], taken: Task[Any, Any, Any], *, again:
     """
     if not introspection.same_place(task.function, taken.function):
         raise ConfigError(
-            f"task {task.name!r} of {introspection.shown(task.function)} has the name of "
-            f"{introspection.shown(taken.function)}: give one of them name=..."
+            f"task {task.name!r} of {introspection.shown(task.function)} has the same name as "
+            f"{introspection.shown(taken.function)}: set name=... for one of them"
         )
     if again:
         return
     if not introspection.alike(task.function, taken.function):
         raise ConfigError(
             f"task {task.name!r} is made of two functions {introspection.shown(task.function)}, "
-            "and a job could not say which one is meant: give each a name of its own with name=..."
+            "and a job could not tell them apart: set a different name=... for each"
         )
     before, now = taken.options_in_force.queue, task.options_in_force.queue
     if before != now:
         raise ConfigError(
             f"task {task.name!r} is registered for queue {before!r} and for queue {now!r}, and workers would serve "
-            "only the second one: give each a name of its own with name=..."
+            "only the second one: set a different name=... for each"
         )

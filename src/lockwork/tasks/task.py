@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from functools import partial, update_wrapper
-from inspect import get_annotations
 from itertools import count
 from random import randrange
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
@@ -17,7 +16,6 @@ from lockwork import codecs
 from lockwork.config import Config
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
 from lockwork.hooks import Enqueued
-from lockwork.ids import job_suffix, new_id, new_ids, with_key
 from lockwork.injection import Injection
 from lockwork.injection.calling import call_alone
 from lockwork.jobs import options as job_options
@@ -29,14 +27,14 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import checked
 from lockwork.protocol.queues import enqueue as protocol
 from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.record_header import body, key
+from lockwork.protocol.queues.record_header import body
 from lockwork.protocol.queues.unique import push_unique
 from lockwork.runtime.clock import now
 from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.batch import Batching, of_one
-from lockwork.tasks.call import Extracted, ResultCall, extract, for_names
+from lockwork.tasks.call import ResultCall, extract
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
-from lockwork.tasks.header_encoder import HeaderEncoder
+from lockwork.tasks.job_builder import JobBuilder
 from lockwork.tasks.middleware import Outgoing
 from lockwork.tasks.on_commit import Enqueuer, OnCommit, PendingJob
 from lockwork.tasks.options import ELSEWHERE, CallSettings, TaskOptions
@@ -49,7 +47,7 @@ T = TypeVar("T")
 
 
 class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
-    """A registered function: call it to run it here, `enqueue` it to run it in a worker.
+    """A registered function: call it to run it here, or `enqueue` it to run it in a worker.
 
     Its queue has one partition or more. A job's partition is decided by its key, group or unique name; jobs without
     one take the partitions in turn.
@@ -75,12 +73,11 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         self.injected: bool = bool(self.injection.names)
         self.plain: bool = self.is_async and not (self.injected or options.in_process or batching)
         """True if a worker only calls the function, within its time limit."""
-        self._shape: Callable[..., Any] = function
-        """The function as its jobs see it; one that takes a list of items is one that takes an item."""
-        self._without = self.injection.names
+        shape: Callable[..., Any] = function
+        injected = self.injection.names
         if batching is not None:
-            self._shape, self._without = of_one(function, self.injection.names), frozenset()
-        self.signature: codecs.Signature = codecs.Signature(self._shape, self._without)
+            shape, injected = of_one(function, injected), frozenset()
+        self.signature: codecs.Signature = codecs.Signature(shape, injected)
         self.signature.check_types(name, result=options.keep_result)
         self._context = context
         self._config = config
@@ -90,10 +87,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             for each in batchers
         ]
         self._turns = count(randrange(len(batchers)))  # noqa: S311 - where a process begins is no secret
-        self._take(options)
-        self._carry(job_options.sent({}, options))
-        self._called = f"the arguments of task {name!r}"
-        self._asked_ms = 0
+        self._check_partitions(options)
+        self._builder = JobBuilder(name, shape, injected, self.signature, config.max_payload, options)
         update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
@@ -102,39 +97,32 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
     def options(self, **changes: Unpack[CallSettings]) -> Task[P, R, C]:
         """Return the task with other options for single jobs; see CallSettings. Raises ConfigError."""
         if self.batching is not None and "timeout" in changes:
-            raise ConfigError(f"batch task {self.name!r}: one call runs many jobs, so the task alone has a timeout")
+            raise ConfigError(f"batch task {self.name!r}: one call runs many jobs, so only the task can have a timeout")
         options = self.options_in_force.changed(changes)
+        self._check_partitions(options)
         task: Task[P, R, C] = copy(self)
-        task._take(options)
-        due = job_options.moment(changes)
-        task._asked_ms = self._asked_ms if due is None else due
-        job_options.check_order(task._asked_ms, options.expires_ms)
-        if task._delay_ms and task._asked_ms:
-            raise ConfigError(
-                f"task {self.name!r}: a debounced job waits for its debounce; it can have no delay, and no at"
-            )
-        task._delay_ms = task._delay_ms or task._asked_ms
-        task._carry(job_options.sent(changes, options, self._extra))
+        task.options_in_force = options
+        task._builder = self._builder.changed(changes, options)
         return task
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Enqueue a call; it will run in a worker at least once, unless the server loses its data.
 
-        A unique task may return a job that was there before: `job.new` says so. Raises TypeError if the arguments do
-        not fit, ConfigError, PayloadTooLarge, QueueFull, ServerUnavailable, or, with `replicas`, JobNotReplicated,
-        although it is enqueued.
+        A unique task may return an existing job; then `job.new` is False. Raises TypeError for wrong arguments,
+        ConfigError, PayloadTooLarge, QueueFull, ServerUnavailable, or, with `replicas`, JobNotReplicated, although the
+        job is enqueued.
         """
         if self._context.middlewares.around_enqueue:
             with self._sending(1) as outgoing:
-                return self._runtime.run(self._push(self._stamped(outgoing, [self._new(args, kwargs)])))[0]
-        return self._runtime.run(self._push([self._new(args, kwargs)]))[0]
+                return self._runtime.run(self._push(self._stamped(outgoing, [self._builder.new(args, kwargs)])))[0]
+        return self._runtime.run(self._push([self._builder.new(args, kwargs)]))[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """Async version of `enqueue`; jobs that are enqueued at about the same time travel together."""
+        """Async version of `enqueue`; concurrent calls share round trips."""
         if self._context.middlewares.around_enqueue:
             with self._sending(1) as outgoing:
-                return await self._aenqueue(self._stamped(outgoing, [self._new(args, kwargs)])[0])
-        return await self._aenqueue(self._new(args, kwargs))
+                return await self._aenqueue(self._stamped(outgoing, [self._builder.new(args, kwargs)])[0])
+        return await self._aenqueue(self._builder.new(args, kwargs))
 
     async def _aenqueue(self, job: NewJob) -> Job[R]:
         partition = self._partitions[self._where(job)]
@@ -153,30 +141,30 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
     def _enqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
         if self._context.middlewares.around_enqueue:
-            jobs = self._many(arguments)
+            jobs = self._builder.many(arguments)
             with self._sending(len(jobs)) as outgoing:
                 return self._runtime.run(self._push(self._stamped(outgoing, jobs)))
-        return self._runtime.run(self._push(self._many(arguments)))
+        return self._runtime.run(self._push(self._builder.many(arguments)))
 
     async def _aenqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
         if self._context.middlewares.around_enqueue:
-            jobs = self._many(arguments)
+            jobs = self._builder.many(arguments)
             with self._sending(len(jobs)) as outgoing:
                 return await self._runtime.arun(self._push(self._stamped(outgoing, jobs)))
-        return await self._runtime.arun(self._push(self._many(arguments)))
+        return await self._runtime.arun(self._push(self._builder.many(arguments)))
 
     def job(self, id: str) -> Job[R]:
-        """Find a job of this task again by its id; nothing is sent yet."""
+        """Return the handle of an existing job of this task; it sends nothing yet."""
         return FoundJob([partition.origin for partition in self._partitions], checked(id, "a job's id"))
 
     def on_commit(self, where: object) -> OnCommit[P, R]:
-        """Return the task so that what it enqueues waits for the commit of a database transaction.
+        """Return a task whose `enqueue` waits for the commit of a database transaction.
 
         `where` is a session or connection of SQLAlchemy, also an asyncio one, or a function that takes a callback,
         such as Django's `transaction.on_commit`. Nothing is enqueued when the transaction, or the savepoint in
         which this is called, is rolled back. A process that dies between commit and enqueue loses the job.
         """
-        return OnCommit(where, self._new, self._many, self._put_off_stamped)
+        return OnCommit(where, self._builder.new, self._builder.many, self._put_off_stamped)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> ResultCall[R]:
         """Return the call for a stock, schedule, lock or flow to enqueue; its job gets the id of what enqueues it.
@@ -189,8 +177,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         options = self.options_in_force
         return ResultCall(
             options.queue,
-            self._record(args, kwargs, taken),
-            self._delay_ms,
+            self._builder.record(args, kwargs, taken),
+            self._builder.delay_ms,
             self.name,
             self.signature.returns,
             options.keep_result,
@@ -206,40 +194,21 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
                 said += ": use " + ELSEWHERE[name].format(task=getattr(self.function, "__name__", self.name))
             raise AttributeError(said)
 
-    def _take(self, options: TaskOptions) -> None:
-        """Use these options for the jobs of this task."""
+    def _check_partitions(self, options: TaskOptions) -> None:
         if len(self._partitions) > 1:
             check_one_name(self.name, options)
-        unique, mark = options.unique, None
-        if unique is not None:
-            if options.replicas:
-                raise ConfigError(f"task {self.name!r}: a unique job does not wait for replicas: leave one of them out")
-            mark = unique.marking(self.name, self._shape, self._without)
-        self.options_in_force = options
-        self._heads = HeaderEncoder(
-            self._shape, options.priority, options.budget, options.grouping, self._without, mark
-        )
-        self._delay_ms = 0 if unique is None else unique.debounce_ms
-
-    def _carry(self, extra: dict[str, Any]) -> None:
-        """Let jobs carry this, of which their ids tell the tags, as they tell the task and the key."""
-        self._extra = extra
-        unique = self.options_in_force.unique
-        # a job that may become another call keeps its id
-        changes = unique is not None and unique.terms.meaning != "keep"
-        self._suffix = "" if changes else job_suffix(self.name, extra.get("tags", ()))
 
     def _where(self, job: NewJob) -> int:
         """The number of the partition that a job goes to."""
         if len(self._partitions) == 1:
             return 0
-        if self._heads.plain is not None:
+        if self._builder.plain:
             return next(self._turns) % len(self._partitions)
         return numbered(routing_name(job.record, self.name) or "", len(self._partitions))
 
     def _split(self, jobs: Sequence[NewJob]) -> Iterator[tuple[Partition, Sequence[int]]]:
         """Yield each partition that gets some of the jobs, and their positions."""
-        plain = self._heads.plain is not None
+        plain = self._builder.plain
         for number, positions in split(jobs, len(self._partitions), self._where, plain=plain):
             yield self._partitions[number], positions
 
@@ -347,50 +316,6 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             return Enqueued(id=job.id, task=self.name, queue=queue, args=args, kwargs=kwargs, delay=delay)
 
         self._context.hooks.enqueued(map(event, jobs))
-
-    def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
-        record = self._record(args, kwargs)
-        return NewJob(new_id() + self._suffix_of(record), record, self._delay_ms)
-
-    def _many(self, arguments: Iterable[tuple[Any, ...]]) -> list[NewJob]:
-        record, delay_ms = self._record, self._delay_ms
-        records = []
-        for args in arguments:
-            if not isinstance(args, tuple | list):
-                raise TypeError(f"each call is a tuple of arguments, such as (42,), not {args!r:.60}")
-            records.append(record(args, {}))
-        if self._heads.plain:
-            ids = new_ids(len(records), self._suffix)
-        else:
-            ids = [id + self._suffix_of(stored) for id, stored in zip(new_ids(len(records)), records, strict=True)]
-        return [NewJob(id, stored, delay_ms) for id, stored in zip(ids, records, strict=True)]
-
-    def _suffix_of(self, record: bytes) -> str:
-        own = key(record) if self._suffix and not self._heads.plain else b""
-        return with_key(self._suffix, own) if own else self._suffix
-
-    def _record(self, args: Sequence[Any], kwargs: dict[str, Any], taken: Extracted | None = None) -> bytes:
-        try:
-            self.signature.check(args, kwargs)
-        except TypeError as error:
-            raise TypeError(f"{error}{self._hint(kwargs)}") from None
-        call: tuple[object, ...] = (self.name, args, kwargs) if kwargs else (self.name, args)
-        if self._extra:
-            call = (self.name, args, kwargs, self._extra)
-        if taken:
-            optional = sorted({one.number for one in taken.refs if one.may_fail})
-            call = (self.name, taken.args, taken.kwargs, self._extra, taken.paths, optional)
-        head = self._heads.plain or self._heads.of(*(for_names(args, kwargs) if taken else (args, kwargs)))
-        return head + codecs.encode(call, self._called, self._config.max_payload)
-
-    def _hint(self, kwargs: dict[str, Any]) -> str:
-        """Say where options go that were given among the arguments."""
-        options = get_annotations(CallSettings).keys() & kwargs.keys() - self.signature.names
-        if not options:
-            return ""
-        function = getattr(self, "__name__", self.name)  # a partial has none
-        shown = ", ".join(f"{name}=..." for name in sorted(options))
-        return f"; what is an option goes before the arguments, {function}.options({shown}).enqueue(...)"
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} queue={self.options_in_force.queue!r}>"

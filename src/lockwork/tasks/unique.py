@@ -46,7 +46,7 @@ class Unique:
         if name is None or name is False:
             if others:
                 raise ConfigError(
-                    f"{others[0]} is for unique jobs: give unique=True or unique='name:{{argument}}', too"
+                    f"{others[0]} is an option of unique jobs: set unique=True or unique='name:{{argument}}', too"
                 )
             return None
         debounce, longest = _debounce(changes)
@@ -59,7 +59,7 @@ class Unique:
         Raises ConfigError if the task cannot be unique.
         """
         if "," in task or ";" in task:
-            raise ConfigError(f"a unique task's name must not hold a comma or a semicolon: {task!r}")
+            raise ConfigError(f"a unique task's name must not contain a comma or a semicolon: {task!r}")
         mark = self.terms.mark(f"{task}/")
         if self.name is not True:
             named = naming(self.name, _WHAT, function, without)
@@ -84,7 +84,7 @@ def _debounce(given: Mapping[str, Any]) -> tuple[int, int]:
     wait, longest = given.get("debounce"), given.get("debounce_max")
     if wait is None:
         if longest is not None:
-            raise ConfigError("debounce_max is a limit of debounce: give debounce=..., too")
+            raise ConfigError("debounce_max is a limit of debounce, so it needs debounce=...")
         return 0, 0
     pause = milliseconds(wait, "debounce")
     most = 0 if longest is None else milliseconds(longest, "debounce_max")
@@ -96,11 +96,11 @@ def _debounce(given: Mapping[str, Any]) -> tuple[int, int]:
 def _meaning(given: Mapping[str, Any], debounce: int) -> Literal["keep", "replace", "debounce"]:
     wanted = given.get("on_duplicate")
     if wanted == "debounce":
-        raise ConfigError("to wait until nobody calls any more, give debounce='2s' instead of on_duplicate='debounce'")
+        raise ConfigError("to wait until the calls stop, set debounce='2s' instead of on_duplicate='debounce'")
     if wanted is not None:
         one_of(wanted, "on_duplicate", ("keep", "replace"))
     if debounce and wanted == "keep":
-        raise ConfigError("a debounced job always becomes the last call: on_duplicate='keep' cannot be had with it")
+        raise ConfigError("a debounced job always becomes the last call: it cannot have on_duplicate='keep'")
     return "debounce" if debounce else "replace" if wanted == "replace" else "keep"
 
 
@@ -117,5 +117,5 @@ def _until(given: Mapping[str, Any], debounce: int) -> Until | int:
     except ConfigError:
         raise ConfigError(f"unique_until is 'start', 'done' or a time such as '10m', not {wanted!r}") from None
     if debounce:
-        raise ConfigError("a debounced job's name is free when it starts, or when it is done: not after a time")
+        raise ConfigError("a debounced job's unique_until is 'start' or 'done', not a time")
     return time

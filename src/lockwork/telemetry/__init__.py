@@ -1,1 +1,1 @@
-"""What the server and the workers measured."""
+"""Metrics of the server and the workers."""

@@ -31,9 +31,9 @@ _COUNTERS = {
     "succeeded": "Jobs that succeeded",
     "failed": "Attempts that failed",
     "retried": "Attempts that failed and were followed by a retry",
-    "recovered": "Jobs taken back from workers that died",
+    "recovered": "Jobs recovered from workers that died",
     "cancelled": "Jobs that were cancelled",
-    "expired": "Jobs that were not begun in time",
+    "expired": "Jobs that did not start in time",
 }
 _OUTCOMES = ("succeeded", "retried", "dead", "cancelled", "expired")
 _OCTAVES = range(10, 31)
@@ -160,7 +160,7 @@ class QueueFamilies:
                 found,
                 lambda seen: getattr(seen.status, counter),  # noqa: B023 - called at once
             )
-        ages = gauge("oldest_ready_seconds", "How long the oldest ready job has waited, about")
+        ages = gauge("oldest_ready_seconds", "Estimate of how long the oldest ready job has waited")
         for name, seen in found.items():
             ages.add(self._backlogs.setdefault(name, Backlog()).age(seen.heads), queue=name)
         yield ages
@@ -181,13 +181,13 @@ _FACTS: tuple[tuple[str, str, Callable[[_Seen], float | None]], ...] = (
     ("queue_workers", "Worker processes of all workers on a queue", lambda seen: seen.workers),
     (
         "lease_left_seconds",
-        "Until the first lease on a queue ends; negative: overdue",
+        "Time until the first lease on a queue ends; negative if overdue",
         lambda seen: seen.heads.lease_left,
     ),
     ("queue_paused", "Whether a queue is paused", lambda seen: seen.rules.paused is not None),
     ("queue_concurrency_limit", "Jobs of a queue that may run at once", lambda seen: seen.rules.concurrency),
     ("queue_size_limit", "Jobs that may wait in a queue, ready or scheduled", lambda seen: seen.rules.size),
-    ("queue_rate_limit_per_second", "Jobs of a queue that may begin in a second", _rate),
+    ("queue_rate_limit_per_second", "Jobs of a queue that may start per second", _rate),
 )
 """A queue without a limit has no sample of it."""
 
@@ -276,7 +276,7 @@ class LockFamilies:
                 held[lock.kind] += bool(lock.holders)
                 waiting[lock.kind] += len(lock.line) + lock.more_waiters
             stuck = len(found.deadlocks)
-            held_now = gauge("locks_held", "Locks that somebody holds, by kind")
+            held_now = gauge("locks_held", "Held locks, by kind")
             waiters = gauge("lock_waiters", "Callers that wait for a lock, by kind")
             for kind in overview.KINDS:
                 held_now.add(held[kind], kind=kind)
@@ -288,7 +288,7 @@ class LockFamilies:
     def counts(self) -> list[Family]:
         """Count leases that were lost, and time hand-overs, by kind."""
         lost = Family("lock_leases_lost_total", "counter", "Leases that ended while their holders lived, by kind")
-        handed = Family("lock_handover_seconds", "histogram", "From a lock's release to its next holder, by kind")
+        handed = Family("lock_handover_seconds", "histogram", "Time from a lock's release to its next holder, by kind")
         amounts = self._run(lock_counts.read(self._prefix))
         times = {kind: Times(amounts.get(f"sum:{kind}", 0)) for kind in lock_counts.KINDS}
         for name, amount in amounts.items():

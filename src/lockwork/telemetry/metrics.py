@@ -20,10 +20,10 @@ _SECONDS: dict[Unit, int] = {"m": 60, "h": 3600}
 
 
 class Histogram:
-    """How long something took, by buckets of 19 % each.
+    """A histogram of durations, with buckets that are 19 % wide.
 
-    A worker process measures about 200 jobs a second of each task; when there are more, each stands for others. So
-    `count` is near the number of jobs, but only the counts of a `Point` are exact.
+    A worker process measures about 200 jobs a second of each task; if there are more, it weights each measurement. So
+    `count` is close to the number of jobs, but only the counts of a `Point` are exact.
     """
 
     __slots__ = ("_times",)
@@ -38,7 +38,7 @@ class Histogram:
 
     @property
     def sum(self) -> float:
-        """All times together, in seconds."""
+        """The sum of all durations, in seconds."""
         return self._times.sum / 1e6
 
     def quantile(self, q: float) -> float | None:
@@ -65,7 +65,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What ended in the `seconds` from `at` on.
+    """The jobs and attempts that ended in the `seconds` from `at` on.
 
     `failed` are the attempts that failed, `retried` and `dead` together: those after which the job runs again, and
     those after which it went to the dead set. `wait` is the time from the enqueue to the first start, `run` that of
@@ -86,7 +86,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points of a span, the oldest first, without gaps; the last is not over yet. `total` is all of them together."""
+    """Points of a span, the oldest first, without gaps; the last one is still in progress. `total` is their sum."""
 
     points: list[Point]
     total: Point

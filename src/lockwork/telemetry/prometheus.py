@@ -24,10 +24,10 @@ class _App(Protocol):
 
 
 class LockworkCollector(Collector):
-    """What the server knows of all queues, tasks, locks and stocks: `REGISTRY.register(LockworkCollector(lw))`.
+    """Metrics of all queues, tasks, locks and stocks: `REGISTRY.register(LockworkCollector(lw))`.
 
-    The app may know nothing but the server's URL. One process of the cluster is enough. A scrape costs some calls for
-    each queue, and reads all locks every 15 s.
+    The app needs only the server's URL. Use it in one process of the cluster. A scrape costs some calls for each queue,
+    and reads all locks every 15 s.
     """
 
     def __init__(self, app: _App) -> None:

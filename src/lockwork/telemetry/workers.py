@@ -17,7 +17,7 @@ def worker_families(runtime: Runtime, prefix: str) -> list[Family]:
     workers = gauge("workers", "Workers of an app, by state; lost: no announcement, in the last hour")
     slots = gauge("worker_slots", "Jobs that the workers of an app can run at once")
     busy = gauge("worker_slots_busy", "Jobs that the workers of an app run")
-    lag = gauge("worker_event_loop_lag_seconds", "By how much an event loop was late, at most, by app")
+    lag = gauge("worker_event_loop_lag_seconds", "Maximum event-loop lag, by app")
     for app in sorted({worker.app for worker in found}):
         for state in get_args(WorkerState):
             workers.add(counts[app, state], app=app, state=state)

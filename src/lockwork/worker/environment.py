@@ -59,7 +59,7 @@ def chosen(name: str | None) -> str:
     if name is None:
         return "uvloop" if installed else "asyncio"
     if name == "uvloop" and not installed:
-        raise ConfigError("uvloop is not installed here: pip install 'lockwork[fast]', or leave --loop out")
+        raise ConfigError("uvloop is not installed here: pip install 'lockwork[fast]', or omit --loop")
     return name
 
 

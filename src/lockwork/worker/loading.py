@@ -23,7 +23,7 @@ def load(reference: str) -> Lockwork:
     """Import the module, with the current directory first on the path, and return its object; raises ConfigError."""
     module_name, separator, attribute = reference.partition(":")
     if not separator or not module_name or not attribute:
-        raise ConfigError(f"the app is named as module:object, for instance shop.tasks:lw, not {reference!r}")
+        raise ConfigError(f"the app must be module:object, such as shop.tasks:lw, not {reference!r}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

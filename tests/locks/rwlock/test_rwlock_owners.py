@@ -140,7 +140,7 @@ def test_an_upgrade_is_refused_at_once(lw: Lockwork) -> None:
     """Redisson #4796: a reader that wanted to write waited for itself."""
     doc = lw.rwlock("doc")
     with doc.read():
-        with pytest.raises(WouldDeadlock, match="release the reading side first"):
+        with pytest.raises(WouldDeadlock, match="release the read lock first"):
             doc.write().acquire()
         with pytest.raises(WouldDeadlock):
             doc.write().try_acquire()

@@ -175,7 +175,7 @@ def test_key_of_another_type_is_reported_and_unchanged(lw: Lockwork, admin: redi
     assert "WRONGTYPE" in page.problem
     assert found.get(id) is not None
     for call in (lambda: found.retry(id), lambda: found.delete(id), found.retry_all, found.delete_all):
-        with pytest.raises(ServerRefused, match="somebody else's data"):
+        with pytest.raises(ServerRefused, match="data of another program"):
             call()
     assert admin.zcard(KEYS.dead) == 1
 
@@ -183,7 +183,7 @@ def test_key_of_another_type_is_reported_and_unchanged(lw: Lockwork, admin: redi
 def test_a_dead_set_of_another_type_is_one_clear_error(lw: Lockwork, admin: redis.Redis) -> None:
     admin.set(KEYS.dead, "text")
     for call in (lw.queue().dead.search, lw.queue().dead.groups, lw.queue().dead.count, lw.queue().dead.retry_all):
-        with pytest.raises(ServerRefused, match="somebody else's data"):
+        with pytest.raises(ServerRefused, match="data of another program"):
             call()
 
 
@@ -244,7 +244,7 @@ def test_the_command(lw: Lockwork, url: str) -> None:
     assert "ValueError: no" in command()
     assert json.loads(command("--json", "groups"))["queues"]["default"]["groups"][0]["count"] == 3
     assert json.loads(command("--json", "-q", "default", "show", ids[0]))["args"] == [0]
-    assert "name the --queue" in command("retry", "--all", status=2)
+    assert "needs a --queue" in command("retry", "--all", status=2)
     assert "retry what?" in command("-q", "default", "retry", status=2)
     assert "1 will run again" in command("-q", "default", "retry", ids[0])
     assert "not dead" in command("-q", "default", "delete", ids[0], status=1)

@@ -51,19 +51,19 @@ def test_the_names_in_a_flow_decide_its_partition(four: Lockwork) -> None:
     flow.add(keyed.call(7), after=first)
     assert flow.enqueue().queue == home(7)
     other = elsewhere(7)
-    with pytest.raises(ConfigError, match=f"a flow lives in one partition.*'{other}' of 'keyed' decides"):
+    with pytest.raises(ConfigError, match=f"a flow belongs to one partition.*'{other}' of 'keyed' decides"):
         flow.add(keyed.call(int(other)))
-    with pytest.raises(ConfigError, match="a flow lives in one partition"):
+    with pytest.raises(ConfigError, match="a flow belongs to one partition"):
         flow.add(send.call(1), compensate=keyed.call(int(other)))
     four.chain(keyed.call(7), keyed.options(key=None).call(int(other))).enqueue()
 
 
 def test_a_job_or_a_flow_is_found_by_its_partition(four: Lockwork) -> None:
     with pytest.raises(
-        ConfigError, match="queue 'mail' has 4 partitions: a job is found by its partition, such as 'mail/0'"
+        ConfigError, match="queue 'mail' has 4 partitions: find a job by its partition, such as 'mail/0'"
     ):
         four.job("x", "mail")
-    with pytest.raises(ConfigError, match="a flow is found by its partition"):
+    with pytest.raises(ConfigError, match="find a flow by its partition"):
         four.flow(id="x", queue="mail")
     assert four.job("x", "mail/3").state() == "unknown"
     assert four.job("x", "mail/9").queue == "mail/9", "of which there may have been more"

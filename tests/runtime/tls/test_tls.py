@@ -104,9 +104,15 @@ def test_unknown_authority(server: TLSServer, stranger: Certificates) -> None:
 
 
 def test_certificate_of_another_host(server: TLSServer, tmp_path: Path) -> None:
-    fails(server.url(host="127.0.0.1"), ServerRefused, "is for another host", "127.0.0.1", "use the name")
+    fails(
+        server.url(host="127.0.0.1"),
+        ServerRefused,
+        "is for another host",
+        "127.0.0.1",
+        "use the certificate's host name",
+    )
     with tls_server(tmp_path, Certificates.made(tmp_path / "wrong", "elsewhere.example")) as wrong:
-        fails(wrong.url(), ServerRefused, "is for another host", "use the name")
+        fails(wrong.url(), ServerRefused, "is for another host", "use the certificate's host name")
 
 
 def test_expired_certificate(tmp_path: Path) -> None:
@@ -157,7 +163,7 @@ def test_engine_connects_again_once_the_certificate_is_right(tmp_path: Path, cap
             wrong = Certificates.made(tmp_path / "wrong", "elsewhere.example").server
             admin.config_set("tls-cert-file", str(wrong), "tls-key-file", str(wrong))
             admin.client_kill_filter(_type="pubsub")
-            until(lambda: "wake-ups are not heard" in caplog.text, "it says so")
+            until(lambda: "no wake-ups arrive" in caplog.text, "it says so")
             admin.config_set("tls-cert-file", str(old.server), "tls-key-file", str(old.server))
             until(lambda: admin.pubsub_channels("lw:wake:*"), "it hears its channel again")
             with app.lock("x"):

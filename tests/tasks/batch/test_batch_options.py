@@ -38,7 +38,7 @@ def of_pairs(items: list[tuple[int, str]], extra: Annotated[int, Depends(lambda:
         ({"batch": 2.5}, "batch must be a whole number"),
         ({"batch": True}, "batch must be a whole number"),
         ({"batch": "100"}, "batch must be a whole number"),
-        ({"linger": "50ms"}, "linger is how long a batch waits for more jobs: give batch=..., too"),
+        ({"linger": "50ms"}, "linger is how long a batch waits for more jobs, so it needs batch=..."),
         ({"batch": 2, "linger": -1}, "linger must be between 0"),
         ({"batch": 2, "linger": "soon"}, "linger"),
         ({"batch": 2, "linger": "61s"}, "linger must be at most 1 minute"),
@@ -70,8 +70,8 @@ def test_functions_that_take_no_single_list(app: Lockwork) -> None:
     found = {
         nothing: "it takes nothing",
         two: "it takes a, b",
-        no_list: "its a is no list",
-        a_dict: "its a is no list",
+        no_list: "its a is not a list",
+        a_dict: "its a is not a list",
         many: "it takes a",
         by_name: "it takes a",
         one_result: "it returns neither a list nor None",
@@ -103,7 +103,7 @@ def test_a_key_is_made_of_the_item(app: Lockwork) -> None:
     task = app.task(batch=2, key="order:{item[0]}", group="{item[1]}")(of_pairs)
     assert task.call((7, "x")).record.startswith(b"1,4,order:7,x,")
     assert task.options(key="{item[1]}").call((7, "x")).record.startswith(b"1,4,x,x,")
-    with pytest.raises(ConfigError, match="names a parameter that the function lacks: did you mean {item}"):
+    with pytest.raises(ConfigError, match="names a parameter that the function does not have: did you mean {item}"):
         app.task(batch=2, key="{items}")(of_pairs)
 
 
@@ -112,7 +112,7 @@ def test_options_of_single_jobs(app: Lockwork) -> None:
     other = task.options(retries=7, delay="1h")
     assert other.batching == task.batching
     assert other.call(1).delay_ms == 3_600_000
-    with pytest.raises(ConfigError, match="one call runs many jobs, so the task alone has a timeout"):
+    with pytest.raises(ConfigError, match="one call runs many jobs, so only the task can have a timeout"):
         task.options(timeout=1)
 
 

@@ -235,7 +235,7 @@ def test_the_call_sees_its_jobs(batched: Any, work: Any) -> None:
     jobs = batched.asks.enqueue_many([(1,), (2,), (3,)])
     with work("--concurrency", "3"):
         assert [job.result(30) for job in jobs] == [
-            "3 jobs are running here: a batch task asks for current_jobs()",
+            "3 jobs are running here: a batch task must call current_jobs()",
             ["asks"] * 3,
             [job.id for job in jobs],
         ]

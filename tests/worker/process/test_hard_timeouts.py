@@ -67,7 +67,7 @@ def test_the_worker_process_is_killed(
         gate.touch()
         assert [other.result(30) for other in others] == [1, 1]
         assert not alive(child)
-        assert f"job {job.id} is over its hard time-out: worker process {child} is killed" in process.errors
+        assert f"job {job.id} exceeded its hard time-out: worker process {child} is killed" in process.errors
         status = forge.lw.queue().status()
         assert (status.recovered, status.failed, status.dead, status.succeeded) == (0, 2, 1, 2)
 
@@ -119,7 +119,7 @@ def test_the_server_may_be_away_just_then(load: Load, apps: Path, history: Histo
             job = app.stubborn_thread.options(hard_timeout="3s", retries=0).enqueue(history.path)
             history.wait(2)
             server.kill()
-            until(lambda: f"job {job.id} is over its hard time-out" in process.errors, "the supervisor notices")
+            until(lambda: f"job {job.id} exceeded its hard time-out" in process.errors, "the supervisor notices")
             until(lambda: "could not be given back yet" in process.errors, "it cannot say so")
             gate.touch()
             server.start()

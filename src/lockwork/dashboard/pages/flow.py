@@ -51,7 +51,7 @@ async def cancel(view: View, _: Form) -> str:
     """Cancel all of its jobs that have not ended."""
     run, status = await _found(view)
     if not await run.acancel():
-        return f"Flow {short_id(run.id)} has ended already: nothing was cancelled."
+        return f"Flow {short_id(run.id)} has already ended: nothing was cancelled."
     left = status.jobs - status.ended
     return f"Flow {short_id(run.id)} is cancelled, with its {left:,} jobs that had not ended."
 
@@ -67,7 +67,7 @@ async def _found(view: View) -> tuple[FlowRun, FlowStatus]:
         status = await run.ainspect()
         if status.state != "unknown":
             return run, status
-    raise NotFound(f"Nothing is known of flow {id}: its results have expired, or it never was there.")
+    raise NotFound(f"Nothing is known of flow {id}: its results have expired, or it never existed.")
 
 
 PAGE = Page("flow", "/flow/{id:path}", "Flow", read, {"cancel": cancel}, rail=False, within="flows")

@@ -24,7 +24,7 @@ async def read(view: View) -> dict[str, Any]:
     """Read all that is known of the job."""
     job = await _found(view).ainspect()
     if job.state == "unknown":
-        raise NotFound(f"Nothing is known of job {job.id}: history has forgotten it, or it never was there.")
+        raise NotFound(f"Nothing is known of job {job.id}: history no longer has it, or it never existed.")
     progress = None if job.progress is None else view.text(job.task, "progress", job.progress)
     return {
         "job": job,
@@ -49,7 +49,7 @@ async def read(view: View) -> dict[str, Any]:
 
 async def cancel(view: View, _: Form) -> str:
     """Cancel the job."""
-    return _said(await _found(view).acancel(), "The job is cancelled.", "The job has ended already.")
+    return _said(await _found(view).acancel(), "The job is cancelled.", "The job has already ended.")
 
 
 async def retry(view: View, _: Form) -> str:
@@ -60,12 +60,12 @@ async def retry(view: View, _: Form) -> str:
 
 async def now(view: View, _: Form) -> str:
     """Let the job run now."""
-    return _said(await _found(view).areschedule(delay=0), "The job is ready.", "The job waits for nothing.")
+    return _said(await _found(view).areschedule(delay=0), "The job is ready.", "The job is not scheduled.")
 
 
 async def delete(view: View, _: Form) -> str:
     """Delete the job."""
-    return _said(await _found(view).adelete(), "The job is deleted.", "The job runs, or is gone already.")
+    return _said(await _found(view).adelete(), "The job is deleted.", "The job is running, or no longer exists.")
 
 
 def _found(view: View) -> Job[Any]:

@@ -39,13 +39,13 @@ async def release(view: View, form: Form) -> str:
     found = await view.lw.alocks(literal(name))
     lock = next((each for each in found.locks if each.key == key and each.holders), None)
     if lock is None:
-        raise NotFound(f"Nobody holds {name} any more: nothing was released.")
+        raise NotFound(f"{name} is no longer held: nothing was released.")
     if form.get("typed", "").strip() != name:
-        raise ConfigError(f"Type {name} to take it away: nothing was released.")
+        raise ConfigError(f"Type {name} to release it: nothing was released.")
     if str(max(held.fence for held in lock.holders)) != fence:
-        raise ConfigError(f"{name} has got another holder meanwhile: nothing was released.")
+        raise ConfigError(f"{name} has another holder now: nothing was released.")
     released = await _take_away(view.lw, lock)
-    return f"Took {name} away from {several(released, 'holder')}."
+    return f"Released {name} from {several(released, 'holder')}."
 
 
 async def _take_away(lw: Lockwork, lock: LockSnapshot) -> int:
@@ -58,7 +58,7 @@ async def _take_away(lw: Lockwork, lock: LockSnapshot) -> int:
         return await lw.rwlock(lock.name).aforce_release()
     if lock.kind == "semaphore":
         return await lw.semaphore(lock.name, max(1, lock.capacity)).aforce_release()
-    raise ConfigError(f"Only its holder can release {lock.name}: it is a lock on several servers, and this is one.")
+    raise ConfigError(f"Only its holder can release {lock.name}, because it is a lock on several servers.")
 
 
 PAGE = Page("locks", "/locks", "Locks", read, {"release": release}, key="l")

@@ -39,7 +39,7 @@ async def pause(view: View, _: Form) -> str:
     queue = await _found(view)
     for partition in queue.partitions:
         await view.lw.queue(partition.name).apause()
-    return f"Queue {queue.name} is paused; running jobs go on."
+    return f"Queue {queue.name} is paused; running jobs continue."
 
 
 async def resume(view: View, _: Form) -> str:
@@ -47,7 +47,7 @@ async def resume(view: View, _: Form) -> str:
     queue = await _found(view)
     for partition in queue.partitions:
         await view.lw.queue(partition.name).aresume()
-    return f"Queue {queue.name} goes on."
+    return f"Queue {queue.name} is no longer paused."
 
 
 async def clear(view: View, _: Form) -> str:
@@ -81,7 +81,7 @@ async def limit(view: View, form: Form) -> str:
     """Set its rate, concurrency and size; an empty field removes the limit."""
     queue = await _found(view)
     if len(queue.partitions) > 1:
-        raise ConfigError(f"Limit one partition of queue {queue.name}: no server counts for all of them.")
+        raise ConfigError(f"Limit each partition of queue {queue.name}: no server counts for all of them.")
     given = LimitSettings(
         rate=form.get("rate", "").strip() or None,
         concurrency=_whole(form, "concurrency"),

@@ -65,7 +65,7 @@ async def pause(view: View, form: Form) -> str:
     schedule = _schedule(view, form)
     if not await schedule.apause():
         raise NotFound(f"No worker has declared schedule {schedule.name}.")
-    return f"Schedule {schedule.name} is paused; its slots pass without a job."
+    return f"Schedule {schedule.name} is paused; its slots are skipped."
 
 
 async def resume(view: View, form: Form) -> str:
@@ -73,7 +73,7 @@ async def resume(view: View, form: Form) -> str:
     schedule = _schedule(view, form)
     if not await schedule.aresume():
         raise NotFound(f"No worker has declared schedule {schedule.name}.")
-    return f"Schedule {schedule.name} goes on with its next slot."
+    return f"Schedule {schedule.name} continues with its next slot."
 
 
 def _schedule(view: View, form: Form) -> Schedule:

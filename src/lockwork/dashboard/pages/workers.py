@@ -40,7 +40,7 @@ async def quiet(view: View, form: Form) -> str:
     name = form.get("name", "")
     if not await view.lw.worker(name).aquiet():
         raise NotFound(f"No worker named {name} announced itself in the last minute.")
-    return f"Worker {name} fetches no more jobs; those that run go on."
+    return f"Worker {name} fetches no more jobs; running jobs continue."
 
 
 async def resume(view: View, form: Form) -> str:
@@ -56,7 +56,7 @@ async def stop(view: View, form: Form) -> str:
     name = form.get("name", "")
     if not await view.lw.worker(name).astop():
         raise NotFound(f"No worker named {name} announced itself in the last minute.")
-    return f"Worker {name} ends when its jobs have ended, or its grace is over."
+    return f"Worker {name} stops when its jobs have ended, or its grace has passed."
 
 
 def _queues_of(worker: Worker) -> list[str]:

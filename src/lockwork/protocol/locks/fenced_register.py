@@ -13,7 +13,7 @@ def write(key: str, name: str, request: str, value: bytes, fence: int, *, strict
         raise StaleFence(
             f"register {name!r} refuses fence {fence}: it was written under {seen}, so this grant has ended"
             if seen > fence
-            else f"register {name!r} was written under fence {fence} before, and takes one write of each (strict)",
+            else f"register {name!r} was written under fence {fence} before, and strict allows one write per fence",
             fence,
             seen,
         )

@@ -1,4 +1,4 @@
-"""Grants of every kind: how they are asked for, waited for in line, kept and given back."""
+"""Grants of every kind: how they are asked for, waited for in line, kept and returned."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def force(key: str, fence: int, channels: str) -> Protocol[bool]:
 def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
     """Make the grant of `owner` with `fence` a new grant of the caller; None if it has ended.
 
-    Interrupted, it gives back what it may have taken over.
+    Interrupted, it returns what it may have taken over.
     """
     sent = yield Clock()
     args: list[Argument] = [asked.owner, asked.request, asked.lease_ms, owner, fence]
@@ -106,7 +106,7 @@ class Granted:
 def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C901 - one loop, step by step
     """Get a grant, waiting in line for at most `wait` seconds (None: as long as it takes).
 
-    Raises LockTimeout, or NotReplicated. Interrupted anywhere, it leaves the line, and gives back a grant on its way.
+    Raises LockTimeout, or NotReplicated. Interrupted anywhere, it leaves the line, and returns a grant on its way.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
@@ -128,7 +128,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
                 if reply[1]:
                     continue  # more dead waiters are ahead than one call may take out of the line
                 settled = True
-                raise LockTimeout(f"{asked.noun} {asked.name!r} is held by somebody else")
+                raise LockTimeout(f"{asked.noun} {asked.name!r} is held by another owner")
             waited = True
             asked_at = (sent + (yield Clock())) / 2
             until = sent + reply[1] / 1000
@@ -171,7 +171,7 @@ def _ask(asked: Request, wait: int, trying: float | None, secret: str) -> Call:
 def _replicated(asked: Request, reply: list[int], acknowledged: int) -> list[int]:
     if reply[0] == 1 and acknowledged < asked.replicas:
         raise NotReplicated(
-            f"{asked.noun} {asked.name!r} was given back: {acknowledged} of {asked.replicas} replicas had it in time"
+            f"{asked.noun} {asked.name!r} was released: only {acknowledged} of {asked.replicas} replicas had it in time"
         )
     return reply
 
@@ -272,7 +272,7 @@ def _renewed(grants: Sequence[Renewal], reply: Sequence[Any], sent: float) -> li
 def foreign(key: str, said: bytes) -> ServerRefused:
     """Return the error for one of many keys, from what the server said of it."""
     problem = said.decode(errors="replace")
-    return ServerRefused(f"a key of ours, {key}, holds somebody else's data ({problem}): use another prefix")
+    return ServerRefused(f"the key {key} contains data of another program ({problem}): use another prefix")
 
 
 def local_deadline(sent: float, server_now: int, server_deadline: int) -> float:

@@ -24,7 +24,7 @@ _FINEST = 0.008
 
 
 class Lease:
-    """One grant in the hands of this process; times are on the client's clock, in seconds."""
+    """One grant that this process holds; times are on the client's clock, in seconds."""
 
     __slots__ = ("__weakref__", "bucket", "deadline", "lost", "next", "on_lost", "renewal", "renewed", "since")
 
@@ -73,7 +73,7 @@ class LeaseBook:
             self._fresh[lease] = None
 
     def remove(self, lease: Lease) -> None:
-        """Forget the lease; it was given back."""
+        """Forget the lease; it was returned."""
         self._leases.pop(lease, None)
         self._fresh.pop(lease, None)
         bucket = lease.bucket
@@ -113,7 +113,7 @@ class LeaseBook:
                     self.lose(lease)
 
     def due(self, now: float) -> list[Lease]:
-        """The leases to renew now, some a little early so that they go together; those that ended are told so."""
+        """The leases to renew now, some a little early so that they go together; the holders of ended ones are notified."""
         self._sort()
         found: list[Lease] = []
         if self._soonest is None or self._soonest > now:

@@ -22,7 +22,7 @@ Groups = Sequence[Sequence[str]]
 
 @dataclass(slots=True)
 class _Round:
-    """What one round of asking has found: grants by key, or when to look again."""
+    """What one round of asking has found: grants by key, or when to check again."""
 
     granted: dict[str, Granted]
     missing: int | None = None
@@ -33,7 +33,7 @@ class _Round:
 def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict[str, Granted]]:
     """Get grants for all keys within `wait` seconds (None: as long as it takes); `asked.key` plays no part.
 
-    Raises LockTimeout. Interrupted anywhere, it leaves all lines, and gives back what it has.
+    Raises LockTimeout. Interrupted anywhere, it leaves all lines, and returns what it has.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait

@@ -50,7 +50,7 @@ class PermitsState:
 
 
 def state(key: str, *, holders: int = 0, waiters: int = 0) -> Protocol[PermitsState]:
-    """Read what is in use; at most so many holders and waiters are named, and never more than 1,000 of each."""
+    """Read what is in use; with a limited number of holders and waiters, and never more than 1,000 of each."""
     return (yield from _look(key, holders, waiters))[0]
 
 

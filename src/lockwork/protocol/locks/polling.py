@@ -37,7 +37,7 @@ class Pauses:
 def acquire(asked: Request, wait: float | None, call: Call) -> Protocol[Granted]:
     """Get a grant, trying for at most `wait` seconds (None: as long as it takes), one last time at the end.
 
-    Raises LockTimeout. Interrupted anywhere, it gives back what a call on its way may have taken.
+    Raises LockTimeout. Interrupted anywhere, it returns what a call on its way may have taken.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
@@ -67,4 +67,4 @@ def acquire(asked: Request, wait: float | None, call: Call) -> Protocol[Granted]
                 yield from grants.release(asked.key, asked.owner, 0, kind=asked.kind, patience=1)
         raise
     within = "" if wait == 0 else f" for {wait:g} s"
-    raise LockTimeout(f"{asked.noun} {asked.name!r} is held by somebody else{within}")
+    raise LockTimeout(f"{asked.noun} {asked.name!r} is held by another owner{within}")

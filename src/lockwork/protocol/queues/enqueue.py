@@ -173,8 +173,8 @@ def push_replicated(queue: QueueKeys, call: Call, jobs: Sequence[NewJob], replic
         what = f"job {ids[0]} is" if len(ids) == 1 else f"{len(ids)} jobs are"
         others = "" if full is None else f"; those after it are not enqueued: {full}"
         raise JobNotReplicated(
-            f"{what} enqueued, but only {had} of {replicas} replicas had it in time: do not enqueue again what must "
-            f"not run twice{others}",
+            f"{what} enqueued, but only {had} of {replicas} replicas had it in time: do not enqueue it again if it "
+            f"must not run twice{others}",
             ids,
         ) from full
     if full is not None:

@@ -15,7 +15,7 @@ from lockwork.protocol.queues.history import EndedJob, PastAttempt
 from lockwork.protocol.queues.leases import RECHECK, WINDOW_MS, Leased, expire
 
 SOON = 0.05
-"""Seconds until a worker looks again for a job that it was told of, and has not heard of yet."""
+"""Seconds until a worker checks again for a job that the server announced, but that has not arrived yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ _OFFER = re.compile(r"([0-9]{1,9}) ([0-9]{1,18}) ~ ([^ ]+) (.*)", re.DOTALL)
 
 
 class Leased(NamedTuple):
-    """A job in the hands of a worker session; `token` settles it, `fence` rises with every delivery.
+    """A job that is leased to a worker session; `token` settles it, `fence` rises with every delivery.
 
     `attempt` is 1 and the deliveries before it that count. `note` is what was written down when it ran before.
     """
@@ -146,7 +146,7 @@ def offered(queue: QueueKeys, batch: Batch, text: str) -> Leased | None:
 
 class Outcome(NamedTuple):
     """How a delivery ended: s succeeded (its result is kept for `delay_ms` if that is not 0), r retry after `delay_ms`,
-    d dead, k the process that ran it died, retry after `delay_ms`, K the same, dead, g given back (not counted), z the
+    d dead, k the process that ran it died, retry after `delay_ms`, K the same, dead, g returned (not counted), z the
     same after `delay_ms`, c cancelled."""
 
     id: str
@@ -231,7 +231,7 @@ def recover(
     ended: int = 0,
     on_buried: Callable[[list[Buried]], object] = lambda _: None,
 ) -> Protocol[int]:
-    """Give back what a session held that is over, and return how many jobs went back.
+    """Return the jobs of an ended session to the queue; returns their number.
 
     `gone`: the caller knows that the session's process has ended; otherwise a beat has found it overdue, with the
     deadline `ended`, and it is left alone if it has beaten since. `counted`: the process died. Not counted, it was

@@ -43,11 +43,11 @@ def room_for(queue: QueueKeys, reply: Any, ahead: int = 0, *, jobs: int = 1) -> 
 
 def _full(queue: str, waiting: int, limit: int, jobs: int) -> str:
     if not limit:
-        return f"queue {queue!r} takes no jobs: its limit is 0, until somebody raises it"
+        return f"queue {queue!r} takes no jobs, because its size limit is 0: raise the limit"
     wanted, fewer = (f"; {jobs:,} were to be enqueued at once", "enqueue fewer at once, ") if jobs > 1 else ("", "")
     return (
         f"{several(waiting, 'job waits', 'jobs wait')} in queue {queue!r}, and its limit is {limit:,}{wanted}: "
-        f"let its workers catch up, {fewer}or raise the limit"
+        f"wait for its workers, {fewer}or raise the limit"
     )
 
 

@@ -42,7 +42,7 @@ class SchedulePlan:
     after: Callable[[int], int]
     """The first slot after a moment."""
     latest: Callable[[int, int, int], list[int]]
-    """The newest slots after a moment and up to another one, at most so many; in their order."""
+    """The newest slots after a moment and up to another one, limited in number, in their order."""
     catch_up: int
     """How many of the slots that are due at the same time are enqueued, the newest."""
     late_ms: int

@@ -43,7 +43,7 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """One worker process: its session, host and process id, jobs in its hands, and seconds until its lease ends."""
+    """One worker process: its session, host and process id, its jobs, and seconds until its lease ends."""
 
     session: str
     host: str
@@ -106,7 +106,7 @@ def _read(sessions: Sequence[str], reply: Sequence[Any]) -> tuple[QueueStatus, l
     infos = [
         WorkerInfo(session, *_host_and_pid(session), count, (deadlines[session] - now) / 1000)
         for session, count in zip(sessions, running, strict=True)
-        if deadlines.get(session)  # 0: it is over, and what it held is being given back
+        if deadlines.get(session)  # 0: it is over, and what it held is being returned
     ]
     rules = queue_limits.read(**{name: counters[name] for name in QueueRules._fields if name in counters})
     return QueueStatus(ready, scheduled, sum(running), dead, **counted, paused="paused" in counters), infos, rules

@@ -138,7 +138,7 @@ def reserve_waiting(
 
 
 def _leave(books: Books, id: str, job: NewJob | None, why: BaseException) -> Protocol[None]:
-    # when the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
+    # if the server is unreachable, the place in line ends by its deadline, and what was handed over unclaimed soon after
     args: list[Argument] = [id, int(job is None)]
     yield from undo(script_call("stock_leave", books.keys, args), why)
 
@@ -188,7 +188,7 @@ def extend(books: Books, id: str, hold_ms: int) -> Protocol[float]:
     """Hold a reservation for so long from now on at least; returns seconds that are left. Raises ReservationEnded."""
     code, left = yield script_call("stock_extend", books.keys, [id, hold_ms])
     if code < 0:
-        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is confirmed: it needs no more time")
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is already confirmed")
     if code == 0:
         raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} has expired or was released: reserve again")
     return float(left / 1000)
@@ -228,7 +228,7 @@ def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatu
         total, sold, held, expired, more, changed = yield call
         if not changed:
             available = total - sold - held
-            raise SoldOut(f"stock {books.name!r} has {available} on sale: {-add} cannot be taken off")
+            raise SoldOut(f"stock {books.name!r} has {available} on sale: {-add} cannot be withdrawn")
         if not more:
             return StockStatus(total, total - sold - held, held, sold, expired)
         call = script_call("stock_state", books.keys, [books.total, 0, ""])
@@ -282,6 +282,6 @@ def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Protocol[int]:
 
 def _back_already(books: Books, id: str) -> ReservationEnded:
     return ReservationEnded(
-        f"reservation {id!r} of stock {books.name!r} has expired, was released or refunded: its units are back, and "
-        "nothing was enqueued"
+        f"reservation {id!r} of stock {books.name!r} has expired, was released or refunded: its units are on sale "
+        "again, and nothing was enqueued"
     )

@@ -80,7 +80,7 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
 
 
 def _notify(call: Call, left: int) -> Protocol[None]:
-    """Notify the parties that the opening call has left, some hundreds a call; without the server, they look again."""
+    """Notify the parties that the opening call has left, some hundreds a call; without the server, they check again."""
     with contextlib.suppress(LockworkError):
         while left:
             *_, left = yield call
@@ -97,6 +97,6 @@ def _give_up(arrival: Arrival, timeout: float | None, arrived: int) -> Protocol[
     if code == 1:
         return int(index)
     raise WaitTimeout(
-        f"barrier {arrival.name!r}: within {timeout:g} s not all of the {arrival.parties} parties came "
-        f"({arrived} when last counted); this one does not count any more"
+        f"barrier {arrival.name!r}: within {timeout:g} s not all of the {arrival.parties} parties arrived "
+        f"({arrived} at the last count); this party no longer counts"
     )

@@ -47,7 +47,7 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
-    # one message wakes all waiters of a process: a waiter that has not parked yet must look again soon
+    # one message wakes all waiters of a process: a waiter that has not parked yet must check again soon
     ticket = latch.keys.latch
     looks, hints, sealed_with = Looks(0.1), Hints(), secret(ticket)
     since = 0

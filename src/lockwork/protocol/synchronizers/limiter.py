@@ -121,7 +121,7 @@ def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, chan
     except (GeneratorExit, RateLimited, ConfigError):
         raise
     except BaseException as error:
-        # when the server is away, what was booked stays booked: nobody gets in too early
+        # if the server is unreachable, what was booked stays booked: nobody gets in too early
         yield from undo(script_call("limiter_return", limits.keys, [request]), error)
         raise
 
@@ -199,7 +199,7 @@ def _rate(unit: Fraction) -> str:
 
 def _refusal(limits: LimiterRules, n: int, ahead: float) -> str:
     units = "" if n == 1 else f"{n} units of "
-    return f"{units}limiter {limits.name!r} ({limits.shown}): no room within the wait, try again in {ahead:.3f} s"
+    return f"{units}limiter {limits.name!r} ({limits.shown}): no free units within the wait; try again in {ahead:.3f} s"
 
 
 def _mixed(limits: LimiterRules) -> ConfigError:

@@ -55,7 +55,7 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
-    # one message wakes all callers of a process: a caller that has not parked yet must look again soon
+    # one message wakes all callers of a process: a caller that has not parked yet must check again soon
     looks = Looks(0.1)
     fence, hints = 0, None
     try:
@@ -75,14 +75,14 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
             now = yield Clock()
             if give_up is not None and now >= give_up:
                 within = "" if wait == 0 else f" and did not end within {wait:g} s"
-                raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller does not wait any more")
+                raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller stopped waiting")
             hints = hints or Hints()
             until = min(now + reply[2] / 1_000_000, looks.next(now, give_up))
             yield from listen(hints, asked.key, until, key=asked.key)
     except (GeneratorExit, WaitTimeout):
         raise
     except BaseException as error:
-        # when the server is away, a run that was on its way to us counts as lost when its lease ends
+        # if the server is unreachable, a run that was on its way to us counts as lost when its lease ends
         yield from undo(script_call("once_abandon", asked.key, [asked.request]), error)
         raise
 

@@ -86,7 +86,7 @@ class Durations:
         except LockworkError as error:
             if now() >= self._complaint:
                 self._complaint = now() + AGAIN
-                log.warning("the times of jobs of queue %s are not added to its metrics: %s", self.queue, error)
+                log.warning("the job times of queue %s could not be added to its metrics: %s", self.queue, error)
 
 
 async def keep_flushing(driver: AsyncDriver, durations: Iterable[Durations]) -> None:

@@ -79,7 +79,7 @@ async def bound_call(job: Leased, queue_context: QueueContext) -> Any:
     asked = flows.results(queue_context.keys, flows.flow_of(job.id), numbers, MOST_BYTES)
     blobs = await queue_context.runtime.arun(asked)
     if len(blobs) < len(numbers):
-        raise ValueError(f"the results that it uses are more than {MOST_BYTES} bytes")
+        raise ValueError(f"the results that it uses exceed {MOST_BYTES} bytes")
     undoes = job.id.endswith("u")
     results: dict[int, Any] = {}
     for number, blob in zip(numbers, blobs, strict=True):
@@ -211,7 +211,7 @@ class Executor:
     ) -> Any:
         """Call a task that has options, injection, or hooks."""
         if options.in_process and self._runner_pool is not None:
-            # hooks are told there
+            # the hooks run there
             return Settled(await self._runner_pool.run(context.leased, context, options.hard_timeout))
         if self._hooks.on_start:
             await self._hook_runner.started(context, args, kwargs)
@@ -305,7 +305,7 @@ class Executor:
     def _cut_short(self, job: Leased, *, in_thread: bool) -> None:
         """Return a job that was cancelled because the process ends."""
         if in_thread:
-            # it cannot be stopped: its job is given back by the supervisor once this process is gone
+            # it cannot be stopped: its job is returned by the supervisor once this process is gone
             self.abandoned = True
         elif not self.counting and not record_header.budget(job.record).deliveries:
             # one with a cap of deliveries is counted, by the supervisor
@@ -323,7 +323,7 @@ class Executor:
         self, job: Leased, stored: Any = None
     ) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
         if len(job.record) > self._max_payload:
-            raise ValueError(f"it is {len(job.record)} bytes, over the cap of {self._max_payload}")
+            raise ValueError(f"it is {len(job.record)} bytes, and the limit is {self._max_payload}")
         call = codecs.decode(record_header.body(job.record)) if stored is None else stored
         if not isinstance(call, list) or not 2 <= len(call) <= 4 or not isinstance(call[1], list):
             raise ValueError("it is not a call of a task")

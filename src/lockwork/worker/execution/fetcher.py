@@ -195,7 +195,7 @@ class Fetcher:
         queue.failures += 1
         if now() >= queue.log_after:
             queue.log_after = now() + AGAIN
-            log.warning("no jobs of queue %s can be fetched: %s", queue.name, error, exc_info=unforeseen(error))
+            log.warning("jobs of queue %s cannot be fetched: %s", queue.name, error, exc_info=unforeseen(error))
         apart = self._shards and len(self._queues) > 1 and self._jobs_left > RESERVE_BATCH
         self._sleep(
             queue, FetchState.UNANSWERED, self._answered(queue) if apart else asyncio.sleep(backoff(queue.failures))
@@ -230,7 +230,7 @@ class Fetcher:
         try:
             offered = await waiting
         except Exception:  # whatever it is, this queue must not sleep for good
-            log.exception("waiting for jobs of queue %s failed; the queue is asked again", queue.name)
+            log.exception("waiting for jobs of queue %s failed; the worker tries again", queue.name)
             offered = None
             await asyncio.sleep(backoff(1))
         if offered is not None and self._may_start(queue) and self._slots.take_one():
@@ -283,7 +283,7 @@ class Fetcher:
             queue.keys, self._session, self._channel, queue.last, self._window_ms, awake=awake
         )
         try:
-            with contextlib.suppress(LockworkError):  # the other workers look again before long
+            with contextlib.suppress(LockworkError):  # the other workers check again before long
                 await self._driver.run(forwarding)
         finally:
             queue.enter(FetchState.READY)

@@ -56,7 +56,7 @@ class LoopWatch:
     def _beat(self) -> None:
         now = time.monotonic()
         if self._named and self._named == self._beaten:
-            log.info("the event loop goes on: it was blocked for %.1f s", now - self._beaten)
+            log.info("the event loop continues after a block of %.1f s", now - self._beaten)
         self._beaten = now
         if self._slots.running:
             self._timer = self._loop.call_later(_PULSE, self._beat)
@@ -83,8 +83,8 @@ class LoopWatch:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - documented, for debuggers
         place = own_frame(traceback.extract_stack(frame)) if frame is not None else ""
         log.warning(
-            "%s has blocked the event loop for more than %g s%s: no other job of this process goes on meanwhile; await "
-            "what takes long, or define the task by a plain def",
+            "%s has blocked the event loop for more than %g s%s: other jobs of this process cannot continue; await "
+            "slow operations, or define the task with a plain def",
             self._culprit(), LIMIT, f" at {place}" if place else "",
         )  # fmt: skip
 

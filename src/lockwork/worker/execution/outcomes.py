@@ -161,7 +161,7 @@ class Outcomes:
         try:
             return in_milliseconds(backoff.pause(number, options.backoff))
         except BaseException as error:
-            said = "the back-off of job %s cannot be had, so it waits a second: %s"
+            said = "the backoff function of job %s failed, so the job waits one second: %s"
             log.error(said, job.id, line(error), exc_info=exc_info(error), extra={"job": job.id})
             return 1000
 

@@ -59,8 +59,8 @@ class FetchState(Enum):
     | READY | asked as soon as a slot is free | ASKING; PAUSED: outcomes cannot be settled; FORWARDING: the fetcher ends |
     | WOKEN | as READY, and a wake-up is to be used or forwarded | ASKING; FORWARDING: all slots are taken, outcomes cannot be settled, or the fetcher ends |
     | ASKING | a request is under way | READY: it brought jobs; SLEEPING and SLEEPING_UNTIL_DUE: it brought none; UNANSWERED: it failed; FORWARDING: the fetcher ends |
-    | SLEEPING | the server wakes the worker | WOKEN; READY: a job came with the wake-up, or a burst looks again; FORWARDING: the fetcher ends |
-    | SLEEPING_UNTIL_DUE | as SLEEPING, and a timer runs until the next job is due | WOKEN; READY: a burst looks again; FORWARDING: the fetcher ends |
+    | SLEEPING | the server wakes the worker | WOKEN; READY: a job came with the wake-up, or a burst checks again; FORWARDING: the fetcher ends |
+    | SLEEPING_UNTIL_DUE | as SLEEPING, and a timer runs until the next job is due | WOKEN; READY: a burst checks again; FORWARDING: the fetcher ends |
     | UNANSWERED | backs off; then the same request is sent again; slots are kept for its jobs (`held`) | WOKEN; FORWARDING: the fetcher ends |
     | PAUSED | waits for a moment because outcomes cannot be settled | READY; FORWARDING: the fetcher ends |
     | FORWARDING | gives a wake-up to another worker; a request would be answered with jobs that this call gives away | READY |

@@ -67,7 +67,7 @@ class Settler:
             while self._waiting:
                 outcomes, self._waiting = self._waiting, []
                 self._leaving = outcomes
-                outcomes.sort(key=_TASK)  # the script counts by task; what is given back keeps its order
+                outcomes.sort(key=_TASK)  # the script counts by task; what is returned keeps its order
                 at = 0
                 while at < len(outcomes):
                     at += await self._settle(outcomes[at : at + SETTLE_BATCH])
@@ -95,8 +95,8 @@ class Settler:
                 if faults == _FAULTS:
                     self._refused.append(batch[0])
                     log.error(
-                        "job %s: the server refuses its outcome, though it takes others; that is given up, and the job "
-                        "stays leased to this worker process, and runs again when that has ended: %s",
+                        "job %s: the server refuses its outcome but accepts others, so the outcome is dropped; the "
+                        "job stays leased to this worker process and runs again after it exits: %s",
                         batch[0].id,
                         problem,
                     )
@@ -115,7 +115,7 @@ class Settler:
         if not all(settled):
             for outcome, kept in zip(batch, settled, strict=False):
                 if not kept and outcome is not _NOBODYS:
-                    log.warning("job %s: the lease was over, or its outcome had been written before", outcome.id)
+                    log.warning("job %s: the lease had ended, or the outcome was already written", outcome.id)
         return len(settled)
 
     def _complain(self, batch: list[Outcome], problem: Exception) -> None:

@@ -19,13 +19,13 @@ from lockwork.worker.execution.slots import WorkerSlots
 log: Log = Log("lockwork.worker")
 
 PAUSE = 15.0
-"""Seconds between two looks; a job that was a stray at both is given back."""
+"""Seconds between two looks; a job that was a stray at both is returned."""
 
 
 async def give_back_strays(
     driver: AsyncDriver, session: str, queue: QueueState, settler: Settler, slots: WorkerSlots
 ) -> None:
-    """Give back strays of one queue, until cancelled."""
+    """Return strays of one queue, until cancelled."""
     before: set[tuple[str, bytes]] = set()
     while True:
         await asyncio.sleep(PAUSE)
@@ -39,6 +39,6 @@ async def give_back_strays(
         request = f" {queue.request}".encode() if queue.request else None
         found = {(id, token) for id, token in found if request is None or not token.endswith(request)}
         for id, token in before & found:
-            log.warning("job %s: the server counts it as running here, where it is not; it is given back", id)
+            log.warning("job %s: the server counts it as running here, but it is not; it returns to its queue", id)
             settler.add(Outcome(id, token, "g"))
         before = found

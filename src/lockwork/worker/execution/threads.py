@@ -229,8 +229,8 @@ def finished(value: Any, task: Task[Any, Any, Any]) -> Any:
         return value
     value.close()
     raise TypeError(
-        f"task {task.name!r} returned a coroutine that nobody awaits: its function is async, "
-        "and so must be that of the decorator around it"
+        f"task {task.name!r} returned a coroutine that is never awaited: its function is async, so its decorator "
+        "must be async, too"
     )
 
 

@@ -46,7 +46,7 @@ class Health:
         if path == "/livez":
             if self._status is None or self._status.alive:
                 return 200, "ok\n", _TEXT
-            return 503, "not alive: the supervisor has come to a halt\n", _TEXT
+            return 503, "not alive: the supervisor has stopped responding\n", _TEXT
         if path == "/readyz":
             trouble = "it is starting" if self._status is None else self._status.trouble
             return (503, f"not ready: {trouble}\n", _TEXT) if trouble else (200, "ok\n", _TEXT)

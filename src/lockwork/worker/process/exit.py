@@ -60,5 +60,7 @@ def _watch(pipe: int, seconds: float, status: int) -> None:
     poll.register(pipe, select.POLLHUP)  # what is written there is for others to read
     poll.poll()
     threading.Event().wait(seconds)
-    log.error("the supervisor is gone, and jobs do not end: this process exits, and they return when its lease expires")
+    log.error(
+        "the supervisor has exited, and jobs do not end: this process exits, and its jobs return when its lease expires"
+    )
     os._exit(status)

@@ -56,7 +56,7 @@ async def _provide(app: Lockwork, options: WorkerOptions, scope: WorkerScope) ->
             await scope.provide(task.injection.plan().worker)
         except (Exception, SystemExit) as error:
             raise SetUpFailed(
-                f"what task {task.name!r} needs could not be provided: {type(error).__name__}: {error}"
+                f"a dependency of task {task.name!r} could not be provided: {type(error).__name__}: {error}"
             ) from error
 
 
@@ -78,7 +78,7 @@ def _cancelled_when(asked: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
         yield lambda: cancelled
     except asyncio.CancelledError:
         if not cancelled:
-            raise SetUpFailed("the set-up of this worker process was cancelled") from None
+            raise SetUpFailed("the setup of this worker process was cancelled") from None
         task.uncancel()
     finally:
         over = True  # it may be on its way
@@ -112,7 +112,7 @@ async def work(settings: ProcessSettings, control: Control, reporter: Reporter) 
         if status is None:
             raise
         # also the CancelledError of a task that the app itself has cancelled: the jobs are done, and so are we
-        log.exception("the jobs of this worker process are done, but its tear-down failed")
+        log.exception("the jobs of this worker process have ended, but its teardown failed")
     await app.aclose()
     threads.close()
     return status
@@ -140,7 +140,7 @@ async def _run(parts: Wiring, settings: ProcessSettings, control: Control, repor
     fetching.cancel()
     await asyncio.gather(fetching, return_exceptions=True)
     if control.gone:
-        log.warning("the supervisor is gone: this worker process gives its jobs back and stops")
+        log.warning("the supervisor has exited: this worker process returns its jobs and stops")
     # unless the supervisor asked for the end, it counts this process as died, so its running jobs count as attempts
     await parts.give_up(counted=status != DONE or control.supervisor_killed)
     if control.supervisor_killed:
@@ -165,7 +165,7 @@ def _status(fetching: asyncio.Task[None]) -> int:
     if problem is None:
         return DONE
     if isinstance(problem, SessionOver):
-        log.error("the session of this worker process is over on the server: its jobs run elsewhere, and it stops")
+        log.error("the session of this worker process has ended on the server: its jobs run elsewhere, and it stops")
         return SESSION_OVER
     log.error("this worker process stops because of an internal error", exc_info=problem)
     return FAILED

@@ -77,7 +77,7 @@ def main() -> None:
         log.exception("this worker process stops because of an internal error")
         status = FAILED
     logging.shutdown()
-    # threads that still run a job would keep the process; their jobs are given back by the supervisor
+    # threads that still run a job would keep the process; their jobs are returned by the supervisor
     os._exit(status)
 
 

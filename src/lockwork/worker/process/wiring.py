@@ -194,7 +194,7 @@ class Wiring:
             for executor in self.executors:
                 await self._recover(executor.queue_context)
         except LockworkError as error:
-            log.error("the jobs of this worker process could not be given back: %s", error)
+            log.error("the jobs of this worker process could not be returned to the queue: %s", error)
 
     async def _recover(self, queue_context: QueueContext) -> None:
         dead: list[Buried] = []

@@ -82,7 +82,9 @@ class Announcer:
                 pause = _PAUSE
             except Exception as error:  # whatever it is, the worker runs its jobs without
                 if not self._complained:
-                    log.warning("this worker is not announced on the server: %s", error, exc_info=unforeseen(error))
+                    log.warning(
+                        "this worker could not be announced on the server: %s", error, exc_info=unforeseen(error)
+                    )
                 self._complained, pause = True, _PAUSE if _may_pass(error) else _REFUSED
             if self._stop.wait(_SHORTEST):
                 break
@@ -109,7 +111,7 @@ class Announcer:
         try:
             self._app.runtime.run(within(_PATIENCE, protocol.put(self._prefix, WORKERS, self._name, b"")))
         except Exception as error:  # noqa: BLE001 - it counts as lost soon, and is forgotten in an hour
-            log.info("this worker could not take its announcement back: %s", error)
+            log.info("this worker could not remove its announcement: %s", error)
 
     def _worker(self) -> Worker:
         options, status = self._options, self._status

@@ -52,11 +52,11 @@ class DeadSetTrimmer:
             bounds = replace(self._bounds, history=self._histories.of(keys.name))
             gone, more = self._runtime.run(dead.trim(keys, bounds))
         except LockworkError as error:
-            log.warning("the dead jobs of queue %s are not kept within their bounds: %s", name, error)
+            log.warning("the limits of dead jobs of queue %s could not be enforced: %s", name, error)
             self._next[name] = now() + _TROUBLED
             return False
         if gone:
-            log.info("%d dead jobs of queue %s were over the bounds, and are deleted", gone, name)
+            log.info("%d dead jobs of queue %s exceeded the limits and were deleted", gone, name)
         self._next[name] = now() + (0.0 if more else _PAUSE)
         return more
 
@@ -247,7 +247,7 @@ class Heartbeat:
         if answer.overdue is not None and patience <= 0:
             given_back = self._recover(answer.overdue, keys, _PATIENCE, gone=False, ended=answer.ended)
             counted = several(given_back, "job", "jobs")
-            log.warning("worker session %s is dead: %s of queue %s given back", answer.overdue, counted, name)
+            log.warning("worker session %s is dead: %s returned to queue %s", answer.overdue, counted, name)
             return 0.0
         return max(answer.next_deadline, patience, 0.01)
 

@@ -55,4 +55,4 @@ class HookRelay:
         """Log the jobs whose hooks no worker process will call."""
         if self._waiting and self._hooks.in_worker:
             ids = ", ".join(ended.outcome.id for ended in self._waiting)
-            log.warning("no worker process is left to call the hooks of jobs that ended with their process: %s", ids)
+            log.warning("no worker process can call the hooks of jobs that ended with their process: %s", ids)

@@ -174,7 +174,7 @@ class WorkerProcesses:
         if limit is None or size is None:
             return
         if size >= limit:
-            text = f"--max-memory {shown(limit)} is too little: a new worker process already takes {shown(size)}"
+            text = f"--max-memory {shown(limit)} is too low: a new worker process already takes {shown(size)}"
             if first:
                 raise ConfigError(text)
             log.error("%s", text)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log: Log = Log("lockwork.worker")
 
 _PATIENCE = 1.0
-"""Seconds that running jobs have when the code has changed; then they are given back, and run with the new code."""
+"""Seconds that running jobs have when the code has changed; then they are returned, and run with the new code."""
 _SKIPPED = ("__pycache__", "node_modules")
 
 _Event = (
@@ -77,7 +77,7 @@ class Reloader:
                     return 0
             elif event[0] == "change":
                 if not self._stopping:
-                    log.info("%s changed: the worker starts again", _shown(event[1], self._folder))
+                    log.info("%s changed: the worker restarts", _shown(event[1], self._folder))
                     self._stop()
                     self._start()
             elif event[1] is self._process:
@@ -85,7 +85,7 @@ class Reloader:
                 if self._stopping:
                     # the signal may have come before it could listen
                     return 0 if -status in self._signals else status
-                log.warning("the worker ended with status %d: it starts again when a source file changes", status)
+                log.warning("the worker exited with status %d: it restarts when a source file changes", status)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._events.post(("signal", number))
@@ -115,7 +115,7 @@ class Reloader:
             ):
                 self._events.post(("change", sorted(path for _, path in changes)))
         except Exception:
-            log.exception("source files cannot be watched any more: restart the worker by hand")
+            log.exception("source files can no longer be watched: restart the worker")
 
     def _stop(self) -> None:
         process, self._process = self._process, None
@@ -125,7 +125,7 @@ class Reloader:
         try:
             process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            process.terminate()  # the second one: at once, and what runs is given back
+            process.terminate()  # the second one: at once, and what runs is returned
             process.wait()
 
 

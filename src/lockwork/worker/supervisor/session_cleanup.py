@@ -28,16 +28,16 @@ def warn_of_leftovers(app: Lockwork, queues: Sequence[str]) -> None:
             continue
         if waiting := _waiting(app, queue):
             log.warning(
-                "%s in queue %r as it was without partitions, and no worker that has partitions serves such jobs:"
-                " let one run that has none until they are done",
+                "%s in queue %r without partitions, which no worker with partitions serves: run a worker without "
+                "partitions until they have ended",
                 several(waiting, "job waits", "jobs wait"),
                 queue,
             )
         behind = f"{queue}/{count}"
         if count < MOST_PARTITIONS and behind not in queues and (waiting := _waiting(app, behind)):
             log.warning(
-                "%s in %r, but here queue %r has only %d partitions: is the number the same everywhere? What"
-                " is left is worked off with --queues %s",
+                "%s in %r, but here queue %r has only %d partitions: use the same number everywhere, and run the "
+                "remaining jobs with --queues %s",
                 several(waiting, "job waits", "jobs wait"),
                 behind,
                 queue,
@@ -73,7 +73,7 @@ class SessionCleanup:
         """Whether the server was not there when it was last asked."""
 
     def give_back(self, child: WorkerProcess, *, leaving: bool = False, again: bool = False) -> int:
-        """Give back what a child had, and return how many jobs that were; `leaving`: the supervisor has to go, too."""
+        """Return the jobs of a child to the queue; returns their number. `leaving`: the supervisor has to go, too."""
         # a server that was not there a moment ago is asked no more by a supervisor that has to go
         if self._away and leaving:
             return 0
@@ -90,7 +90,7 @@ class SessionCleanup:
             # should we not live to do it, its lease runs out, and then any worker gives its jobs back
             if not again or now() >= self._complaint:
                 self._complaint = now() + AGAIN
-                log.error("the jobs of worker process %d could not be given back yet: %s", child.pid, error)
+                log.error("the jobs of worker process %d could not be returned to the queue yet: %s", child.pid, error)
             self._lingering.append(child)
             self._again(_PATIENCE)
             return 0
@@ -98,11 +98,11 @@ class SessionCleanup:
         return given
 
     def catch_up(self) -> None:
-        """Try again with those whose jobs could not be given back."""
+        """Try again with those whose jobs could not be returned."""
         while self._lingering:
             child = self._lingering.pop(0)  # who could not go back is the last to be tried again
             given_back = self.give_back(child, again=True)
             if child in self._lingering:
                 return
             jobs = several(given_back, "job", "jobs")
-            log.info("the session of worker process %d has ended: %s given back", child.pid, jobs)
+            log.info("the session of worker process %d has ended: %s returned to the queue", child.pid, jobs)

@@ -39,7 +39,7 @@ class WorkerStatus:
         if self.stopping:
             return "it is stopping"
         if self.quiet:
-            return "it was told to fetch nothing more"
+            return "it is quiet and fetches no more jobs"
         if (silence := self.silence) >= self._lease:
             return f"the server has not answered for {silence:.0f} s"
         working = self._processes.working

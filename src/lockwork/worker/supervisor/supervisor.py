@@ -120,7 +120,7 @@ class Supervisor:
                 self._handle(self._events.next(self._pulse()))
                 self._periodic_work()
                 if self._options.ends and processes.failed_starts >= _TRIES:
-                    log.error("worker processes cannot be started: this worker stops before its work is done")
+                    log.error("worker processes cannot be started: this worker stops before its jobs have ended")
                     self._status = FAILED
                     break
             self._keep_bounds()
@@ -167,12 +167,13 @@ class Supervisor:
         child = self._processes.children.get(session)
         if child is not None:
             log.error(
-                "the session of worker process %d is over on the server: the process is killed and replaced", child.pid
+                "the session of worker process %d has ended on the server: the process is killed and replaced",
+                child.pid,
             )
             child.process.kill()
 
     def _on_accepted(self, session: str) -> None:
-        self._events.post(("replace", (session, REFUSED, "a queue that refused it would take it now")))
+        self._events.post(("replace", (session, REFUSED, "the server now accepts it for a queue that refused it")))
 
     def _buried(self, queue: str, buried: list[Buried]) -> None:
         self._relay.add_buried(queue, buried)
@@ -183,7 +184,7 @@ class Supervisor:
         if child is not None:
             for hard_timeout in hard_timeouts:
                 log.error(
-                    "job %s is over its hard time-out: worker process %d is killed", hard_timeout.outcome.id, child.pid
+                    "job %s exceeded its hard time-out: worker process %d is killed", hard_timeout.outcome.id, child.pid
                 )
             child.hard_timeouts = hard_timeouts
             child.kill()
@@ -240,7 +241,7 @@ class Supervisor:
             self._systemd.notify(STOPPING=1, STATUS="running jobs are finishing")
             self._announcer.changed()
         else:
-            log.info("stopping at once: running jobs are given back")
+            log.info("stopping at once: running jobs return to the queue")
             self._processes.kill()
 
     def _on_quiet(self) -> None:
@@ -248,7 +249,7 @@ class Supervisor:
             self.status.quiet = True
             self._processes.open = False
             self._processes.raise_to(Urgency.QUIET)
-            log.info("quiet: no more jobs are fetched; running ones go on")
+            log.info("quiet: no more jobs are fetched; running jobs continue")
             self._systemd.notify(STATUS="quiet: no more jobs are fetched")
             self._announcer.changed()
 
@@ -278,7 +279,7 @@ class Supervisor:
         given_back = self._returns.give_back(child, leaving=self._leaving)
         if child.process.returncode == NOT_SET_UP and not child.ready and not self.status.stopping:
             # trying again and again would only look like working: the caller that started the worker gets the error
-            log.error("worker process %d could not set up what it needs (see above): the worker stops", child.pid)
+            log.error("worker process %d failed to start (see above): the worker stops", child.pid)
             self._status = FAILED
             self._on_stop()
             return
@@ -289,7 +290,7 @@ class Supervisor:
                 self._processes.wanted -= not child.replace_reason
             return
         jobs = several(given_back, "job", "jobs")
-        log.error("worker process %d ended (%s): %s given back", child.pid, child.fate, jobs)
+        log.error("worker process %d ended (%s): %s returned to the queue", child.pid, child.fate, jobs)
         if not going:
             self._processes.replace(child, TOO_LONG if child.hard_timeouts else DIED)
 
