@@ -209,7 +209,7 @@ def test_each_action_of_a_queue(page: Page, shop: Lockwork) -> None:
     expect(page.get_by_role("status")).to_have_text("Queue images is paused; running jobs continue.")
     assert aside(queue.status).paused
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_role("status")).to_have_text("Queue images goes on.")
+    expect(page.get_by_role("status")).to_have_text("Queue images is no longer paused.")
     assert not aside(queue.status).paused
     page.get_by_label("Started per time").fill("7/s")
     page.get_by_label("At once").fill("3")

@@ -93,7 +93,7 @@ async def test_schedule_is_shown_run_paused_and_resumed(
         status = aside(schedule.inspect)
         assert status is not None
         assert status.paused
-        assert "goes on" in await said(browser, "/schedules", "resume", **fields)
+        assert "continues" in await said(browser, "/schedules", "resume", **fields)
         assert "no schedule is named" in await said(browser, "/schedules", "run", name="x", queue="office")
 
 
@@ -168,7 +168,7 @@ async def test_jobs_are_found_and_one_is_shown(office: Started, browser: httpx.A
             page = (await browser.get(f"/jobs?{query}")).text
             assert [each.id for each in (done, later, failed) if f"job-{each.id}" in page] == [job.id], query
         assert "No job matches" in (await browser.get("/jobs?text=nothing&arg=none")).text
-        assert "since must be" in (await browser.get("/jobs?since=soon")).text
+        assert "Within is a time such as 10m" in (await browser.get("/jobs?since=soon")).text
         page = (await browser.get(f"/job/{failed.id}")).text
         assert "card &lt;i&gt;9&lt;/i&gt; was refused" in page
         assert "raise ValueError" in page
