@@ -171,6 +171,7 @@ async def test_jobs_are_found_and_one_is_shown(office: Started, browser: httpx.A
         assert "Within is a time such as 10m" in (await browser.get("/jobs?since=soon")).text
         page = (await browser.get(f"/job/{failed.id}")).text
         assert "card &lt;i&gt;9&lt;/i&gt; was refused" in page
+        assert re.search(r'<svg class="span".*?<title>(waited .*?, )?ran ', page)
         assert "raise ValueError" in page
         assert "Nothing is known of job nobody" in (await browser.get("/job/nobody")).text
         assert "/jobs?queue=office&amp;key=book%3A7" in (await browser.get(f"/job/{later.id}")).text
