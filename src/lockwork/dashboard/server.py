@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import parse_qsl
@@ -214,7 +215,11 @@ class PageServer:
         return None if view.may_act else (403, view.why_not)
 
     def _problem(self, view: View, status: int, title: str, text: str, page: Page | None = None) -> Response:
-        html = self._render(view, "problem.html", page=page, layout="frame.html", said=None, title=title, text=text)
+        if page is not None and status == 404:  # there is nothing to look at again and again
+            page = replace(page, live=False, ranged=False, charts=False)
+        html = self._render(
+            view, "problem.html", page=page, layout="frame.html", said=None, title=title, text=text, status=status
+        )
         return HTMLResponse(html, status)
 
     def _render(self, view: View, template: str, **found: Any) -> str:

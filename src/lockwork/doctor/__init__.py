@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.doctor.facts import read_facts
-from lockwork.doctor.rules import Finding, check
+from lockwork.doctor.rules import Finding, check, check_locks
 from lockwork.doctor.server import ServerFacts, check_servers, read_servers
 from lockwork.errors import ServerRefused
-from lockwork.protocol.locks.deadlocks import Deadlock
-from lockwork.protocol.locks.overview import read
+from lockwork.protocol.locks.overview import look
 
-__all__ = ["Examination", "Finding", "afindings", "examine", "findings"]
+__all__ = ["Examination", "Finding", "adeadlocks", "afindings", "examine", "findings"]
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What is wrong, the most serious first, and what was looked at."""
+    """What is wrong, the most serious first, and what was checked."""
 
     findings: list[Finding]
     servers: list[ServerFacts]
@@ -42,30 +42,21 @@ async def afindings(lw: Lockwork) -> list[Finding]:
     return _ranked(check(await lw.runtime.arun(read_facts(lw.config.prefix))))
 
 
+async def adeadlocks(lw: Lockwork) -> list[Finding]:
+    """Return the deadlocks alone; this reads all locks."""
+    return check_locks(await lw.runtime.arun(look(lw.config.prefix)))
+
+
 def examine(lw: Lockwork) -> Examination:
     """Look for deadlocks and at the server, too, or at each primary of a Cluster; errors as `findings`.
 
     Of a server: latency, clock, persistence, memory, rights and slow scripts.
     """
     facts, servers = lw.runtime.run(read_facts(lw.config.prefix)), lw.runtime.run(read_servers())
-    found = [*check(facts), *check_servers(servers, time.time()), *_deadlocks(lw)]
+    found = [*check(facts), *check_servers(servers, time.time())]
+    with suppress(ServerRefused):  # this user may not read locks
+        found += check_locks(lw.runtime.run(look(lw.config.prefix)))
     return Examination(_ranked(found), servers, len(facts.queues), len(facts.workers), len(facts.apps))
-
-
-def _deadlocks(lw: Lockwork) -> Iterator[Finding]:
-    try:
-        found: Sequence[Deadlock] = lw.locks().deadlocks
-    except ServerRefused:  # this user may not read locks
-        found = ()
-    for deadlock in found:
-        name = deadlock.cycle[0].resource.partition(" ")[2]
-        fix = f"Release one of them: `lockwork locks release {name}`; and take locks in the same order everywhere."
-        yield Finding("serious", "Deadlock", f"{deadlock.named(_owner)}.", fix, "locks")
-
-
-def _owner(name: str) -> str:
-    seen = read(name)
-    return f"{seen.host}/{seen.pid} {seen.label}" if seen.host else name
 
 
 def _ranked(found: Sequence[Finding]) -> list[Finding]:
