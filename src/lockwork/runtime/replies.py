@@ -187,17 +187,17 @@ def gone(where: str, why: object, tried: float) -> LockworkError:
     if isinstance(why, Demoted):
         return ServerUnsuitable(f"{read_only(where)} (for {tried:.1f} s by now)")
     text = f"gave up after {tried:.1f} s: {str(why).rstrip('.') or type(why).__name__}"
-    if unforeseen(why) is not None:
-        return ServerUnavailable(text)  # the server may be there or not
+    if isinstance(why, Failover | Busy) or unforeseen(why) is not None:
+        return ServerUnavailable(text)  # the server has answered, or may be there or not
     server = "it" if where in text else f"the server at {where}"
     return ServerUnavailable(f"{text}. Is {server} running and reachable{_speaking(text, where)}?")
 
 
 def _speaking(text: str, where: str) -> str:
     """What else may be wrong: a server without TLS waits for the rest of a command, and one with TLS hangs up."""
-    if where.startswith("rediss://"):
+    if where.startswith("rediss"):
         return ", does it speak TLS there, and does it want a certificate of its clients (ssl_certfile=, ssl_keyfile=)"
-    if where.startswith("redis://") and re.search(
+    if not where.startswith("unix") and re.search(
         "reset by peer|closed by|broken pipe|connection lost", text, re.IGNORECASE
     ):
         return ", and is this not its port for TLS (rediss://)"
