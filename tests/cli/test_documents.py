@@ -51,7 +51,7 @@ TOP = {
     "queue": {"queues"},
     "dead": {"queues"},
     "dead groups": {"queues"},
-    "doctor": {"findings"},
+    "doctor": {"findings", "checked"},
 }
 
 
@@ -94,7 +94,11 @@ ROWS: dict[str, dict[str, set[str]]] = {
     "dead": {"queues.mail": {"jobs", "next", "problem"}, "queues.mail.jobs[]": DEAD},
     "dead groups": {"queues.mail": {"groups"},
                     "queues.mail.groups[]": {"error", "task", "count", "oldest", "newest", "example"}},
-    "doctor": {"findings[]": {"level", "subject", "text", "fix", "link"}},
+    "doctor": {
+        "findings[]": {"level", "subject", "text", "fix", "link"},
+        "checked": {"servers", "queues", "workers", "apps"},
+        "checked.servers[]": {"version", "latency"},
+    },
 }  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def test_options_of_a_job(office: Office) -> None:
         (["-q", "mail", "--args", "3"], 2, "--args must be an array, such as '[42]', not '3'"),
         (["-q", "mail", "--kwargs", "[]"], 2, "--kwargs must be an object"),
         (["-q", "mail", "--args", "[3"], 2, "--args is not JSON"),
-        (["-q", "mail", "--delay", "soon"], 1, "delay must be seconds"),
+        (["-q", "mail", "--delay", "soon"], 2, "--delay must be a number of seconds"),
         (["-q", "mail", "--watch"], 2, "--watch cannot be used with enqueue"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from lockwork import Lockwork
-from lockwork.cli.commands import cli
+from lockwork.cli.commands import _COMMANDS, cli
 from lockwork.cli.help import Command
 from processes import started
 
@@ -84,3 +84,9 @@ def test_mistyped_option_is_answered_by_what_was_meant(words: str, said: str) ->
     found = CliRunner(env={"COLUMNS": "200"}).invoke(cli, words.split())
     assert found.exit_code == 2
     assert said in found.output
+
+
+def test_help_shows_each_command_once() -> None:
+    text = CliRunner().invoke(cli, ["--help"]).output
+    for name, said in _COMMANDS.items():
+        assert len(re.findall(rf"^  {name} +{re.escape(said)}$", text, re.MULTILINE)) == 1, name

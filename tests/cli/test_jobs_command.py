@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -68,7 +69,8 @@ def test_a_dead_job_shows_its_traceback_and_runs_again(office: Office, dead: str
     shown = office.run("job", dead).output
     assert "error      ValueError: user 7 has no address\n" in shown
     assert "Traceback (most recent call last):\n" in shown
-    assert office.run("job", dead, "retry", "--delay", "10m").output == f"job {dead} will run again\n"
+    said = office.run("job", dead, "retry", "--delay", "10m").output
+    assert re.fullmatch(rf"job {dead} will run again in (10 m 00|9 m 5\d) s\n", said)
     again = office.run("job", dead, "retry")
     assert (again.exit_code, str(again.exception)) == (
         1,
@@ -85,7 +87,8 @@ def test_a_dead_job_is_deleted_once(office: Office, dead: str) -> None:
 def test_a_waiting_job_is_moved(office: Office) -> None:
     job = office.app.send.options(delay="1h").enqueue(1)
     at = datetime.now(UTC) + timedelta(hours=3)
-    assert office.run("job", job.id, "reschedule", "--at", at.isoformat()).output == f"job {job.id} was moved\n"
+    moved = office.run("job", job.id, "reschedule", "--at", at.isoformat()).output
+    assert re.fullmatch(rf"job {job.id} will run at [-\d]+ [:\d]+, in (3 h 00|2 h 59) m\n", moved)
     found = datetime.fromisoformat(office.json("job", job.id)["due"])
     assert abs(found - at) < timedelta(seconds=1)
     refused = office.run("job", job.id, "delete")
@@ -126,7 +129,7 @@ def test_a_mistyped_id_suggests_the_close_one(office: Office, dead: str) -> None
         (["reschedule"], "reschedule takes --delay or --at"),
         (["reschedule", "--at", "soon"], "--at is a time such as 2026-12-24T18:00+01:00, not 'soon'"),
         (["cancel", "--watch"], "--watch cannot be used with an action"),
-        (["stop"], "'stop' is not one of"),
+        (["stop"], "'stop' is no action: pass cancel, retry, reschedule or delete"),
     ],
 )
 def test_wrong_words(office: Office, words: list[str], said: str) -> None:
@@ -145,7 +148,7 @@ def test_a_list_says_how_much_it_searched(lw: Lockwork, url: str) -> None:
     assert len({each["id"] for each in (*found["jobs"], *rest["jobs"])}) == 300
     few = office.run("jobs", "mail", "--arg", "3", "--search", "100", "--oldest")
     assert "searched 1" in few.output
-    assert "there may be more: see --limit, --search and --after\n" in few.output
+    assert "there may be more: raise --search\n" in few.output
 
 
 def test_what_others_wrote_does_not_steer_the_terminal(lw: Lockwork, url: str, admin: redis.Redis) -> None:

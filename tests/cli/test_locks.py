@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork
 from lockwork.cli.locks import report
+from lockwork.doctor import examine
 from processes import Started, started, until
 
 
@@ -100,6 +102,15 @@ async def test_waiters_are_listed_in_queue_order(alw: Lockwork) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_doctor_finds_a_deadlock(lw: Lockwork) -> None:
+    with deadlock(lw):
+        (found,) = (each for each in examine(lw).findings if each.subject == "Deadlock")
+        assert found.level == "serious"
+        assert "A holds lock a and waits for lock b; " in found.text
+        assert re.search("`lockwork locks release [ab]`", found.fix)
+    assert [each for each in examine(lw).findings if each.subject == "Deadlock"] == []
 
 
 def test_a_deadlock_is_named(lw: Lockwork, url: str) -> None:

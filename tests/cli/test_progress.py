@@ -84,6 +84,7 @@ def test_ctrl_c_takes_the_bar_away(full: Lockwork, url: str, admin: redis.Redis,
         somebody.sees("cancelling")
         somebody.types("\x03")
         somebody.sees("\x1b[?25h")
+        somebody.sees("lockwork: interrupted after 0 of 30 jobs: run it again for the others")
         assert somebody.process.wait(PATIENCE) == 130
         assert "Traceback" not in somebody.rest()
 
@@ -109,7 +110,7 @@ def test_bar_counts_on_a_slow_link(full: Lockwork, proxy: Proxy, tmp_path: Path)
 
 def counted(somebody: Typist) -> int:
     """The jobs that the bar says are done."""
-    return int(re.findall(r"\d+", somebody.sees("/200").removesuffix("/200"))[-1])
+    return int(re.findall(r"\d+", somebody.sees(" of 200").removesuffix(" of 200"))[-1])
 
 
 def test_bar_goes_to_the_terminal_and_the_result_to_the_file(
@@ -140,7 +141,7 @@ def holding(own_url: str, tmp_path: Path) -> Iterator[Callable[[], None]]:
 def test_drain_shows_a_bar_until_the_queue_is_empty(holding: Callable[[], None], own_url: str, tmp_path: Path) -> None:
     with typist(command("queue drain mail"), tmp_path, own_url, environment=XTERM) as somebody:
         somebody.sees("draining")
-        somebody.sees("0/1")
+        somebody.sees("0 of 1")
         holding()
         somebody.sees("mail")
         assert somebody.process.wait(PATIENCE) == 0

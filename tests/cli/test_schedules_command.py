@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+from pathlib import Path
+
 import pytest
 
 from cli.conftest import Office
-from processes import until
+from lockwork import Lockwork
+from processes import until, worker
 
 
 @pytest.fixture
@@ -54,6 +58,17 @@ def test_what_cannot_be_done(office: Office, words: list[str], status: int, said
     found = office.run("schedules", *words)
     assert found.exit_code == status
     assert said in found.output + str(found.exception)
+
+
+def test_schedule_without_a_worker_does_not_look_as_if_it_would_fire(own_url: str) -> None:
+    with Lockwork(own_url) as lw:
+        with worker("office:lw", url=own_url, folder=Path(__file__).parent / "apps") as process:
+            until(lambda: "next" in Office(lw, own_url).run("schedules").output, "the worker declares its schedule")
+            process.send(signal.SIGTERM)
+            assert process.wait() == 0
+        text = Office(lw, own_url).run("schedules").output
+    assert "no worker" in text
+    assert "next" not in text
 
 
 def test_no_schedule(office: Office) -> None:

@@ -7,6 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
+from lockwork.cli.dead import _JOBS as DEAD
+from lockwork.cli.flows import _COLUMNS as FLOWS
 from lockwork.cli.jobs import _COLUMNS as JOBS
 from lockwork.cli.queue import _COLUMNS as QUEUES
 from lockwork.cli.schedules import _COLUMNS as SCHEDULES
@@ -35,6 +37,30 @@ def test_error_goes_below_its_row_where_there_is_no_room() -> None:
     assert first == "P77xxbgPzx5xxg3o.00001  mail   send  42                 succeeded  23 h 59 m ago"
     assert second.startswith("P77xxbgPzx5xxg3o        mail   send  ü東京ü東京ü東京ü…")
     assert error == f"    {ERROR[:75]}…"
+
+
+def test_narrow_terminal_has_queue_and_task_below_the_id() -> None:
+    head, first, below, second, *others = printed(JOBS, [JOB, WIDE], 60)
+    assert head == "id                      state               when"
+    assert first == "P77xxbgPzx5xxg3o.00001  succeeded  23 h 59 m ago"
+    assert below == "    mail  send  42"
+    assert second == "P77xxbgPzx5xxg3o        dead           1.0 s ago"
+    assert [line[:14] for line in others] == ["    mail  send", f"    {'ü東京' * 3}ü", "    Connection"]
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_error_of_a_dead_job_is_not_folded_into_a_narrow_column(width: int) -> None:
+    lines = printed(DEAD, [[JOB[0], "send", ERROR, "3", "23 h 59 m"]], width)
+    assert lines[0].split() == ["id", "task", "attempts", "died", "ago"]
+    assert lines[2].startswith("    ConnectionError: no line to 5: refused by")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_flows_fit(width: int) -> None:
+    row = [JOB[0][:16], "warehouse", "succeeded", "10,000", "10,000", "", "", "23 h 59 m ago"]
+    lines = printed(FLOWS, [row], width)
+    assert "23 h 59 m ago" in lines[1]
+    assert "warehouse" in "\n".join(lines)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 160, 240])

@@ -52,7 +52,7 @@ async def test_the_screen_shows_what_the_server_does(office: Office, resting: st
     async with app.run_test(size=(100, 32)) as pilot:
         assert (await shown(app, "locks", "catalog"))[3] == "0"
         assert (await shown(app, "running", resting))[1:3] == ["slow", "rest"]
-        assert (await shown(app, "queues", "slow"))[3] >= "1"
+        assert (await shown(app, "queues", "slow"))[2] >= "1"
         assert rows(app, "workers")
         picture = app.export_screenshot(title="lockwork top")
         assert "running" in picture
@@ -107,7 +107,7 @@ async def test_long_names_are_cut_so_that_counts_are_seen(size: tuple[int, int],
         await shown(app, "queues", "none")
         await pilot.pause()
         screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-    for text in ("a.rather.", "ready 1", "workers", "none", "done/s", "a-rather-", "waiters"):
+    for text in ("a.rather.", "ready 1", "workers", "none", "done/s", "failed/s", "a-rather-", "waiters"):
         assert text in screen, screen
 
 

@@ -1,4 +1,4 @@
-"""What the main commands print at 80 and at 120 columns; LOCKWORK_PICTURES keeps it."""
+"""What the main commands print at 60, 80 and 120 columns; LOCKWORK_PICTURES keeps it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from processes import until
 from terminals import typist
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_nothing_is_wider_than_the_screen_and_ids_stay_whole(
     office: Office, width: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

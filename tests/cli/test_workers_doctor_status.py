@@ -55,7 +55,7 @@ def test_workers_are_listed(shop: Lockwork, own_url: str) -> None:
 
 
 def test_orders_are_left_for_workers(shop: Lockwork, own_url: str) -> None:
-    assert call(own_url, "workers", "quiet", "web1/1/abc").output == "web1/1/abc: quiet\n"
+    assert call(own_url, "workers", "quiet", "web1/1/abc").output == "worker web1/1/abc fetches no more jobs\n"
     assert call(own_url, "workers", "stop", "--all", "--yes").output.count("stop") == 2
     asked = CliRunner().invoke(cli, ["workers", "stop", "--all", "--url", own_url], input="n\n")
     assert asked.exit_code

@@ -108,7 +108,7 @@ async def test_selected_jobs_are_changed_and_those_that_cannot_be_stay(
         ("do=retry&state=succeeded", "Enqueue a successful job anew."),
         ("do=retry&state=ready", "Only dead, cancelled and expired jobs can run again."),
         ("do=delete&state=running", "A running job cannot be deleted: cancel it first."),
-        ("do=cancel&since=soon", "since must be"),
+        ("do=cancel&since=soon", "Within is a time such as 10m"),
         ("do=burn", "Select jobs, or filter them"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 import redis
 from playwright.sync_api import Browser, Page, expect
 
-from dashboard.browsing import CHROMIUM, SHOTS, SIZES, aside, barriers, troubles_of, watched
+from dashboard.browsing import CHROMIUM, SHOTS, SIZES, aside, barriers, serving, troubles_of, watched
 from dashboard.payloads import PAYLOADS
 from lockwork import Lockwork
 from lockwork.dashboard.pages import PAGES
@@ -78,6 +78,18 @@ def paths(lw: Lockwork) -> dict[str, str]:
     }
 
 
+_WIDE = """
+  [...document.querySelectorAll(".scroll > table")]
+    .filter((each) => each.offsetWidth > each.parentElement.clientWidth + 1)
+    .map((each) => each.id)
+"""
+_SHIFTS = """
+  window.shifts = 0;
+  new PerformanceObserver((list) => { for (const each of list.getEntries()) window.shifts += each.value; })
+    .observe({ type: "layout-shift", buffered: true });
+"""
+
+
 @pytest.mark.parametrize("look", SIZES)
 def test_each_page_is_accessible_and_looks_as_it_should(
     browser: Browser, address: str, shop: Lockwork, look: str
@@ -100,8 +112,43 @@ def test_each_page_is_accessible_and_looks_as_it_should(
         assert not (found := barriers(page)), f"{name}, {look}: {found}"
         scrolls = page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert not scrolls, f"{name}, {look}: the page is wider than the screen"
+        wide = page.evaluate(_WIDE)
+        assert wide == [], f"{name}, {look}: a table is wider than the screen"
     assert troubles_of(page) == []
     context.close()
+
+
+def test_page_does_not_move_while_it_loads(browser: Browser, address: str, shop: Lockwork) -> None:
+    context = browser.new_context(base_url=address, viewport={"width": 390, "height": 844})
+    page = watched(context)
+    page.add_init_script(_SHIFTS)
+    for name, path in paths(shop).items():
+        page.goto(f"{path}{'&' if '?' in path else '?'}paused=1")
+        expect(page.locator("html.js")).to_be_attached()
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert page.evaluate("window.shifts") < 0.01, name
+    assert troubles_of(page) == []
+    context.close()
+
+
+def test_address_that_names_nothing_is_not_live_and_leads_on(page: Page, shop: Lockwork) -> None:
+    page.goto("/queues/none")
+    expect(page.locator("#content")).to_contain_text("No queue is named none, or it never had a job.")
+    expect(page.locator(".live")).to_have_count(0)
+    expect(page).to_have_title("Not found · Lockwork")
+    page.locator("#content").get_by_role("link", name="Queues").click()
+    page.wait_for_url("**/queues")
+
+
+def test_login_is_in_the_middle(browser: Browser, url: str) -> None:
+    with serving(url, token="a-token-of-20-letters") as locked:
+        page = browser.new_page(viewport={"width": 1440, "height": 900}, base_url=locked)
+        page.goto("/")
+        box = page.locator(".login form").bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] / 2 == pytest.approx(720, abs=2)
+        assert box["y"] + box["height"] / 2 == pytest.approx(450, abs=40)
+        page.close()
 
 
 def test_page_is_updated_live_and_says_when_the_server_is_lost(page: Page, shop: Lockwork, admin: redis.Redis) -> None:
@@ -246,7 +293,9 @@ def test_pages_read_and_act_without_javascript(browser: Browser, address: str, s
     context = browser.new_context(base_url=address, java_script_enabled=False)
     page = context.new_page()
     page.goto("/queues/images")
-    expect(page.locator("td time").first).to_have_text(re.compile(r"UTC$"))
+    time = page.locator("td time").first
+    expect(time).to_have_text(re.compile(r"^(now|\d+ s ago)$"))
+    expect(time).to_have_attribute("title", re.compile(r"UTC$"))
     page.get_by_text("Clear…").click()
     page.get_by_label("Type images").fill("images")
     page.get_by_role("button", name="Delete 5 jobs").click()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 from click.testing import CliRunner
@@ -32,6 +33,6 @@ def examine(url: str) -> Examined:
     serious = any(finding.level == "serious" for finding in findings)
     assert for_program.exit_code == shown.exit_code == (1 if serious else 0)
     for finding in findings:
-        assert f"{finding.level}  {finding.subject}: " in shown.stdout
+        assert re.search(rf"^{finding.level} +{re.escape(finding.subject)}: ", shown.stdout, re.MULTILINE)
         assert finding.fix in shown.stdout
     return Examined(findings, shown.stdout, shown.exit_code)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -12,12 +16,15 @@ import pytest
 import redis
 
 from lockwork import Lockwork
-from lockwork.doctor import Finding, afindings, findings
+from lockwork.doctor import Finding, afindings, examine, findings
+from lockwork.doctor.rules import check_locks
+from lockwork.errors import LockLost
 from lockwork.protocol import announcements as protocol
 from lockwork.protocol.announcements import APPS, WORKERS
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import leases
 from lockwork.workers import SILENT, AnnouncedTask, App, Worker
+from processes import until
 from server_steps import Stepping, stepping
 
 WORKER = Worker(
@@ -144,7 +151,7 @@ def test_apps_that_differ_in_partitions_are_serious(mail: Lockwork) -> None:
 
 async def test_async_version_finds_the_same(own_url: str) -> None:
     async with Lockwork(own_url) as lw:
-        assert [found for found in await afindings(lw, deep=True) if found.level == "serious"] == []
+        assert [found for found in await afindings(lw) if found.level == "serious"] == []
 
 
 def test_findings_of_many_queues_are_quick(mail: Lockwork) -> None:
@@ -159,3 +166,26 @@ def test_findings_of_many_queues_are_quick(mail: Lockwork) -> None:
         findings(mail)
         took.append(time.process_time() - began)
     assert min(took) < 0.05
+
+
+def test_deadlock_is_serious_and_names_holders_and_locks(own_url: str) -> None:
+    with Lockwork(own_url) as lw, ThreadPoolExecutor(2, "buyer") as pool:
+        both = threading.Barrier(2)
+
+        def take(first: str, second: str) -> None:
+            with lw.lock(first):
+                both.wait(10)
+                with lw.lock(second, wait=30):
+                    pass
+
+        waits = [pool.submit(take, "a", "b"), pool.submit(take, "b", "a")]
+        (found,) = until(lambda: check_locks(lw.locks()), "it is found") or []
+        assert found in examine(lw).findings
+        assert (found.level, found.link) == ("serious", "locks")
+        assert re.search(r"buyer_\d holds lock a and waits for lock b", found.text)
+        assert found.fix == "Release one of the locks: `lockwork locks release a`."
+        lw.lock("a").force_release()
+        lw.lock("b").force_release()
+        for each in waits:
+            with contextlib.suppress(LockLost):
+                each.result(30)

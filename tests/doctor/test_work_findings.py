@@ -108,7 +108,7 @@ def test_jobs_that_died_lately_are_counted(
         clinic.send.enqueue_many([(-1,)] * count)
         until(lambda: clinic.lw.queue("mail").status().dead == count, "they die")
         fix = "See the errors: `lockwork dead --queue mail`."
-        died = queue(level, f"{said} died in the last 10 minutes.", fix, "dead?queue=mail")
+        died = queue(level, f"{said} died in the last 10 minutes: ValueError in send.", fix, "dead?queue=mail")
         assert examine(own_url).about("Queue") == [died]
         with stepping(admin) as clock:
             clock.step(601)

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from lockwork import ConfigError, Lockwork, ServerRefused, ServerUnavailable, Se
 from lockwork.protocol import slots
 from ports import free_port
 from processes import until, worker
+from sentinels import Node, start_server, watched
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,8 @@ def test_locks_of_all_shards(still: Cluster) -> None:
         with app.multilock(*names):
             assert all(app.lock(name).locked() for name in names)
         assert app.locks().locks == ()
-        assert app.runtime.server == f"the Cluster at {still.url.partition('://')[2]}"
+        assert repr(app) == f"<Lockwork on the Cluster at {still.url.partition('://')[2]}>"
+        assert app.runtime.found == "the Cluster has 3 shards"
 
 
 async def test_the_same_for_asyncio(still: Cluster) -> None:
@@ -112,7 +115,11 @@ async def test_asyncio_clients_of_redis_py(still: Cluster) -> None:
 @pytest.mark.parametrize(
     ("url", "error", "message"),
     [
-        ("redis://127.0.0.1:{node}", ServerUnsuitable, r"is a node of a Cluster: begin its URL with redis\+cluster://"),
+        (
+            "redis://127.0.0.1:{node}",
+            ServerUnsuitable,
+            r"is a node of a Cluster: use the URL redis\+cluster://127.0.0.1:\d+$",
+        ),
         (
             "redis://127.0.0.1:{node}/3",
             ServerRefused,
@@ -121,29 +128,36 @@ async def test_asyncio_clients_of_redis_py(still: Cluster) -> None:
         ("redis+cluster://127.0.0.1:{node}/3", ServerRefused, "/3 has no such database .*: correct the number"),
         ("redis+cluster://127.0.0.1:{free}", ServerUnavailable, "no node of the Cluster at .* answers"),
         ("redis+cluster://127.0.0.1:{free},127.0.0.1:{single}", ServerUnsuitable, "is no node of a Cluster: use a"),
+        ("redis+cluster://127.0.0.1:{empty}", ServerUnavailable, "knows of no node that serves slots: create"),
+        ("redis+cluster://127.0.0.1:{sentinel}", ServerUnsuitable, r"it is a Sentinel \(use redis\+sentinel://\)"),
     ],
 )
 def test_an_address_that_leads_nowhere(
-    still: Cluster, own_server_port: int, url: str, error: type[Exception], message: str
+    still: Cluster, ports: dict[str, int], url: str, error: type[Exception], message: str
 ) -> None:
-    ports = {"node": still.nodes[0].port, "free": free_port(), "single": own_server_port}
-    with Lockwork(url.format(**ports), patience=1) as app:
-        with pytest.raises(error, match=message):
-            app.lock("x").acquire()
+    with Lockwork(url.format(node=still.nodes[0].port, **ports), patience=0.5) as app:
+        for ask in (app.lock("x").acquire, app.locks, app.queues):
+            with pytest.raises(error, match=message):
+                ask()
 
         async def other_world() -> None:
-            with pytest.raises(error, match=message):
-                await app.lock("x").aacquire()
+            for ask in (app.lock("x").aacquire, app.alocks, app.aqueues):
+                with pytest.raises(error, match=message):
+                    await ask()
             await app.aclose()
 
         asyncio.run(other_world())
 
 
-@pytest.fixture
-def own_server_port(tmp_path: Path) -> Iterator[int]:
-    """A server that is no node."""
-    with clustered(tmp_path / "single", shards=0, alone=1) as found:
-        yield found.nodes[0].port
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
+    """Where nobody listens, a server that is no node, a node that serves no slot, and a Sentinel."""
+    folder = tmp_path_factory.mktemp("ports")
+    with ExitStack() as stack:
+        single = start_server(stack, folder / "single", {"save": ""})
+        empty = start_server(stack, folder / "empty", {"save": "", "cluster-enabled": "yes"})
+        (sentinel,) = stack.enter_context(watched(folder / "sentinel", replicas=0, sentinels=1)).sentinels
+        yield {"free": free_port(), "single": single.port, "empty": empty.port, "sentinel": sentinel.port}
 
 
 @pytest.mark.parametrize("url", ["redis+cluster://", "redis+cluster://a,,b", "redis+cluster://a:1/x"])
@@ -154,15 +168,25 @@ def test_a_url_that_cannot_be_read(url: str) -> None:
 
 def test_a_slot_that_nobody_serves(moving: Cluster) -> None:
     slot = slots.slot("lock:x")
-    for node in moving.nodes:
-        node.client.config_set("cluster-require-full-coverage", "no")
+    other = next(name for name in map(str, range(100)) if slots.slot(f"lock:{name}") != slot)
     with Lockwork(moving.url, patience=1) as app:
         app.lock("x").acquire()
         app.lock("x").release()
         for node in moving.primaries():
             node.client.execute_command("CLUSTER", "DELSLOTS", slot)
-        with pytest.raises(ServerUnavailable, match=f"serves slot {slot}|CLUSTERDOWN"):
+        with pytest.raises(ServerUnavailable, match=f"'CLUSTERDOWN .*'; no node serves slot {slot}$"):
+            app.lock(other).acquire()
+        for node in moving.nodes:
+            node.client.config_set("cluster-require-full-coverage", "no")
+        until(lambda: all(_serves(node) for node in moving.nodes), "the other slots are served")
+        app.lock(other).acquire()
+        with pytest.raises(ServerUnavailable, match=f"serves slot {slot}"):
             app.lock("x").acquire()
+        app.release_all()
+
+
+def _serves(node: Node) -> bool:
+    return bool(node.client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
 
 
 async def test_a_slot_moves_while_its_lock_is_held_and_used(moving: Cluster) -> None:
@@ -193,6 +217,52 @@ async def test_a_key_that_is_under_way_is_found_by_ask(moving: Cluster) -> None:
         assert (await asyncio.to_thread(app.lock("x").inspect)).owner is not None
         end_move(moving, target, slot)
         await app.lock("x").arelease()
+
+
+@pytest.mark.parametrize("way", ["blocking", "in a loop"])
+def test_call_for_several_keys_waits_until_its_slot_has_moved(moving: Cluster, way: str) -> None:
+    """With some keys here and some there, both nodes answer TRYAGAIN."""
+    slot = slots.slot("q:default")
+    source = moving.owner(slot)
+    target = next(node for node in moving.nodes[:3] if node is not source)
+    with Lockwork(moving.url, patience=0.5) as hasty, Lockwork(moving.url, patience=20) as app:
+
+        @app.task
+        def send(number: int) -> None: ...
+
+        send.enqueue(1)
+        begin_move(source, target, slot)
+        first, *others = source.client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 100)
+        assert others
+        migrate = ("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS")
+        source.client.execute_command(*migrate, first)
+        with pytest.raises(ServerUnavailable, match="TRYAGAIN"):
+            hasty.queue().clear()
+
+        def finish() -> None:
+            source.client.execute_command(*migrate, *others)
+            end_move(moving, target, slot)
+
+        later = threading.Timer(0.5, finish)
+        later.start()
+        if way == "blocking":
+            send.enqueue(2)
+        else:
+            asyncio.run(send.aenqueue(2))
+        later.join()
+        assert app.queue().status().ready == 2
+
+
+async def test_calls_of_a_loop_share_one_connection_to_each_shard(still: Cluster) -> None:
+    def connections() -> list[int]:
+        return [len(node.client.client_list(_type="normal")) for node in still.nodes]
+
+    before = connections()
+    async with Lockwork(still.url) as app:
+        await asyncio.gather(*(app.lock(f"many-{number}").aacquire() for number in range(300)))
+        more = [now - then for now, then in zip(connections(), before, strict=True)]
+        assert max(more) <= 2, "the loop's, and the engine's that renews the leases"
+        await app.arelease_all()
 
 
 def test_calls_and_leases_follow_a_killed_primary(moving: Cluster) -> None:

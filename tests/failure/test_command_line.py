@@ -133,7 +133,7 @@ def test_no_server(apps: Path) -> None:
     url = f"redis://user:{SECRET}@127.0.0.1:{port}/0"
     with worker("good:lw", "--lease", "1s", url=url, folder=apps) as process:
         line = refusal(process)
-    assert f"Is the server at redis://127.0.0.1:{port}/0 running and reachable?" in line
+    assert f"no server answers at redis://127.0.0.1:{port}/0: Connection refused. Is it running and reachable?" in line
 
 
 def test_a_url_that_cannot_be_read(apps: Path) -> None:

@@ -16,6 +16,8 @@ import redis.sentinel
 
 from forking import in_a_child
 from lockwork import ConfigError, Lockwork, ServerRefused, ServerUnavailable, ServerUnsuitable
+from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.sentinel import Address, Sentinels
 from ports import free_port
 from processes import until, worker
 from sentinels import NAME, Node, Watched, watched
@@ -72,7 +74,8 @@ def test_sync_and_async_locks_and_jobs(still: Watched) -> None:
 
         asyncio.run(other_world())
         assert app.queue().status().ready == 2
-        assert app.runtime.server == f"the primary 'shop' of the Sentinels at {still.hosts}"
+        assert repr(app) == f"<Lockwork on the primary 'shop' of the Sentinels at {still.hosts}>"
+        assert app.runtime.found == f"the primary is at 127.0.0.1:{still.servers[0].port}"
 
 
 def test_waiters_are_woken(still: Watched) -> None:
@@ -113,13 +116,24 @@ def test_a_forked_child_starts_its_own_sentinel_watch(still: Watched) -> None:
         assert in_a_child(child) == "1"
 
 
-def test_only_one_sentinel_answers(still: Watched, caplog: pytest.LogCaptureFixture) -> None:
-    """Its answer does for a start; that they cannot agree on a failover is said once."""
+def test_start_needs_a_quorum_of_sentinels(still: Watched) -> None:
+    """One alone may be cut off with an old primary."""
     dead = f"127.0.0.1:{free_port()}"
-    url = f"redis+sentinel://{dead},127.0.0.1:{still.sentinels[0].port},{dead}/{NAME}"
-    with Lockwork(url) as app:
+    with Lockwork(f"redis+sentinel://{dead},127.0.0.1:{still.sentinels[0].port},{dead}/{NAME}", patience=1) as app:
+        with pytest.raises(ServerUnavailable, match="only 1 of the 3 Sentinels at .* answer, and 2 must agree"):
+            app.lock("x").acquire()
+    with Lockwork(f"redis+sentinel://127.0.0.1:{still.sentinels[0].port}/{NAME}") as app:
+        assert app.lock("x").locked() is False, "a URL may name one of three"
+
+
+def test_loss_of_the_quorum_is_logged_once(moving: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    with Lockwork(moving.url) as app:
         app.lock("one").acquire()
-        app.lock("two").acquire()
+        for sentinel in moving.sentinels[1:]:
+            sentinel.signal(signal.SIGKILL)
+            sentinel.process.wait()
+        for _ in range(2):
+            asyncio.run(app.lock("one").ainspect())  # a connection of this loop
     assert caplog.text.count("only 1 of the 3 Sentinels at") == 1
 
 
@@ -199,6 +213,23 @@ async def test_tasks_on_a_loop_follow_a_hung_primary(moving: Watched) -> None:
         await asyncio.to_thread(fail_over, moving, hang)
         async with asyncio.timeout(5):
             await asyncio.gather(*(app.lock(f"y{number}").aacquire() for number in range(10)))
+
+
+def test_sentinel_that_announces_an_election_is_asked_first(moving: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others learn of it a moment later, and announce it to those who hear from them."""
+    announcing = moving.sentinels[0].port
+    ask = Sentinels._ask
+    before: dict[int, Address | None] = {}
+
+    def behind(self: Sentinels, sentinel: Endpoint) -> Address | None:
+        port, address = sentinel.options["port"], ask(self, sentinel)
+        return address if port == announcing else before.setdefault(port, address)
+
+    monkeypatch.setattr(Sentinels, "_ask", behind)
+    with Lockwork(moving.url) as app:
+        app.lock("x").acquire()
+        new = fail_over(moving, demote)
+        until(lambda: _found_at(app, new), "the app follows", 5)
 
 
 def test_a_primary_that_was_cut_off_is_left_although_it_answers(moving: Watched) -> None:

@@ -62,14 +62,14 @@ def test_no_server_listens() -> None:
     with Lockwork(f"redis://user:{SECRET}@127.0.0.1:{port}/3", patience=0.05) as app:
         for text in refused(app, ServerUnavailable):
             assert "gave up after 0." in text
-            assert f"Is the server at redis://127.0.0.1:{port}/3 running and reachable?" in text
+            assert f"no server answers at redis://127.0.0.1:{port}/3: " in text
             assert SECRET not in text
 
 
 def test_no_such_socket(tmp_path: Path) -> None:
     with Lockwork(f"unix://{tmp_path}/none.sock", patience=0) as app:
         for text in refused(app, ServerUnavailable):
-            assert f"Is the server at unix://{tmp_path}/none.sock running" in text
+            assert f"no server answers at unix://{tmp_path}/none.sock: No such file or directory. Is it running" in text
 
 
 def test_a_name_that_does_not_resolve() -> None:
@@ -149,7 +149,7 @@ async def test_no_answer_but_nonsense() -> None:
     """asyncio callers were told the parser's own error, and not that they had no server."""
     with confused_server() as (url, asked), Lockwork(url, patience="0.2s") as app:
         for attempt in (app.lock("x").aacquire(), asyncio.to_thread(app.lock("x").acquire)):
-            with pytest.raises(ServerUnavailable, match=rf"Protocol error.* Is the server at {url} running"):
+            with pytest.raises(ServerUnavailable, match=rf"{url}.* Protocol error.* Is it running"):
                 await attempt
         assert not {b"EVAL", b"EVALSHA"} & set(asked)
         await app.aclose()

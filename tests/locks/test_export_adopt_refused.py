@@ -14,9 +14,9 @@ from processes import until
 
 
 def test_after_the_lease(lw: Lockwork, other: Lockwork) -> None:
-    lock = lw.lock("x", lease=0.2)
+    lock = lw.lock("x")
     lock.acquire()
-    text = lock.export()
+    text = lock.export(lease=0.2)
     until(lambda: not lock.locked(), "the lease ended: nobody renews what is on its way")
     with pytest.raises(LockLost, match="ended before the grant was adopted"):
         other.lock("x").adopt(text)

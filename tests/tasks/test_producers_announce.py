@@ -64,6 +64,17 @@ def test_it_is_announced_once_an_hour(shop: Lockwork, admin: redis.Redis, monkey
     assert shop.apps()[0].seen > first
 
 
+@pytest.mark.parametrize("how", ["flow", "reservation"])
+def test_flows_and_reservations_announce_it(own_url: str, how: str) -> None:
+    with Lockwork(own_url, app_name=how) as lw:
+        task: Any = lw.task(name="order", queue="mail")(print)
+        if how == "flow":
+            lw.chain(task.call(1)).enqueue()
+        else:
+            lw.stock("phone", 3, queue="mail").reserve("ada", hold="1m", enqueue=task.call(1))
+        assert [app.name for app in lw.apps()] == [how]
+
+
 async def test_asyncio_tasks_announce_it(own_url: str) -> None:
     async with Lockwork(own_url, app_name="shop") as lw:
         task: Any = lw.task(name="order")(print)

@@ -65,6 +65,13 @@ def test_an_address_without_a_scheme_gets_an_example() -> None:
         Lockwork("localhost:6379")
 
 
+@pytest.mark.parametrize("url", [f"redis://u:{SECRET}@a,b:7000", f"redis://:{SECRET}@a:7000,b:7000/0"])
+def test_several_hosts_are_told_the_url_of_a_cluster_or_of_sentinels(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"redis\+cluster:// for nodes .* redis\+sentinel://") as caught:
+        Lockwork(url)
+    assert SECRET not in str(caught.value)
+
+
 def test_an_empty_url_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCKWORK_URL", raising=False)
     with pytest.raises(ConfigError, match="URL"):

@@ -22,13 +22,14 @@ class Lockwork(
     MetricsMethods,
     WorkerMethods,
 ):
-    """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
+    """Locks, queues and stocks on Redis or Valkey, for threads and asyncio alike.
 
     It connects on first use. Durations are seconds, a `timedelta`, or text such as "10m".
 
     Args:
-        url: redis://, rediss:// or unix://. None (default): LOCKWORK_URL, else an embedded Valkey server in this user's
-            data folder, which this user's processes share; it stops with the last of them.
+        url: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://. None (default): LOCKWORK_URL, else an
+            embedded Valkey server in this user's data folder, which this user's processes share; it stops with the
+            last of them.
         client: a redis-py client whose address to use instead of a URL. Default None.
         prefix: begins every key and channel; apps with different prefixes do not see each other. Default "lw".
         lock_lease: a lock lasts this long unless it is renewed, every third of it. Default 15 s.

@@ -35,9 +35,9 @@ class PlanningMethods(AppState):
         `on_failure` ("fail", "continue" or "compensate") is the default policy of its jobs: see `Flow.add`. `id` and
         `queue` are those of the enqueued flow, as `FlowRun` has them.
         """
-        errors = self.registry.context.errors
         if id is None:
-            return Flow(self.runtime, self.config, errors, on_failure, self.registry.context.middlewares)
+            return Flow(self.runtime, self.config, self.registry.context, on_failure)
+        errors = self.registry.context.errors
         name = self.config.partitions.single(queue, "a flow")
         return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"), errors)
 

@@ -26,7 +26,8 @@ class QueueMethods(AppState):
             limit: units that one buyer may have; None (default): no limit.
             queue: the queue of the jobs that are enqueued together with its reservations. Default "default".
         """
-        return Stock(self.runtime, self.config, name, quantity, limit=limit, queue=queue)
+        announcing = self.registry.context.announcing
+        return Stock(self.runtime, self.config, announcing, name, quantity, limit=limit, queue=queue)
 
     def stocks(self, *, minutes: int = 0) -> list[StockSummary]:
         """List the stocks on this server and their units by place, read one after the other, without changing them.

@@ -33,6 +33,9 @@ class AppState:
             window_ms=in_milliseconds(self.config.result_ttl),
         )
 
+    def __repr__(self) -> str:
+        return f"<Lockwork on {opened}>" if (opened := self.runtime.opened) else "<Lockwork, not open>"
+
     def close(self) -> None:
         """Close connections and threads; locks still held end with their lease. A later call opens them again."""
         self.runtime.close()

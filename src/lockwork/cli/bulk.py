@@ -73,7 +73,7 @@ class Bulk:
             "retry": self._lw.retry_jobs,
             "delete": self._lw.delete_jobs,
         }[self._action]
-        with progress(self._verb.doing, meant, lambda: done):
+        with progress(self._verb.doing, meant, lambda: done, changes=True):
             changed = change(self._queue, limit=meant, progress=follow, **self._wanted)
         if not changed:
             why = ", or other jobs have their unique names" if self._action == "retry" else ""

@@ -20,7 +20,7 @@ _COMMANDS = {
     "flows": "Show flows, and the jobs of a flow as a tree; cancel a flow.",
     "job": "Show, cancel, retry, reschedule or delete a job.",
     "jobs": "Show jobs by state, task, argument, error and time.",
-    "locks": "Show locks with holders, waiters and deadlocks; release a lock.",
+    "locks": "Show holders, waiters and deadlocks; release a lock.",
     "metrics": "Serve metrics of the whole cluster to Prometheus.",
     "queue": "Show queues; pause, limit, clear or drain a queue.",
     "run": "Run a program under a lock.",
@@ -32,6 +32,14 @@ _COMMANDS = {
     "workers": "Show workers and their jobs; quiet, resume or stop a worker.",
 }
 """The help text of each command; its module here has the same name."""
+_SECTIONS = {
+    "Overview": ("status", "top", "doctor", "dashboard", "metrics"),
+    "Jobs": ("enqueue", "jobs", "job", "dead", "flows", "schedules", "stocks"),
+    "Queues and workers": ("queue", "worker", "workers"),
+    "Locks": ("locks", "run"),
+    "Setup and demo": ("acl", "completion", "demo"),
+}
+"""The commands as the help shows them."""
 
 
 class _Commands(click.Group):
@@ -56,8 +64,12 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        width = max(map(len, _COMMANDS))
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", _COMMANDS[name]) for name in names])
+        formatter.write_paragraph()
+        formatter.write_text("Each command has --help, with examples.")
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -66,10 +78,14 @@ class _Commands(click.Group):
             sys.exit(INTERRUPTED)  # click would say "Aborted!"
         except click.Abort as aborted:
             # at a question; an input that ended instead of an answer is no Ctrl-C
-            if not isinstance(aborted.__context__, KeyboardInterrupt):
-                raise
-            click.echo(err=True)
-            sys.exit(INTERRUPTED)
+            why = aborted.__context__
+            if why is not None:
+                click.echo(err=True)  # the question has no line break behind it
+            if isinstance(why, KeyboardInterrupt):
+                sys.exit(INTERRUPTED)
+            hint = "no answer, so nothing was changed: add --yes to skip the question"
+            click.echo(f"lockwork: {hint if isinstance(why, EOFError) else 'nothing was changed'}", err=True)
+            sys.exit(1)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -68,6 +68,15 @@ def nothing(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     return []
 
 
+def verbs(words: Iterable[str]) -> Complete:
+    """Complete one of these words."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+        return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
 def words_of(verbs: Iterable[str], names: Complete) -> Complete:
     """Complete a verb or a name as the first word, and a name behind it."""
 

@@ -26,26 +26,24 @@ from lockwork.queues.dead import DeadSet, Matching, checked_filter
 
 _SHOWN = 300
 """Characters of an error's text in a table."""
-
-
 _JOBS = (
     Column("id", whole=True),
     Column("task"),
-    Column("error"),
+    Column("error", below=40),
     Column("attempts", right=True),
     Column("died ago", right=True),
 )
 _GROUPS = (
     Column("jobs", right=True),
     Column("task"),
-    Column("error"),
+    Column("error", below=40),
     Column("oldest", right=True),
     Column("newest", right=True),
 )
 
 
-def jobs_report(pages: Mapping[str, DeadPage], hidden: Collection[str] = ()) -> Report:
-    """Return the jobs, a table for each queue that has some, and where the next page begins."""
+def jobs_report(pages: Mapping[str, DeadPage], hidden: Collection[str] = (), empty: str = "no job is dead") -> Report:
+    """Return the jobs, a table for each queue that has some, and where the next page begins; `empty`: if none has."""
     document = {
         queue: {"jobs": [_job(job, hidden) for job in page.jobs], "next": page.next, "problem": page.problem}
         for queue, page in pages.items()
@@ -64,11 +62,11 @@ def jobs_report(pages: Mapping[str, DeadPage], hidden: Collection[str] = ()) -> 
         if page.jobs and page.next:
             body.append(Text(f'more: --after "{printable(page.next)}"', style="dim"))
     if not any(page.jobs for page in pages.values()):
-        body.append("no dead jobs")
+        body.append(empty)
     return Report({"queues": document}, body)
 
 
-def groups_report(found: Mapping[str, Sequence[DeadGroup]], hidden: Collection[str] = ()) -> Report:
+def groups_report(found: Mapping[str, Sequence[DeadGroup]], hidden: Collection[str], empty: str) -> Report:
     """Return the groups, a table for each queue that has some."""
     document = {queue: {"groups": [_group(group, hidden) for group in groups]} for queue, groups in found.items()}
     body: list[RenderableType] = []
@@ -85,7 +83,7 @@ def groups_report(found: Mapping[str, Sequence[DeadGroup]], hidden: Collection[s
         ]
         if rows:
             body.append(Listing(_GROUPS, rows, title=f"queue {queue}"))
-    return Report({"queues": document}, body or ["no dead jobs"])
+    return Report({"queues": document}, body or [empty])
 
 
 def job_report(job: DeadJob, hidden: Collection[str] = ()) -> Report:
@@ -190,8 +188,7 @@ _ONLY_WITH = {
 @reports
 @names_the_app
 @click.option("--task", shell_complete=task_names, help="Only jobs of this task.")
-@click.option("--error", help="Only jobs whose error has this type, such as ValueError.")
-@click.option("--text", help="Only jobs whose error contains this text.")
+@click.option("--error", "text", help="Only jobs whose error has this text in its type or message.")
 @click.option("--older-than", help="Only jobs that died at least this long ago, such as 2d.")
 @click.option("--newer-than", help="Only jobs that died at most this long ago, such as 30m.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of jobs. [default: 100 to list, else all]")
@@ -222,7 +219,7 @@ def dead(
 ) -> None:
     """Show the jobs that failed for good, one by one or grouped by error; retry or delete them.
 
-    `retry` and `delete` take ids, or a filter (--task, --error, --text, --older-than, --newer-than), or --all.
+    `retry` and `delete` take ids, or a filter (--task, --error, --older-than, --newer-than), or --all.
     """
     action = words[0] if words else "list"
     ids = words[1:]
@@ -279,7 +276,7 @@ def _check_words(action: str, queue: str | None, ids: tuple[str, ...], *, chosen
 
 
 def _read(name: str, text: str) -> float | str:
-    return duration(text) if name in ("older_than", "newer_than") else text
+    return duration(text, f"--{name.replace('_', '-')}") if name in ("older_than", "newer_than") else text
 
 
 def _look(
@@ -293,12 +290,15 @@ def _look(
 ) -> None:
     if after and len(sets) != 1:
         raise click.UsageError("--after needs the --queue of the earlier list")
+    empty = "no dead job matches" if matching else "no job is dead"
     if action == "groups":
-        output.show(lambda: groups_report({name: found.groups(**matching) for name, found in sets.items()}, hidden))
+        output.show(
+            lambda: groups_report({name: found.groups(**matching) for name, found in sets.items()}, hidden, empty)
+        )
         return
     output.show(
         lambda: jobs_report(
-            {name: found.search(limit=limit, after=after, **matching) for name, found in sets.items()}, hidden
+            {name: found.search(limit=limit, after=after, **matching) for name, found in sets.items()}, hidden, empty
         )
     )
 
@@ -329,16 +329,16 @@ def _all(
             count = chosen.count(**matching)
         meant = count if limit is None else min(count, limit)
         if not meant:
-            click.echo("no dead job matches")
-            return
+            raise ConfigError(f"nothing to {action}: no dead job matches")
         jobs = "dead job" if meant == 1 else "dead jobs"
         click.confirm(f"{action} {meant:,} {jobs} of queue {queue!r}?", err=True, abort=True)
-    with progress(_doing(action), before if limit is None else min(before, limit), lambda: before - chosen.count()):
+    total = before if limit is None else min(before, limit)
+    with progress(_doing(action), total, lambda: before - chosen.count(), changes=True):
         if action == "retry":
             done = chosen.retry_all(anew=anew, limit=limit, **matching)
         else:
             done = chosen.delete_all(limit=limit, **matching)
-    click.echo(f"{done} {_done(action)}")
+    click.echo(f"{done:,} {_done(action)}")
 
 
 def _doing(action: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
@@ -14,8 +16,9 @@ from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.text import printable, state
-from lockwork.doctor import Finding, findings
+from lockwork.doctor import Examination, Finding, examine
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
+from lockwork.validation import several
 
 _FIXES = (
     (ServerUnavailable, "Start it, or pass another server in --url or LOCKWORK_URL."),
@@ -44,21 +47,36 @@ def doctor(*, output: Output, url: str | None, prefix: str) -> None:
     def report() -> Report:
         nonlocal serious
         with connected(url, prefix) as lw:
-            found = _examine(lw)
-        serious = any(finding.level == "serious" for finding in found)
-        return Report({"findings": found}, listed(found))
+            seen = _examine(lw)
+        serious = any(finding.level == "serious" for finding in seen.findings)
+        return Report({"findings": seen.findings, "checked": _checked(seen)}, [*listed(seen.findings), *_scope(seen)])
 
     output.show(report)
     sys.exit(1 if serious else 0)
 
 
-def _examine(lw: Lockwork) -> list[Finding]:
+def _examine(lw: Lockwork) -> Examination:
     """All findings; a server that does not answer is one."""
     try:
-        return findings(lw, deep=True)
+        return examine(lw)
     except LockworkError as error:
         fix = next((fix for kind, fix in _FIXES if isinstance(error, kind)), "See the server's log.")
-        return [Finding("serious", "server", _sentence(str(error)), fix)]
+        return Examination([Finding("serious", "server", _sentence(str(error)), fix)], [], 0, 0, 0)
+
+
+def _checked(seen: Examination) -> dict[str, Any]:
+    servers = [{"version": each.version or None, "latency": each.latency} for each in seen.servers if each.info]
+    return {"servers": servers, "queues": seen.queues, "workers": seen.workers, "apps": seen.apps}
+
+
+def _scope(seen: Examination) -> list[Text]:
+    """What was looked at, so that silence about the rest says something."""
+    if not seen.servers:
+        return []
+    servers = [f"{each.version}, {_call(each.latency)} a call" for each in seen.servers if each.info]
+    counts = ((seen.queues, "queue"), (seen.workers, "worker"), (seen.apps, "app"))
+    parts = [*servers, ", ".join(several(number, what, f"{what}s") for number, what in counts)]
+    return [Text(f"checked: {'; '.join(parts)}", style="dim")]
 
 
 def _sentence(text: str) -> str:
@@ -66,16 +84,18 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
+def _call(seconds: float) -> str:
+    return "<0.1 ms" if seconds < 0.0001 else f"{seconds * 1000:.1f} ms"
+
+
 def listed(found: Sequence[Finding]) -> list[RenderableType]:
     """The findings as lines of text."""
     if not found:
         return [state("succeeded", "nothing is wrong")]
-    return [
-        Text.assemble(
-            state(finding.level),
-            "  ",
-            (f"{printable(finding.subject)}: ", "bold"),
-            f"{printable(finding.text)} {printable(finding.fix)}",
-        )
-        for finding in found
-    ]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in found:
+        subject, text, fix = map(printable, (finding.subject, finding.text, finding.fix))
+        table.add_row(state(finding.level), Text.assemble((f"{subject}: ", "bold"), f"{text}\n{fix}"))
+    return [table]

@@ -69,7 +69,7 @@ def enqueue(
     args, kwargs = _json(positional, "--args", list), _json(named, "--kwargs", dict)
     options: CallSettings = {}
     if delay is not None:
-        options["delay"] = duration(delay)
+        options["delay"] = duration(delay, "--delay")
     if key is not None:
         options["key"] = key
     if priority is not None:
@@ -85,6 +85,8 @@ def enqueue(
         in_force = made.options(**options).options_in_force
         document = {"job": job.id, "queue": job.queue, "task": task, "retries": in_force.retries}
         said = f"task {printable(task)}, queue {printable(job.queue)}, retries {in_force.retries}"
+        if not lw.queue(job.queue).workers():
+            said += ": no worker serves it now"
         output.show(lambda: Report(document, [job.id]))
         if not output.as_json:
             click.echo(said, err=True)  # the id alone is for programs

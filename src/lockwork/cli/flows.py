@@ -13,13 +13,13 @@ from rich.text import Text
 from rich.tree import Tree
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.completion import queue_names
+from lockwork.cli.completion import queue_names, verbs
 from lockwork.cli.help import Command
-from lockwork.cli.names import unknown
+from lockwork.cli.names import id_and_action, unknown
 from lockwork.cli.options import names_the_app, opened, partitions_option
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import ago, printable, state
+from lockwork.cli.text import ago, count, printable, state
 from lockwork.errors import ConfigError
 from lockwork.flows.runs import FlowPage, FlowRun, FlowStatus, FlowSummary
 from lockwork.protocol.queues.flow_graph import FlowNode
@@ -27,13 +27,13 @@ from lockwork.validation import several
 
 _COLUMNS = (
     Column("flow", whole=True),
-    Column("queue"),
+    Column("queue", wide=72),
     Column("state", whole=True),
     Column("jobs", right=True),
     Column("ended", right=True),
     Column("failed", right=True),
     Column("cancelled", right=True, least=100),
-    Column("enqueued ago", right=True),
+    Column("enqueued", right=True),
 )
 SHOWN = 200
 """Jobs of a flow that a tree shows."""
@@ -57,7 +57,7 @@ _ACTIONS = ("cancel",)
 @names_the_app
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Maximum number of flows.")
 @click.argument("id", required=False)
-@click.argument("action", required=False, type=click.Choice(_ACTIONS))
+@click.argument("action", required=False, metavar="[cancel]", shell_complete=verbs(_ACTIONS))
 def flows(
     *,
     queue: str | None,
@@ -73,6 +73,7 @@ def flows(
 
     In the tree, a job is below the last job that it waits for, followed by the names of the others.
     """
+    id, action = id_and_action(id, action, _ACTIONS)
     with opened(url, prefix, queue, partitions, looks=True) as lw:
         if id is None:
             output.show(lambda: _list_report(lw.flows(queue, limit=limit)))
@@ -103,9 +104,16 @@ def _list_report(page: FlowPage) -> Report:
 
 def _row(each: FlowSummary) -> list[str | Text]:
     status = each.status
-    counts = (status.jobs, status.ended, status.failed, status.cancelled)
-    columns = [f"{count:,}" for count in counts]
-    return [printable(each.id), printable(each.queue), state(status.state), *columns, ago(each.enqueued)]
+    return [
+        printable(each.id),
+        printable(each.queue),
+        state(status.state),
+        f"{status.jobs:,}",
+        count(status.ended),
+        count(status.failed, "failed") if status.failed else "",
+        f"{status.cancelled:,}" if status.cancelled else "",
+        f"{ago(each.enqueued)} ago",
+    ]
 
 
 def _document(each: FlowSummary) -> dict[str, Any]:

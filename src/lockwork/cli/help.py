@@ -49,6 +49,8 @@ class Command(click.Command):
         if meant:
             return f"there are {', '.join(meant)}" if len(meant) > 1 else f"did you mean {meant[0]}?"
         words = [each.make_metavar(ctx) for each in self.params if isinstance(each, click.Argument)]
+        if option in ("--url", "--prefix"):
+            return "the app names its server, or LOCKWORK_URL"
         found = next((word for word in words if option.strip("-").upper() in re.findall(r"[A-Z]+", word)), "")
         return f"omit it before the name: lockwork {ctx.info_name} {found}" if found else ""
 

@@ -13,11 +13,11 @@ from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.announced import Announced
-from lockwork.cli.completion import queue_names
+from lockwork.cli.completion import queue_names, verbs
 from lockwork.cli.flows import graph, tree
 from lockwork.cli.help import Command
 from lockwork.cli.jobs import place, ran, shown_state
-from lockwork.cli.names import unknown
+from lockwork.cli.names import id_and_action, unknown
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing, facts
@@ -37,6 +37,7 @@ _ATTEMPTS = (
     Column("error"),
 )
 _OUTCOMES = {"failed": "retrying", "died": "dead"}
+_RETRIED = ("dead", "cancelled", "expired")
 _LONGEST = 2000
 """Characters of a value that are shown."""
 
@@ -53,7 +54,9 @@ _LONGEST = 2000
     },
 )
 @click.argument("id")
-@click.argument("action", required=False, type=click.Choice(_ACTIONS))
+@click.argument(
+    "action", required=False, metavar="[cancel | retry | reschedule | delete]", shell_complete=verbs(_ACTIONS)
+)
 @click.option("--queue", "-q", shell_complete=queue_names, help="The queue of the job. [default: search all queues]")
 @partitions_option
 @click.option("--delay", help="retry, reschedule: after this time, such as 10m.")
@@ -76,6 +79,9 @@ def job(
 
     Actions run without a question. An action that does not apply fails with status 1 and a reason.
     """
+    given, action = id_and_action(id, action, _ACTIONS)
+    assert given is not None
+    id = given
     if delay is not None and action not in ("retry", "reschedule"):
         raise click.UsageError("--delay is an option of retry and reschedule")
     if at is not None and action != "reschedule":
@@ -86,10 +92,10 @@ def job(
         raise click.UsageError("--watch cannot be used with an action")
     moved: dict[str, Any] = {} if at is None else {"at": _time(at)}
     if delay is not None:
-        moved = {"delay": duration(delay)}
+        moved = {"delay": duration(delay, "--delay")}
     with opened(url, prefix, queue, partitions, looks=True) as lw:
         found = _found(lw, id, queue)
-        if action is None:
+        if not action:
             output.show(lambda: _report(lw, found))
             return
         said = _act(found, action, moved)
@@ -116,21 +122,29 @@ def _found(lw: Lockwork, id: str, queue: str | None) -> Job[Any]:
 def _act(found: Job[Any], action: str, moved: dict[str, Any]) -> str:
     before = found.state()
     if action == "cancel":
-        done, said = found.cancel(), "cancelled"
+        # the API cancels a cancelled job again; here somebody may have mistaken its id
+        done, said = before != "cancelled" and found.cancel(), "cancelled"
         if before == "running":
             said = "is being cancelled by its worker"
         why = "only a waiting or running job can be cancelled"
     elif action == "retry":
         done, said = found.retry(**moved), "will run again"
+        if moved:
+            said += f" {until(found.inspect().due)}"
         why = "only a dead, cancelled or expired job can be retried"
-        if before in ("dead", "cancelled", "expired"):
+        if before in _RETRIED:
             why = "another job has its unique name, or jobs that it waits for have not ended"
     elif action == "delete":
         done, said = found.delete(), "deleted"
         why = "a running job cannot be deleted; cancel it first"
     else:
-        done, said = found.reschedule(**moved), "was moved"
+        done, said = found.reschedule(**moved), "will run"
+        if done:
+            due = found.inspect().due
+            said += f" at {moment(due)}, {until(due)}" if due else " now"
         why = "only a waiting job can be rescheduled"
+        if before in _RETRIED:
+            why += "; retry it with --delay"
     if not done:
         raise ConfigError(f"job {found.id} is {found.state()}: {why}")
     return f"job {found.id} {said}"
@@ -180,7 +194,8 @@ def _facts(seen: JobSnapshot, now: datetime, *, hidden: bool) -> Iterator[tuple[
     yield "ended", _time_and_age(seen.ended, now)
     if seen.started and seen.enqueued:
         yield "waited", ran(seen.enqueued, seen.started)
-    yield "ran", ran(seen.started, seen.ended or (now if seen.state == "running" else None))
+    running = seen.state == "running"
+    yield ("runs for" if running else "ran"), ran(seen.started, seen.ended or (now if running else None))
     yield "attempt", "" if not seen.attempt else str(seen.attempt)
     yield "worker", place(seen.worker)
     yield "priority", "" if seen.priority == "normal" else seen.priority

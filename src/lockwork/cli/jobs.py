@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 import click
 from rich.console import RenderableType
@@ -28,14 +28,14 @@ from lockwork.jobs.search import MOST, JobFilter, JobPage, JobRow, JobState
 F = TypeVar("F", bound=Callable[..., object])
 _COLUMNS = (
     Column("id", whole=True),
-    Column("queue"),
-    Column("task"),
-    Column("arguments", cut=True, below=12),
+    Column("queue", wide=72),
+    Column("task", wide=72),
+    Column("arguments", cut=True, below=12, wide=72),
     Column("state", whole=True),
     Column("attempt", right=True, least=100),
     Column("when", right=True),
     Column("ran", right=True, least=100),
-    Column("error", cut=True, below=28),
+    Column("error", cut=True, below=28, wide=72),
     Column("worker", least=120),
 )
 _LIMIT = 50
@@ -134,7 +134,7 @@ def jobs(
     matching: Any = {name: text for name, text in given.items() if text is not None}
     for name, text in (("since", given["since"]), ("until", until_)):
         if text is not None:
-            matching[name] = duration(text)
+            matching[name] = duration(text, f"--{name}")
     wanted = cast("JobFilter", {**matching, "state": state})
     with opened(url, prefix, queue, partitions, looks=not action) as lw:
         mistake = _mistake(lw, given["task"])
@@ -150,7 +150,8 @@ def _meant(words: tuple[str, ...]) -> tuple[str | None, Action | None]:
     actions: list[Action] = [action for word in words for action in ACTIONS if word == action]
     queues = [word for word in words if word not in ACTIONS]
     if len(actions) > 1 or len(queues) > 1:
-        hint = action_hint(queues, ACTIONS)
+        hint = next((f": did you mean --{word}?" for word in queues if word in get_args(JobState)), "")
+        hint = hint or action_hint(queues, ACTIONS)
         raise click.UsageError(f"pass at most one queue, and cancel, retry, delete or no action{hint}")
     return (queues[0] if queues else None), (actions[0] if actions else None)
 
@@ -224,7 +225,8 @@ class _Search:
         notes: list[str] = []
         if page.next is not None:
             notes += [
-                f"searched {self._searched:,} of {page.total:,}; there may be more: see --limit, --search and --after"
+                f"searched {self._searched:,} of {page.total:,}; there may be more: "
+                + ("see --limit and --after" if len(found) >= self._limit else "raise --search")
             ]
         if page.sampled and self._wanted.get("state") in (None, "done", "succeeded"):
             notes += [f"{page.sampled:,} successful jobs are not in the history, only in the counters"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 
 import click
@@ -39,6 +39,26 @@ def action_hint(words: Iterable[str], actions: Collection[str]) -> str:
     """Suggest the action that a mistyped word is meant to be, for the end of a usage error; "" if none is close."""
     close = [found for word in words if word not in actions for found in get_close_matches(word, actions, 1)]
     return f": did you mean {close[0]}?" if close else ""
+
+
+def split_action(words: Sequence[str], actions: Collection[str]) -> tuple[str, list[str]]:
+    """Return the action that these words begin or end with, "" for none, and the other words."""
+    for at in (0, -1):
+        if words and words[at] in actions:
+            others = list(words)
+            return others.pop(at), others
+    return "", list(words)
+
+
+def id_and_action(id: str | None, action: str | None, actions: Sequence[str]) -> tuple[str | None, str]:
+    """Return the id, None for all, and the action, "" to look; raises click.UsageError for an unknown action."""
+    found, ids = split_action([word for word in (id, action) if word is not None], actions)
+    if len(ids) > 1:
+        words = f"{', '.join(actions[:-1])} or {actions[-1]}" if len(actions) > 1 else actions[0]
+        raise click.UsageError(f"{printable(ids[1])!r} is no action: pass {words}{action_hint(ids[1:], actions)}")
+    if found and not ids:
+        raise click.UsageError(f"{found} which one? Pass its id")
+    return (ids[0] if ids else None), found
 
 
 def check_queue(

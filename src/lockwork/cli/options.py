@@ -12,6 +12,7 @@ import click
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.announced import Announced
 from lockwork.cli.names import check_queue
+from lockwork.durations import seconds
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import MOST_PARTITIONS
 
@@ -51,12 +52,21 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt])(i?)b?", re.IGNORECASE)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
-def duration(text: str) -> float | str:
+def unit_or_seconds(text: str) -> float | str:
     """Read a duration; a bare number on the command line is seconds."""
     try:
         return float(text)
     except ValueError:
         return text
+
+
+def duration(text: str, option: str) -> float:
+    """Return the seconds that the text of an option means, such as "10m" or "90"; raises click.UsageError."""
+    try:
+        return seconds(unit_or_seconds(text), option, zero=True)
+    except ConfigError as error:
+        said = str(error).replace("seconds, a timedelta or text such as", "a number of seconds or a time such as")
+        raise click.UsageError(said) from None
 
 
 def size(text: str, what: str) -> int:

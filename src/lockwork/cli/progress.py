@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+import click
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from lockwork.cli.report import console
 from lockwork.errors import LockworkError
@@ -16,11 +18,34 @@ _PATIENCE = 1.0
 _PAUSE = 0.25
 
 
+class _Counted(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text("" if task.total is None else f"{task.completed:,.0f} of {task.total:,.0f}")
+
+
 @contextmanager
-def progress(title: str, total: int | Callable[[], int], done: Callable[[], int]) -> Iterator[None]:
-    """Show a bar while the block runs: `done` of `total`; functions are called on another thread."""
-    out = console(stderr=True)
-    if not out.is_terminal:
+def progress(
+    title: str, total: int | Callable[[], int], done: Callable[[], int], *, changes: bool = False
+) -> Iterator[None]:
+    """Show a bar while the block runs: `done` of `total`; functions are called on another thread.
+
+    `changes`: it changes jobs, so after Ctrl-C say how many.
+    """
+    try:
+        with _bar(title, total, done):
+            yield
+    except KeyboardInterrupt:
+        if changes:
+            with suppress(LockworkError):
+                most = total if isinstance(total, int) else total()
+                how_far = f"{max(0, min(most, done())):,} of {most:,} jobs"
+                click.echo(f"lockwork: interrupted after {how_far}: run it again for the others", err=True)
+        raise
+
+
+@contextmanager
+def _bar(title: str, total: int | Callable[[], int], done: Callable[[], int]) -> Iterator[None]:
+    if not console(stderr=True).is_terminal:
         yield
         return
     over = threading.Event()
@@ -36,7 +61,7 @@ def progress(title: str, total: int | Callable[[], int], done: Callable[[], int]
 def _follow(over: threading.Event, title: str, total: int | Callable[[], int], done: Callable[[], int]) -> None:
     if over.wait(_PATIENCE):
         return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), _Counted(), TimeRemainingColumn()
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
         while not over.wait(_PAUSE):

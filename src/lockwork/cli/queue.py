@@ -13,12 +13,12 @@ from rich.text import Text
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.completion import queue_names, words_of
 from lockwork.cli.help import Command
-from lockwork.cli.names import action_hint
+from lockwork.cli.names import action_hint, split_action
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
 from lockwork.cli.progress import progress
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
-from lockwork.cli.text import printable, state
+from lockwork.cli.text import count, printable, state
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.queues.limits import LimitSettings, QueueLimits
 from lockwork.queues.queue import Queue
@@ -61,12 +61,12 @@ class _QueueView:
         return [
             printable(self.name),
             state("paused" if status.paused else "open"),
-            f"{status.ready:,}",
-            f"{status.running:,}",
-            f"{status.scheduled:,}",
+            count(status.ready),
+            count(status.running, "running"),
+            count(status.scheduled),
             f"{status.blocked:,}" if status.blocked else "",  # only flows have such jobs
-            f"{status.dead:,}",
-            state("dead", "0") if status.ready and not self.workers else f"{self.workers:,}",
+            count(status.dead, "dead"),
+            state("dead", "0") if not self.workers and status.ready + status.scheduled else count(self.workers),
             _limits_text(self.limits),
         ]
 
@@ -116,7 +116,7 @@ _NUMBER = re.compile(r"\d{1,15}")
 @click.argument(
     "words",
     nargs=-1,
-    metavar="[[status | pause | resume | limit | clear | drain] NAME]",
+    metavar="[status | pause | resume | limit | clear | drain] [NAME]",
     shell_complete=words_of(_ACTIONS, queue_names),
 )
 def queue(
@@ -162,16 +162,13 @@ def queue(
 
 def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
     """Read the action and the queue's name; None: all queues."""
-    if words in ((), ("status",)):
-        return "status", None
-    *verbs, name = words
-    action = verbs[0] if verbs else "status"
-    if len(verbs) > 1 or action not in _ACTIONS:
-        hint = action_hint(verbs[:1], _ACTIONS)
+    action, names = split_action(words, _ACTIONS)
+    if len(names) > 1:
+        hint = action_hint(words, _ACTIONS)
         raise click.UsageError(f"give {', '.join(_ACTIONS[:-1])} or {_ACTIONS[-1]}, and the queue's name{hint}")
-    if not verbs and name in _ACTIONS:
-        raise click.UsageError(f"{name} which queue?")
-    return action, name
+    if action not in ("", "status") and not names:
+        raise click.UsageError(f"{action} which queue?")
+    return action or "status", (names[0] if names else None)
 
 
 def _act(chosen: Queue, action: str, limits: LimitSettings, timeout: str | None, *, delayed: bool) -> None:
@@ -182,7 +179,7 @@ def _act(chosen: Queue, action: str, limits: LimitSettings, timeout: str | None,
     elif action == "limit" and limits:
         chosen.limit(**limits)
     elif action == "drain":
-        patience = None if timeout is None else duration(timeout)
+        patience = None if timeout is None else duration(timeout, "--timeout")
         total = _left(chosen, delayed=delayed)
         with progress("draining", total, lambda: total - _left(chosen, delayed=delayed)):
             chosen.drain(patience, delayed=delayed)
@@ -198,7 +195,7 @@ def _clear(chosen: Queue, *, yes: bool) -> None:
     if not yes and waiting:
         jobs = several(waiting, "waiting job", "waiting jobs")
         click.confirm(f"delete {jobs} in queue {chosen.name!r}?", err=True, abort=True)
-    with progress("deleting", waiting, lambda: waiting - _waiting(chosen)):
+    with progress("deleting", waiting, lambda: waiting - _waiting(chosen), changes=True):
         cleared = chosen.clear()
     click.echo(f"{several(cleared, 'job', 'jobs')} deleted", err=True)
 

@@ -13,7 +13,7 @@ import click
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.guarded_program import Guarded, Stopped
 from lockwork.cli.help import Command
-from lockwork.cli.options import duration, names_the_app
+from lockwork.cli.options import names_the_app, unit_or_seconds
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockLost, LockTimeout, LockworkError
 from lockwork.protocol.locks.overview import plain
@@ -77,12 +77,12 @@ def run(
 def _run(
     name: str, wait: str | None, lease: str, grace: str, url: str | None, prefix: str, command: tuple[str, ...]
 ) -> int:
-    patience = None if wait is None else seconds(duration(wait), "--wait", zero=True)
-    lasts = seconds(duration(lease), "--lease")
+    patience = None if wait is None else seconds(unit_or_seconds(wait), "--wait", zero=True)
+    lasts = seconds(unit_or_seconds(lease), "--lease")
     if lasts < 1:
         raise ConfigError(f"--lease must be at least 1 s, so that it can be renewed, not {lease}")
     with (
-        Guarded(seconds(duration(grace), "--grace", zero=True)) as guarded,
+        Guarded(seconds(unit_or_seconds(grace), "--grace", zero=True)) as guarded,
         Lockwork(url, prefix=prefix, lock_lease=lasts) as lw,
     ):
         tag = plain(Path(command[0]).name) or "program"

@@ -11,7 +11,7 @@ from rich.text import Text
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.completion import queue_names, schedule_names, words_of
 from lockwork.cli.help import Command
-from lockwork.cli.names import action_hint, unknown
+from lockwork.cli.names import action_hint, split_action, unknown
 from lockwork.cli.options import names_the_app, opened, partitions_option
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
@@ -49,7 +49,7 @@ _ACTIONS = ("pause", "resume", "run")
 @click.argument(
     "words",
     nargs=-1,
-    metavar="[NAME | pause NAME | resume NAME | run NAME]",
+    metavar="[pause | resume | run] [NAME]",
     shell_complete=words_of(_ACTIONS, schedule_names),
 )
 def schedules(
@@ -70,7 +70,7 @@ def schedules(
         raise click.UsageError("--watch cannot be used with an action")
     with opened(url, prefix, queue, partitions, looks=True) as lw:
         if not action:
-            output.show(lambda: _report(_chosen(_all(lw, queue), name)))
+            output.show(lambda: _report(lw, _chosen(_all(lw, queue), name)))
             return
         (found, *others) = _chosen(_all(lw, queue), name)
         if others:
@@ -81,15 +81,13 @@ def schedules(
 
 def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
     """Read the action, empty for none, and the schedule's name; None: all."""
-    if not words:
-        return "", None
-    *verbs, name = words
-    if len(verbs) > 1 or (verbs and verbs[0] not in _ACTIONS):
-        hint = action_hint(verbs[:1], _ACTIONS)
+    action, names = split_action(words, _ACTIONS)
+    if len(names) > 1:
+        hint = action_hint(words, _ACTIONS)
         raise click.UsageError(f"pass pause, resume or run, and the schedule's name{hint}")
-    if not verbs and name in _ACTIONS:
-        raise click.UsageError(f"{name} which schedule?")
-    return (verbs[0] if verbs else ""), name
+    if action and not names:
+        raise click.UsageError(f"{action} which schedule?")
+    return action, (names[0] if names else None)
 
 
 def _all(lw: Lockwork, queue: str | None) -> list[ScheduleStatus]:
@@ -120,24 +118,25 @@ def _act(lw: Lockwork, found: ScheduleStatus, action: str, output: Output) -> No
         return
     if not (handle.pause() if action == "pause" else handle.resume()):
         raise ConfigError(f"schedule {found.name} has been deleted")
-    output.show(lambda: _report(_chosen(lw.schedules(found.queue), found.name)))
+    output.show(lambda: _report(lw, _chosen(lw.schedules(found.queue), found.name)))
 
 
-def _report(found: Sequence[ScheduleStatus]) -> Report:
-    rows = [_row(each) for each in found]
+def _report(lw: Lockwork, found: Sequence[ScheduleStatus]) -> Report:
+    served = {name: bool(lw.queue(name).workers()) for name in {each.queue for each in found}}
+    rows = [_row(each, fires=each.declared and served[each.queue]) for each in found]
     empty = "no worker has declared a schedule: it is @lw.task(cron=...) or lw.schedule(...)"
     return Report({"schedules": [_document(each) for each in found]}, [Listing(_COLUMNS, rows, empty=empty)])
 
 
-def _row(each: ScheduleStatus) -> list[str | Text]:
+def _row(each: ScheduleStatus, *, fires: bool) -> list[str | Text]:
     following = next(iter(each.next), None)
     return [
         printable(each.name),
         printable(each.queue),
         printable(each.task),
         printable(each.when),
-        _state(each),
-        f"{until(following)}" if each.declared and not each.paused else "",
+        _state(each, fires=fires),
+        until(following) if fires and not each.paused else "",
         moment(each.last),
         f"{each.enqueued:,}",
         f"{each.overlapped:,}" if each.overlapped else "",
@@ -145,10 +144,10 @@ def _row(each: ScheduleStatus) -> list[str | Text]:
     ]
 
 
-def _state(each: ScheduleStatus) -> Text:
+def _state(each: ScheduleStatus, *, fires: bool) -> Text:
     if each.paused:
         return state("paused")
-    return state("open") if each.declared else state("dead", "no worker")
+    return state("open") if fires else state("dead", "no worker")
 
 
 def _document(each: ScheduleStatus) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
-from lockwork.cli.text import brief, lasting, printable, state
+from lockwork.cli.text import brief, count, lasting, printable, state
 from lockwork.cli.workers import listing
 from lockwork.doctor import findings
 from lockwork.validation import several
@@ -23,8 +23,8 @@ _QUEUES = (
     Column("queue", whole=True),
     Column("state", whole=True),
     Column("ready", right=True),
-    Column("scheduled", right=True),
     Column("running", right=True),
+    Column("scheduled", right=True),
     Column("dead", right=True),
     Column("workers", right=True),
     Column("oldest", right=True),
@@ -53,7 +53,11 @@ def _report(lw: Lockwork) -> Report:
         (
             printable(name),
             state("paused" if counts.paused else "open"),
-            *(f"{count:,}" for count in (counts.ready, counts.scheduled, counts.running, counts.dead, served)),
+            count(counts.ready),
+            count(counts.running, "running"),
+            count(counts.scheduled),
+            count(counts.dead, "dead"),
+            state("dead", "0") if not served and counts.ready + counts.scheduled else count(served),
             lasting(age) if (age := ages.get(name, 0.0)) else "",
         )
         for name, counts, served in queues
@@ -65,7 +69,9 @@ def _report(lw: Lockwork) -> Report:
     body: list[RenderableType] = [
         *listed(found),
         hour,
+        "",
         Listing(_QUEUES, rows, title="queues", empty="no queue has had a job"),
+        "",
         listing(workers, title="workers"),
     ]
     summary = {"succeeded": total.succeeded, "failed": total.failed, "dead": total.dead, "p95": p95}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.completion import stock_names
@@ -11,7 +12,7 @@ from lockwork.cli.names import unknown
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
-from lockwork.cli.text import printable
+from lockwork.cli.text import count, printable
 
 _COLUMNS = (
     Column("stock", whole=True),
@@ -48,10 +49,10 @@ def _report(lw: Lockwork, name: str | None) -> Report:
     shown = [each for each in found if name in (None, each.name)]
     if name is not None and not shown:
         raise unknown("stock", name, {each.name for each in found})
-    rows = []
+    rows: list[list[str | Text]] = []
     for each in shown:
         units = each.status
         counts = (units.total, units.available, units.reserved, units.sold, units.expired)
-        rows.append([printable(each.name), printable(each.queue), *(f"{count:,}" for count in counts)])
+        rows.append([printable(each.name), printable(each.queue), *map(count, counts)])
     document = [{"name": each.name, "queue": each.queue, "status": each.status} for each in shown]
     return Report({"stocks": document}, [Listing(_COLUMNS, rows, empty="no stock is on this server")])

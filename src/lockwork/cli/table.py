@@ -31,6 +31,8 @@ class Column(NamedTuple):
     """Columns of a terminal from which on this one is shown, if there is room."""
     below: int = 0
     """With room for fewer columns of the terminal, its cells are shown below their rows; 0: never."""
+    wide: int = 0
+    """On a terminal of fewer columns, its cells are shown below their rows, however short they are."""
 
 
 class Listing:
@@ -57,9 +59,18 @@ class Listing:
         yield from self._lines(titles, widths)
         for row in self._rows:
             yield from self._lines([self._fitted(console, at, row[at], widths[at]) for at in widths], widths)
-            for at in below:
-                for part in self._fitted(console, at, row[at], room - _INDENT) if row[at] else ():
-                    yield _line(Text(" " * _INDENT), part)
+            yield from self._lower([(at, row[at]) for at in below if row[at]], console, room - _INDENT)
+
+    def _lower(self, cells: Sequence[tuple[int, Text]], console: Console, room: int) -> Iterator[Text]:
+        """Put the cells below a row side by side, as many as a line has room for."""
+        parts: list[Text] = []
+        for at, cell in cells:
+            if parts and cell_len(parts[-1].plain) + GAP + cell_len(cell.plain) <= room:
+                parts[-1] = Text(" " * GAP).join([parts[-1], cell])
+            else:
+                parts += self._fitted(console, at, cell, room)
+        for part in parts:
+            yield _line(Text(" " * _INDENT), part)
 
     def _layout(self, room: int) -> tuple[Mapping[int, int], Sequence[int]]:
         """Return the columns of each row with their widths, and those whose cells go below the row."""
@@ -79,13 +90,14 @@ class Listing:
             left_out = max(optional, key=lambda at: self._columns[at].least)
             optional.remove(left_out)
             del shown[left_out]
-        below: list[int] = []
+        below = [at for at in shown if room < self._columns[at].wide]
+        shown = {at: width for at, width in shown.items() if at not in below}
         while True:
             widths = shrunk(shrunk(shown, floors, room), folded, room)
             lower = [at for at in shown if self._columns[at].below]
             if _total(widths) <= room or not lower:
                 return widths, below
-            below.insert(0, lower[-1])
+            below = sorted([*below, lower[-1]])
             del shown[lower[-1]]
 
     def _floors(self, natural: Mapping[int, int], *, fold: bool) -> dict[int, int]:
@@ -96,7 +108,7 @@ class Listing:
             if column.cut:
                 floor = column.below or _CUT
             elif fold and not column.right:
-                floor = _NAME if column.whole else _FOLDED
+                floor = column.below or (_NAME if column.whole else _FOLDED)
             else:
                 floor = width
             found[at] = min(width, max(floor, cell_len(column.title)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from math import ceil
 from typing import Any
@@ -30,12 +31,14 @@ STYLES: dict[str, str] = {
     "unknown": "color(244)",
 }
 """Colors that are legible on black and on white; the word always stands beside them."""
+_FAINT = "color(244)"
+_BREAK = re.compile(r"\s*[\r\n\t]\s*")
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 def printable(text: str) -> str:
-    """Replace whatever would steer the terminal: anybody may write to the server."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
+    """Make one line of a text, without what would steer the terminal: anybody may write to the server."""
+    return "".join(sign if sign.isprintable() else "?" for sign in _BREAK.sub(" ", text))
 
 
 def unfolded(text: str) -> Text:
@@ -62,6 +65,8 @@ def brief(seconds: float | None) -> str:
     """A measured duration, with milliseconds below one second; empty if it is not known."""
     if seconds is None:
         return ""
+    if 0 < seconds < 0.0005:
+        return "<1 ms"
     return f"{seconds * 1000:.0f} ms" if 0 <= seconds < 0.9995 else lasting(max(0.0, seconds))
 
 
@@ -105,6 +110,11 @@ def arguments(args: Any, kwargs: Any) -> str:
     return ", ".join(
         [*(value(each) for each in args or ()), *(f"{printable(k)}={value(v)}" for k, v in (kwargs or {}).items())]
     )
+
+
+def count(number: int, word: str = "") -> Text:
+    """A number in a table, in the color of the state `word`; a zero is faint, so that the others are seen."""
+    return Text(f"{number:,}", style=STYLES.get(word, "") if number else _FAINT)
 
 
 HIDDEN = "(hidden)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from dataclasses import dataclass, replace
@@ -115,6 +116,8 @@ def top(*, every: float, url: str | None, prefix: str) -> None:
         raise ConfigError('lockwork top needs Textual: pip install "lockwork[top]"')
     from lockwork.cli.top_screen import Top  # noqa: PLC0415 - it needs the extra
 
+    if not sys.stdout.isatty():
+        raise ConfigError("lockwork top needs a terminal: `lockwork status --watch` and --json go anywhere")
     with connected(url, prefix) as lw:
         lw.queues()  # a server that is away is an error of the command, before the screen opens
         Top(Watcher(lw), every).run()

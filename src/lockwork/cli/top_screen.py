@@ -14,13 +14,13 @@ from textual.widgets import DataTable, Footer, Sparkline, Static
 
 from lockwork.cli.jobs import place, ran
 from lockwork.cli.table import GAP, shrunk
-from lockwork.cli.text import HIDDEN, arguments, lasting, printable, state
+from lockwork.cli.text import HIDDEN, arguments, count, lasting, printable, state
 from lockwork.cli.top import Screen, Watcher
 from lockwork.errors import LockworkError
 from lockwork.protocol.locks.overview import LockSnapshot, read
 
 _COLUMNS: dict[str, Sequence[str]] = {
-    "queues": ("queue", "state", "ready", "running", "scheduled", "dead", "workers", "done/s", "failed/s"),
+    "queues": ("queue", "ready", "running", "dead", "workers", "done/s", "failed/s", "scheduled"),
     "running": ("job", "queue", "task", "for", "worker", "arguments"),
     "workers": ("worker", "runs", "lease left"),
     "locks": ("lock", "holder", "for", "waiters"),
@@ -116,9 +116,10 @@ class Top(App[None]):
             return
         head = Text.assemble(
             (f"{view.rates[-1]:,.1f} jobs/s", "bold"),
-            f"   ready {view.total('ready'):,}   running {view.total('running'):,}"
-            f"   scheduled {view.total('scheduled'):,}   ",
+            f"  ready {view.total('ready'):,}  running {view.total('running'):,}"
+            f"  scheduled {view.total('scheduled'):,}  ",
             state("dead", f"dead {view.total('dead'):,}") if view.total("dead") else "dead 0",
+            (f"  peak {max(view.rates):,.1f} jobs/s", "dim") if any(view.rates) else "",
         )
         self.query_one("#head", Static).update(head)
         self.query_one("#rates", Sparkline).data = list(view.rates) if any(view.rates) else []
@@ -134,7 +135,7 @@ class Top(App[None]):
         table = self.query_one(f"#{name}", DataTable)
         scroll = table.scroll_y
         table.clear()
-        for cells in _fitted(name, [list(map(_cell, cells)) for cells in rows], table.size.width):
+        for cells in _fitted(name, [list(map(_cell, cells)) for cells in rows], table.scrollable_content_region.width):
             table.add_row(*cells)
         table.scroll_to(y=scroll, animate=False)
 
@@ -161,17 +162,16 @@ def _cell(given: str | Text) -> Text:
 def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
     for line in view.queues:
         status = line.status
-        unserved = status.ready and not line.workers
+        unserved = status.ready + status.scheduled and not line.workers
         yield [
-            printable(line.name),
-            state("paused" if status.paused else "open"),
-            f"{status.ready:,}",
-            f"{status.running:,}",
-            f"{status.scheduled:,}",
-            state("dead", f"{status.dead:,}") if status.dead else "0",
-            state("dead", "none") if unserved else f"{line.workers:,}",
+            state("paused", f"{printable(line.name)} (paused)") if status.paused else printable(line.name),
+            count(status.ready),
+            count(status.running, "running"),
+            count(status.dead, "dead"),
+            state("dead", "none") if unserved else count(line.workers),
             f"{line.done:,.1f}",
-            f"{line.failed:,.1f}",
+            state("failed", f"{line.failed:,.1f}") if line.failed else "0.0",
+            count(status.scheduled),
         ]
 
 

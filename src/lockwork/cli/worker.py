@@ -13,7 +13,7 @@ import msgspec
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.help import Command
-from lockwork.cli.options import duration, size
+from lockwork.cli.options import size, unit_or_seconds
 from lockwork.cli.terminal import fill_standard_streams
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
@@ -175,7 +175,7 @@ def worker(
         with configured(log_level, log_format):
             pass  # this process imports no app
         sys.exit(_reload(burst=burst, once=once))
-    kept = seconds(duration(lease), "--lease")
+    kept = seconds(unit_or_seconds(lease), "--lease")
     if kept < 1:
         raise ConfigError(f"--lease must be at least 1 s, so that heartbeats can renew it, not {lease}")
     if once and processes > 1:
@@ -187,7 +187,7 @@ def worker(
         processes,
         1 if once else concurrency,
         kept,
-        seconds(duration(grace), "--grace", zero=True),
+        seconds(unit_or_seconds(grace), "--grace", zero=True),
         burst=burst,
         once=once,
         max_jobs=max_jobs,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from lockwork.cli.completion import words_of, worker_names
 from lockwork.cli.help import Command
-from lockwork.cli.names import action_hint, unknown
+from lockwork.cli.names import action_hint, split_action, unknown
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing, facts
@@ -38,11 +38,12 @@ _JOB_COLUMNS = (
     Column("attempt", right=True),
     Column("since"),
 )
-_ORDERS: dict[str, Callable[[WorkerHandle], bool]] = {
-    "quiet": WorkerHandle.quiet,
-    "resume": WorkerHandle.resume,
-    "stop": WorkerHandle.stop,
+_ORDERS: dict[str, tuple[Callable[[WorkerHandle], bool], str]] = {
+    "quiet": (WorkerHandle.quiet, "fetches no more jobs"),
+    "resume": (WorkerHandle.resume, "fetches jobs"),
+    "stop": (WorkerHandle.stop, "stops when its jobs have ended"),
 }
+"""What carries out each order, and what the worker does then."""
 
 
 @click.command(
@@ -60,15 +61,14 @@ _ORDERS: dict[str, Callable[[WorkerHandle], bool]] = {
 @click.argument(
     "words",
     nargs=-1,
-    metavar="[NAME | quiet NAME | resume NAME | stop NAME]",
+    metavar="[quiet | resume | stop] [NAME]",
     shell_complete=words_of(_ORDERS, worker_names),
 )
 def workers(*, everyone: bool, yes: bool, output: Output, url: str | None, prefix: str, words: tuple[str, ...]) -> None:
     """Show workers and their jobs; quiet, resume or stop a worker."""
-    order = words[0] if words and words[0] in _ORDERS else ""
-    names = words[1:] if order else words
+    order, names = split_action(words, _ORDERS)
     if len(names) > 1 or (everyone and (names or not order)) or (order and not names and not everyone):
-        hint = action_hint(words[:1], _ORDERS)
+        hint = action_hint(words, _ORDERS)
         raise click.UsageError(f"pass quiet, resume or stop, and the worker's name or --all{hint}")
     if order and output.watch is not None:
         raise click.UsageError("--watch cannot be used with an action")
@@ -78,13 +78,16 @@ def workers(*, everyone: bool, yes: bool, output: Output, url: str | None, prefi
             output.show(lambda: _report(_chosen(lw.workers(), name), whole=name is not None))
             return
         chosen = [worker for worker in _chosen(lw.workers(), name) if worker.alive or name is not None]
+        if not chosen:
+            raise ConfigError(f"nothing to {order}: no worker runs")
         if everyone and not yes:
-            click.confirm(f"{order} {len(chosen)} workers?", abort=True)
+            click.confirm(f"{order} {several(len(chosen), 'worker', 'workers')}?", err=True, abort=True)
+        carry_out, said = _ORDERS[order]
         for worker in chosen:
-            if not _ORDERS[order](lw.worker(worker.name)):
+            if not carry_out(lw.worker(worker.name)):
                 raise ConfigError(f"worker {printable(worker.name)} is lost and takes no orders")
             if not output.as_json:
-                click.echo(f"{printable(worker.name)}: {order}")
+                click.echo(f"worker {printable(worker.name)} {said}")
         if output.as_json:
             output.show(lambda: Report({"order": order, "workers": [worker.name for worker in chosen]}, []))
 

@@ -112,6 +112,26 @@ def clock(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def relative(moment: datetime) -> str:
+    """Write a moment as people say it, such as "2 min 5 s ago" or "in 3 h"; as app.js does from then on."""
+    away = (moment - datetime.now(UTC)).total_seconds()
+    return "now" if abs(away) < 1 else f"in {_lasting(away)}" if away > 0 else f"{_lasting(-away)} ago"
+
+
+def elapsed(moment: datetime) -> str:
+    """Write how long ago a moment was, such as "2 min 5 s"; as app.js does from then on."""
+    return _lasting((datetime.now(UTC) - moment).total_seconds())
+
+
+def _lasting(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    for unit, length, part, small in (("d", 86400, 3600, "h"), ("h", 3600, 60, "min"), ("min", 60, 1, "s")):
+        if whole >= length:
+            first, rest = whole // length, whole % length // part
+            return f"{first} {unit} {rest} {small}" if rest and first < 10 else f"{first} {unit}"
+    return f"{whole} s"
+
+
 def ago(seconds: float) -> datetime:
     """Return the moment so many seconds before now."""
     return datetime.fromtimestamp(datetime.now(UTC).timestamp() - seconds, UTC)

@@ -22,7 +22,7 @@ _Point = str | _Passing
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An edge as an SVG path from left to right; it leaves its start at `x`, `y`.
+    """An edge as an SVG path from left to right.
 
     A `back` edge closes a cycle: it goes from right to left, so that its path begins at its end.
     """
@@ -30,8 +30,6 @@ class Line:
     start: str
     end: str
     path: str
-    x: float
-    y: float
     back: bool
 
 
@@ -45,8 +43,8 @@ class Drawing:
     height: float
 
 
-def layered(nodes: Sequence[str], edges: Iterable[_Edge], wide: float, high: float, gap: float = GAP_X) -> Drawing:
-    """Lay out boxes of one size in layers that are `gap` apart; each node is behind all those that lead to it.
+def layered(nodes: Sequence[str], edges: Iterable[_Edge], wide: float, high: float) -> Drawing:
+    """Lay out boxes of one size in layers; each node is behind all those that lead to it.
 
     Sugiyama's method: cut cycles, rank by the longest path, order by barycenters, place as near to neighbors as can be.
     """
@@ -57,12 +55,12 @@ def layered(nodes: Sequence[str], edges: Iterable[_Edge], wide: float, high: flo
     links = [pair for way in ways.values() for pair in pairwise(way)]
     layers = _order(_layers(nodes, ranks, ways.values()), links)
     centers = _centers(layers, links, high)
-    step = wide + gap
+    step = wide + GAP_X
     places = {node: (ranks[node] * step, centers[node] - high / 2) for node in nodes}
     lines = []
     for edge, way in ways.items():
         shift = _APART if edge in back else -_APART if edge[::-1] in back else 0
-        lines.append(_line(edge, way, shift, ranks, centers, wide, gap))
+        lines.append(_line(edge, way, shift, ranks, centers, wide))
     width = max((x + wide for x, _ in places.values()), default=0.0)
     height = max((y + high for _, y in places.values()), default=0.0)
     return Drawing(places, lines, width, height)
@@ -227,19 +225,14 @@ def _line(
     ranks: dict[str, int],
     centers: dict[_Point, float],
     wide: float,
-    gap: float,
 ) -> Line:
-    back = shift > 0
     levels = [centers[point] + (shift if isinstance(point, str) else 0) for point in way]
-    x, y = ranks[str(way[0])] * (wide + gap) + wide, levels[0]
+    x, y = ranks[str(way[0])] * (wide + GAP_X) + wide, levels[0]
     path = f"M{x:g} {y:g}"
-    leaves = (x, y)
     for point, level in zip(way[1:], levels[1:], strict=True):
-        path += f"C{x + gap / 2:g} {y:g} {x + gap / 2:g} {level:g} {x + gap:g} {level:g}"
-        x, y = x + gap, level
-        if back:
-            leaves = (x, y)
+        path += f"C{x + GAP_X / 2:g} {y:g} {x + GAP_X / 2:g} {level:g} {x + GAP_X:g} {level:g}"
+        x, y = x + GAP_X, level
         if not isinstance(point, str):
             x += wide
             path += f"H{x:g}"
-    return Line(*edge, path, *leaves, back)
+    return Line(*edge, path, shift > 0)

@@ -21,9 +21,9 @@ _AT_ONCE = timedelta(seconds=1)
 def marks(queues: Sequence[QueueSummary], workers: Sequence[Worker]) -> list[Mark]:
     """Return when queues were paused, and when workers started, as a deploy does; the newest first."""
     found = [
-        Mark(min(since), "blocked", f"Queue {queue.name} paused")
+        Mark(min(since.values()), "blocked", f"Queue {_part(queue, list(since))} paused")
         for queue in queues
-        if (since := [each.paused for each in queue.partitions if each.paused])
+        if (since := {each.name: each.paused for each in queue.partitions if each.paused})
     ]
     for queue in queues:
         last = None
@@ -47,3 +47,10 @@ def marks(queues: Sequence[QueueSummary], workers: Sequence[Worker]) -> list[Mar
         found.append(Mark(group[0].started, "running", text))
         before = versions
     return sorted(found, key=lambda mark: mark.at, reverse=True)[:_MOST]
+
+
+def _part(queue: QueueSummary, names: list[str]) -> str:
+    """Name a queue, or as many of its partitions as are meant."""
+    if len(names) == len(queue.partitions):
+        return queue.name
+    return names[0] if len(names) == 1 else f"{queue.name}, {len(names)} of {len(queue.partitions)} partitions,"

@@ -14,6 +14,7 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.dashboard import formats
 from lockwork.dashboard.access import User
 from lockwork.dashboard.bulk import RecentChanges
+from lockwork.dashboard.reading import KnownDeadlocks
 from lockwork.dashboard.redaction import Hidden, KnownTasks, Redact, redacted
 from lockwork.jobs.search import JobFilter, JobRow, argument_in
 
@@ -35,6 +36,7 @@ class Dashboard:
     """Seconds between two readings of a page that somebody looks at."""
     known: KnownTasks
     changes: RecentChanges = field(default_factory=RecentChanges)
+    deadlocks: KnownDeadlocks = field(default_factory=KnownDeadlocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,9 @@ class View:
         """Name one argument of a job, and write it as far as it may be shown; `name`: its name or position."""
         label = self.dashboard.known.parameter(task, name) if isinstance(name, int) else name
         if self.dashboard.known.hides(task):
-            return label, ShownText(formats.value(Hidden()), _HIDDEN_BY)
+            return label, ShownText(formats.value(Hidden()), _HIDDEN_BY, Hidden())
         shown = self._positional(task, name, value) if isinstance(name, int) else self.shown(task, name, value)
-        return label, ShownText(formats.value(shown), shown.rule if isinstance(shown, Hidden) else "")
+        return label, ShownText(formats.value(shown), shown.rule if isinstance(shown, Hidden) else "", shown)
 
     def _positional(self, task: str | None, position: int, value: object) -> object:
         shown, name = self.shown(task, str(position), value), self.dashboard.known.parameter(task, position)
@@ -140,7 +142,8 @@ class View:
         """Write "error", "result", "progress" or "checkpoint" of a job, as far as it may be shown."""
         shown = self.shown(task, name, value)
         rule = shown.rule if isinstance(shown, Hidden) else ""
-        return ShownText(shown if name == "error" and isinstance(shown, str) else formats.value(shown), rule)
+        text = shown if name == "error" and isinstance(shown, str) else formats.value(shown)
+        return ShownText(text, rule, shown)
 
     def finds(self, job: JobRow, matching: JobFilter) -> bool:
         """Return whether a job may be found by its texts: one that is hidden would be guessed letter by letter."""
@@ -174,15 +177,19 @@ class View:
 
 
 class ShownText(str):
-    """A text as it may be shown; `rule` says why something in it is hidden, "" if nothing is."""
+    """A text as it may be shown; `rule` says why something in it is hidden, "" if nothing is.
 
-    __slots__ = ("rule",)
+    `value` is what it is the text of, as far as that may be shown.
+    """
+
+    __slots__ = ("rule", "value")
     rule: str
+    value: object
 
-    def __new__(cls, text: str, rule: str = "") -> Self:
+    def __new__(cls, text: str, rule: str = "", value: object = None) -> Self:
         """Make the text."""
         made = super().__new__(cls, text)
-        made.rule = rule
+        made.rule, made.value = rule, value
         return made
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.doctor import Finding, adeadlocks
 from lockwork.protocol.keys import QueueKeys, base_queue, partition_number
 from lockwork.protocol.queues.status import QueueStatus, WorkerInfo, status_and_rules
 from lockwork.queues.limits import QueueLimits
 
 _MOST = 1000
 """Partitions that one page reads."""
+_FRESH = 15.0
+"""Seconds for which deadlocks are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,21 @@ async def known_queues(lw: Lockwork) -> list[str]:
         for number in range(many or 1)
     }
     return sorted({*found, *own, *announced}, key=lambda name: (base_queue(name), partition_number(name)))
+
+
+class KnownDeadlocks:
+    """The deadlocks of the server, which are read anew now and then: that reads all locks."""
+
+    def __init__(self) -> None:
+        self._found: list[Finding] = []
+        self._until = 0.0
+
+    async def read(self, lw: Lockwork) -> list[Finding]:
+        """Return the deadlocks of the last seconds."""
+        if (now := time.monotonic()) >= self._until:
+            self._until = now + _FRESH
+            self._found = await adeadlocks(lw)
+        return self._found
 
 
 async def read_queue(lw: Lockwork, name: str) -> QueueSummary | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from lockwork.dashboard import assets, charts, formats
+from lockwork.dashboard import assets, charts, formats, json_tree
 from lockwork.dashboard.page import quoted
 
 
@@ -34,7 +34,10 @@ def _environment() -> jinja2.Environment:
         iso=formats.iso,
         clock=formats.clock,
         ago=formats.ago,
+        relative=formats.relative,
+        elapsed=formats.elapsed,
         value=formats.value,
+        tree=json_tree.json_tree,
         quoted=quoted,
     )
     return made

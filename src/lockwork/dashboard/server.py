@@ -239,9 +239,11 @@ class PageServer:
         return None if view.may_act else (403, view.why_not)
 
     def _problem(self, view: View, status: int, title: str, text: str, page: Page | None = None) -> Response:
-        if page is not None and status < 500:  # nothing here will change
-            page = replace(page, live=False)
-        html = self._render(view, "problem.html", page=page, layout="frame.html", said=None, title=title, text=text)
+        if page is not None and status < 500:  # there is nothing to look at again and again
+            page = replace(page, live=False, ranged=False, charts=False)
+        html = self._render(
+            view, "problem.html", page=page, layout="frame.html", said=None, title=title, text=text, status=status
+        )
         return HTMLResponse(html, status)
 
     def _render(self, view: View, template: str, **found: Any) -> str:

@@ -10,16 +10,20 @@ from lockwork.dashboard.layers import Line, layered
 from lockwork.protocol.locks.overview import Overview, read
 
 _MOST = 24
-"""Owners that the graph shows; a larger one is a list, and not a picture."""
-WIDE, HIGH, MARGIN, _GAP = 184, 32, 8, 160
+"""Boxes that the graph shows; a larger one is a list, and not a picture."""
+_ALIKE = 3
+"""So many who wait for the same are one box."""
+WIDE, HIGH, MARGIN = 208, 44, 8
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """An owner, at a place."""
+    """An owner, or several who wait for the same, at a place."""
 
     label: str
-    owner: str
+    owners: tuple[str, ...]
+    lock: str
+    """What it waits for; empty if it waits for nothing."""
     x: float
     y: float
     stuck: bool
@@ -27,11 +31,9 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """Who waits for whom, with the lock between them."""
+    """Who waits for whom."""
 
     line: Line
-    label: str
-    """Empty if another line from there has it."""
     stuck: bool
 
 
@@ -67,28 +69,41 @@ def graph(overview: Overview, name: Callable[[str], str]) -> Graph | None:
     if not edges:
         return None
     stuck = {owner for each in overview.deadlocks for owner in each.members}
-    owners = list(dict.fromkeys(owner for pair in edges for owner in pair))
-    owners.sort(key=lambda owner: owner not in stuck)
-    shown = owners[:_MOST]
-    drawn = layered(shown, [pair for pair in edges if pair[0] in shown and pair[1] in shown], WIDE, HIGH, _GAP)
-    return Graph(
-        [GraphNode(name(owner), owner, *drawn.places[owner], owner in stuck) for owner in shown],
-        _arrows(drawn.lines, edges, stuck),
-        drawn.width + 2 * MARGIN,
-        drawn.height + 2 * MARGIN,
-        len(owners) - len(shown),
-    )
+    boxes = _boxes(edges, stuck)
+    shown = sorted(boxes, key=lambda box: box not in stuck)[:_MOST]
+    lines = [pair for pair in edges if pair[0] in shown and pair[1] in shown]
+    drawn = layered(shown, lines, WIDE, HIGH)
+    locks = {waiter: lock for (waiter, _), lock in edges.items()}
+    nodes = [
+        GraphNode(
+            name(box) if len(boxes[box]) == 1 else f"{len(boxes[box])} waiters",
+            boxes[box],
+            locks.get(box, ""),
+            *drawn.places[box],
+            box in stuck,
+        )
+        for box in shown
+    ]
+    left_out = sum(len(boxes[box]) for box in boxes if box not in shown)
+    arrows = [Arrow(line, {line.start, line.end} <= stuck) for line in drawn.lines]
+    arrows.sort(key=lambda arrow: arrow.stuck)
+    return Graph(nodes, arrows, drawn.width + 2 * MARGIN, drawn.height + 2 * MARGIN, left_out)
 
 
-def _arrows(lines: list[Line], edges: dict[tuple[str, str], str], stuck: set[str]) -> list[Arrow]:
-    arrows: list[Arrow] = []
-    labeled: set[tuple[float, float, str]] = set()
-    for line in sorted(lines, key=lambda line: {line.start, line.end} <= stuck):
-        lock = edges[line.start, line.end]
-        mark = (line.x, line.y, lock)
-        arrows.append(Arrow(line, "" if mark in labeled else lock, {line.start, line.end} <= stuck))
-        labeled.add(mark)
-    return arrows
+def _boxes(edges: dict[tuple[str, str], str], stuck: set[str]) -> dict[str, tuple[str, ...]]:
+    """Return the owners by the first of those that share a box: that wait for the same, and that nobody waits for."""
+    blockers = {blocker for _, blocker in edges}
+    ahead: defaultdict[str, set[str]] = defaultdict(set)
+    for (waiter, blocker), lock in edges.items():
+        ahead[waiter] |= {blocker, lock}
+    alike: defaultdict[object, list[str]] = defaultdict(list)
+    for owner in dict.fromkeys(owner for pair in edges for owner in pair):
+        alone = owner in blockers or owner in stuck
+        alike[owner if alone else frozenset(ahead[owner])].append(owner)
+    boxes: dict[str, tuple[str, ...]] = {}
+    for owners in alike.values():
+        boxes |= {owners[0]: tuple(owners)} if len(owners) >= _ALIKE else {owner: (owner,) for owner in owners}
+    return boxes
 
 
 def _short(owner: str) -> str:

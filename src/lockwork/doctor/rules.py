@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +10,7 @@ from typing import Literal
 
 from lockwork.doctor.facts import RECENT, Facts, QueueFacts
 from lockwork.protocol.keys import base_queue
+from lockwork.protocol.locks.overview import Overview, read
 from lockwork.validation import several
 
 Level = Literal["serious", "warning", "info"]
@@ -20,6 +21,10 @@ _LAG = 1.0
 """Seconds by which an event loop may be late."""
 _MANY_DEAD = 10
 """Recent dead jobs of a queue that make a warning; fewer are an information."""
+
+
+_CAUSES = 2
+"""Errors of dead jobs that a finding names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,9 @@ def _said(
         case "died":
             died = sum(queue.died for queue in some)
             level: Level = "warning" if died >= _MANY_DEAD else "info"
-            text = f"{several(died, 'job', 'jobs')} died in the last {RECENT // 60} minutes."
+            causes = [cause for cause, _ in sum((queue.causes for queue in some), Counter[str]()).most_common()]
+            why = f": {', '.join(causes[:_CAUSES])}{' and others' if len(causes) > _CAUSES else ''}" if causes else ""
+            text = f"{several(died, 'job', 'jobs')} died in the last {RECENT // 60} minutes{why}."
             return Finding(
                 level, about, text, f"See the errors: `lockwork dead --queue {name}`.", f"dead?queue={base_queue(name)}"
             )
@@ -131,6 +138,21 @@ def _said(
 def _all_quiet(queue: str, facts: Facts) -> bool:
     states = [worker.state for worker in facts.workers if worker.alive and queue in worker.queues]
     return bool(states) and set(states) == {"quiet"}
+
+
+def check_locks(locks: Overview) -> list[Finding]:
+    """Name each deadlock."""
+    found: list[Finding] = []
+    for deadlock in locks.deadlocks:
+        lock = min(edge.resource for edge in deadlock.cycle).partition(" ")[2]
+        fix = f"Release one of the locks: `lockwork locks release {lock}`."
+        found.append(Finding("serious", "Deadlock", f"{deadlock.named(_owner)}.", fix, "locks"))
+    return found
+
+
+def _owner(owner: str) -> str:
+    holder = read(owner)
+    return f"{holder.host}/{holder.pid} {holder.label}".strip() if holder.host else owner
 
 
 def _check_workers(facts: Facts) -> Iterator[Finding]:

@@ -33,6 +33,13 @@ class ServerFacts:
     refused: list[str]
     """What this user may not read."""
 
+    @property
+    def version(self) -> str:
+        """The program and its version, "" if this user may not read them."""
+        if valkey := self.info.get("valkey_version"):
+            return f"Valkey {valkey}"
+        return f"Redis {self.info['redis_version']}" if "redis_version" in self.info else ""
+
 
 def read_servers() -> Protocol[list[ServerFacts]]:
     """Read the facts about the server; on a Cluster, about each primary, one after the other, so that each is timed."""

@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeVar, cast, get_args
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError, ServerUnavailable
-from lockwork.failures import Errors
 from lockwork.flows.runs import FlowRun
 from lockwork.ids import new_id
 from lockwork.jobs.options import with_headers
@@ -18,8 +17,9 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
 from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.call import ResultCall, ResultRef
-from lockwork.tasks.middleware import Middlewares, Outgoing
+from lockwork.tasks.middleware import Outgoing
 from lockwork.tasks.task import Task
 from lockwork.validation import one_of
 
@@ -89,13 +89,10 @@ class Node(ResultRef, Generic[R]):
 class Flow:
     """A plan of jobs that wait for each other; `enqueue` sends it, and each `enqueue` is a new run."""
 
-    def __init__(
-        self, runtime: Runtime, config: Config, errors: Errors, on_failure: Policy, middlewares: Middlewares
-    ) -> None:
-        self._middlewares = middlewares
+    def __init__(self, runtime: Runtime, config: Config, context: AppContext, on_failure: Policy) -> None:
+        self._context = context
         self.on_failure: Policy = _policy(on_failure)
         self._runtime = runtime
-        self._errors = errors
         self._prefix = config.prefix
         self._max_payload = config.max_payload
         self._home = FlowPlacement(config.partitions)
@@ -191,20 +188,22 @@ class Flow:
         Raises ConfigError, QueueFull if the queue has no space for all jobs, or ServerUnavailable; then no job runs.
         """
         run = self._run()
-        with self._middlewares.sending("", run.queue, len(self._jobs)) as outgoing:
+        with self._context.middlewares.sending("", run.queue, len(self._jobs)) as outgoing:
             return self._enqueued(run, self._runtime.run(self._push(run, outgoing)))
 
     async def aenqueue(self) -> FlowRun:
         """Async version of `enqueue`."""
         run = self._run()
-        with self._middlewares.sending("", run.queue, len(self._jobs)) as outgoing:
+        with self._context.middlewares.sending("", run.queue, len(self._jobs)) as outgoing:
             return self._enqueued(run, await self._runtime.arun(self._push(run, outgoing)))
 
     def _run(self) -> FlowRun:
         if not self._jobs and self._answer is None:  # an empty group has a result: an empty list
             raise ConfigError("the flow is empty: add a call to it, such as flow.add(fetch.call(1))")
         queue = self._home.chosen()
-        return FlowRun(self._runtime, QueueKeys(self._prefix, queue), queue, new_id(), self._errors, self._returns)
+        return FlowRun(
+            self._runtime, QueueKeys(self._prefix, queue), queue, new_id(), self._context.errors, self._returns
+        )
 
     def _push(self, run: FlowRun, outgoing: Outgoing) -> Protocol[bool]:
         outgoing.ids = (run.id,)
@@ -214,7 +213,8 @@ class Flow:
             ends = [number for number in self._returns if number not in self._used]
             answer = ends[0] if len(ends) == 1 else ends
         keys = QueueKeys(self._prefix, run.queue)
-        return protocol.push(keys, run.id, jobs, answer, self._runtime.window_ms)
+        pushing = protocol.push(keys, run.id, jobs, answer, self._runtime.window_ms)
+        return self._context.announcing.after(pushing)
 
     def _stamped(self, job: FlowJob, headers: dict[str, str]) -> FlowJob:
         """Return the job with the headers of this run; its compensation gets them, too."""

@@ -15,6 +15,7 @@ from lockwork.protocol.queues import stock as protocol
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.stock import Books, Reservation, StockMinute, StockStatus
 from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.announcing import Announcing
 from lockwork.tasks.call import TaskCall
 from lockwork.validation import whole
 
@@ -46,8 +47,17 @@ class Stock:
     """
 
     def __init__(
-        self, runtime: Runtime, config: Config, name: str, quantity: int, *, limit: int | None, queue: str
+        self,
+        runtime: Runtime,
+        config: Config,
+        announcing: Announcing,
+        name: str,
+        quantity: int,
+        *,
+        limit: int | None,
+        queue: str,
     ) -> None:
+        self._announcing = announcing
         self.name: str = checked(name, "a stock's name")
         self._partitions = config.partitions
         self._max_payload = config.max_payload
@@ -203,11 +213,13 @@ class Stock:
         hold_ms = milliseconds(hold, "hold")
         patience = None if wait is None else seconds(wait, "wait", zero=True)
         if patience == 0:
-            return protocol.reserve(self._books, id, buyer, wanted, hold_ms, known, job)
-        channel = self._runtime.channel
-        return protocol.reserve_waiting(
-            self._books, id, buyer, wanted, hold_ms, known, job, channel=channel, wait=patience
-        )
+            reserving = protocol.reserve(self._books, id, buyer, wanted, hold_ms, known, job)
+        else:
+            channel = self._runtime.channel
+            reserving = protocol.reserve_waiting(
+                self._books, id, buyer, wanted, hold_ms, known, job, channel=channel, wait=patience
+            )
+        return reserving if job is None else self._announcing.after(reserving)
 
     def _job(self, call: TaskCall | None, id: str | None = None) -> NewJob | None:
         if call is None:

@@ -190,8 +190,15 @@ class AsyncDriver:
         return self._to(node, bool(call.replicas or call.behind)), cluster.prepare(call)
 
     async def _shards(self) -> int:
-        if self._cluster is not None and self._cluster.stale:
-            await self._cluster.arefresh()
+        began, tries = now(), None
+        while self._cluster is not None and self._cluster.stale:
+            try:
+                await self._cluster.arefresh()
+                break
+            except Retry as error:
+                tries = tries or Tries(self._endpoint.shown, began, self._patience)
+                await asyncio.sleep(tries.pause(error))
+                tries.again()
         return self._endpoint.shards()
 
     def _left(self, call: Call, began: float) -> float:

@@ -24,6 +24,7 @@ from lockwork.runtime.endpoint import Endpoint, Opener, taken_over
 from lockwork.runtime.replies import Busy, Moved, Retry
 from lockwork.runtime.resp import pack
 from lockwork.runtime.sync_connection import Wire
+from lockwork.validation import several
 
 Place = tuple[str, int]
 
@@ -31,6 +32,12 @@ _ANSWER = 0.5
 """Seconds in which a node must tell the slots."""
 _REST = 0.2
 """Seconds between two questions for the slots: during a failover, every call would ask."""
+
+
+class _NoSlots(Retry):
+    """A node knows of none that serves slots."""
+
+    sent = False
 
 
 class ClusterEndpoint(Endpoint):
@@ -63,6 +70,11 @@ class ClusterEndpoint(Endpoint):
     def shards(self) -> int:
         """Return the number of primaries."""
         return len(self._primaries)
+
+    @property
+    def found(self) -> str:
+        """How many shards there are, as a sentence."""
+        return f"the Cluster has {several(len(self._primaries), 'shard', 'shards')}" if self._primaries else ""
 
     def slot(self, key: str) -> int:
         """Return the slot of a key."""
@@ -116,8 +128,17 @@ class ClusterEndpoint(Endpoint):
         """Note why a call failed: another node may have taken the place of one; returns where the call is to go."""
         if isinstance(error, Moved):
             return error
+        if "CLUSTERDOWN" in str(error) and (unserved := self._unserved()):
+            error.args = (f"{error}; no node serves {unserved}",)
         self.stale = self.stale or not isinstance(error, Busy)
         return None
+
+    def _unserved(self) -> str:
+        """Name the slots that no node serves, as far as is known; empty if there are none."""
+        free = [number for number, node in enumerate(self._slots) if node is None]
+        if not self._primaries or not free:
+            return ""
+        return f"slot {free[0]}" if len(free) == 1 else f"{len(free)} slots, of which {free[0]} is the first"
 
     def refresh(self, *, anyway: bool = False) -> None:
         """Ask one node after the other for the slots; raises Retry when none answers, or ServerUnsuitable.
@@ -144,6 +165,8 @@ class ClusterEndpoint(Endpoint):
         if answered:
             self._announce()
             return
+        if isinstance(problem, _NoSlots):
+            raise problem
         away = Retry(f"no node of the Cluster at {self.shown} answers; the last one: {problem}")
         away.sent = False
         raise away
@@ -204,6 +227,11 @@ class ClusterEndpoint(Endpoint):
         if isinstance(reply, hiredis.ReplyError):
             if "cluster support disabled" in str(reply):
                 raise ServerUnsuitable(f"the server at {node.shown} is no node of a Cluster: use a redis:// URL")
+            if "unknown command" in str(reply):
+                raise ServerUnsuitable(
+                    f"the server at {node.shown} does not know CLUSTER SLOTS: it is a Sentinel (use "
+                    "redis+sentinel://), or withholds the command (use redis://)"
+                )
             if str(reply).startswith("NOPERM"):
                 raise ServerRefused(
                     f"the server at {node.shown} does not let this user ask for the slots ({reply}): set the rules "
@@ -221,7 +249,7 @@ class ClusterEndpoint(Endpoint):
             primaries[node] = None
             found[first : last + 1] = [node] * (last + 1 - first)
         if not primaries:
-            raise Retry(f"the Cluster at {self.shown} serves no slots yet")
+            raise _NoSlots(f"the node at {asked.shown} knows of no node that serves slots: create the Cluster first")
         self._slots, self._primaries = found, list(primaries)
         known = {*self._primaries, *(self._nodes[place] for place in self._seeds)}
         for place, node in list(self._nodes.items()):

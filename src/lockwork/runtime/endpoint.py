@@ -88,7 +88,7 @@ def _check_info(info: bytes, endpoint: Endpoint, *, allow_eviction: bool) -> Non
             "primary that it watches"
         )
     if facts.get("cluster_enabled") == "1" and not endpoint.cluster:
-        raise ServerUnsuitable(f"the server at {where} is a node of a Cluster: begin its URL with redis+cluster://")
+        raise ServerUnsuitable(f"the server at {where} is a node of a Cluster: use the URL {endpoint.of_cluster()}")
     version = facts.get("redis_version", "")
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers and numbers < OLDEST:
@@ -169,6 +169,17 @@ class Endpoint:
         """Called on any thread when `moved` is."""
         self._run: bytes | None = None
 
+    def of_cluster(self) -> str:
+        """Return the URL of the Cluster that this server is a node of."""
+        if self._kind == "unix":
+            return "redis+cluster://host:port"
+        return f"{self._kind}+cluster://{self.options.get('host', 'localhost')}:{self.options.get('port', 6379)}"
+
+    @property
+    def found(self) -> str:
+        """What was found when it was reached, as a sentence, if that says more than its address."""
+        return ""
+
     def shards(self) -> int:
         """Return the number of servers that share the keys, as far as is known."""
         return 1
@@ -223,6 +234,11 @@ class Endpoint:
             known = ", ".join(f"{name}://" for name in (*_SCHEMES, "redis+sentinel", "redis+cluster"))
             raise ConfigError(
                 f"a server's URL begins with {known}, as redis://localhost:6379 does; {_scheme_shown(url)}"
+            )
+        if scheme != "unix" and "," in url.partition("://")[2].partition("/")[0].rpartition("@")[2]:
+            raise ConfigError(
+                f"a {scheme}:// URL names one server: begin it with {scheme}+cluster:// for nodes of a Cluster, or "
+                f"with {scheme}+sentinel:// for Sentinels"
             )
         try:
             options: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]

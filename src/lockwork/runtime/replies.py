@@ -26,6 +26,8 @@ _FAILOVER = ("LOADING", "CLUSTERDOWN", "NOREPLICAS", "UNBLOCKED")
 _REPLICA = ("READONLY", "MASTERDOWN")
 # What a script raises again, after it has caught it, has its code behind the place in the script.
 _RAISED_AGAIN = re.compile(r"user_script: ?\d+: -?([A-Z]+) ")
+_ADDRESS = re.compile(r"^Error \S+ connecting to .+?\. (?=\S)")
+"""What redis-py puts before the reason; we name the server by its URL."""
 _NO_DATABASE = re.compile("DB index|SELECT is not allowed")
 # What a server that is away, or talks nonsense, makes its clients raise.
 FORESEEN = (redis.RedisError, hiredis.HiredisError, OSError, EOFError)
@@ -164,7 +166,7 @@ def raise_connecting(error: Exception, where: str) -> NoReturn:
     if isinstance(error, redis.RedisError) and not isinstance(error, _PASSING):
         raise ServerRefused(f"the server at {where} refuses the connection: {error}") from error
     if isinstance(error, FORESEEN):
-        raise Retry(f"no server answers at {where}: {error}") from error
+        raise Retry(f"no server answers at {where}: {_ADDRESS.sub('', str(error))}") from error
     # such a source may be out of order for a moment, as a server may
     raise Retry(f"connecting to {where} failed: {type(error).__name__}: {error}") from error
 
@@ -185,16 +187,17 @@ def gone(where: str, why: object, tried: float) -> LockworkError:
     if isinstance(why, Demoted):
         return ServerUnsuitable(f"{read_only(where)} (for {tried:.1f} s by now)")
     text = f"gave up after {tried:.1f} s: {str(why).rstrip('.') or type(why).__name__}"
-    if unforeseen(why) is not None:
-        return ServerUnavailable(text)  # the server may be there or not
-    return ServerUnavailable(f"{text}. Is the server at {where} running and reachable{_speaking(text, where)}?")
+    if isinstance(why, Failover | Busy) or unforeseen(why) is not None:
+        return ServerUnavailable(text)  # the server has answered, or may be there or not
+    server = "it" if where in text else f"the server at {where}"
+    return ServerUnavailable(f"{text}. Is {server} running and reachable{_speaking(text, where)}?")
 
 
 def _speaking(text: str, where: str) -> str:
     """What else may be wrong: a server without TLS waits for the rest of a command, and one with TLS hangs up."""
-    if where.startswith("rediss://"):
+    if where.startswith("rediss"):
         return ", does it speak TLS there, and does it want a certificate of its clients (ssl_certfile=, ssl_keyfile=)"
-    if where.startswith("redis://") and re.search(
+    if not where.startswith("unix") and re.search(
         "reset by peer|closed by|broken pipe|connection lost", text, re.IGNORECASE
     ):
         return ", and is this not its port for TLS (rediss://)"

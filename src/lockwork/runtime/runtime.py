@@ -110,6 +110,16 @@ class Runtime:
         return self._endpoint().described
 
     @property
+    def opened(self) -> str:
+        """The same, but opens nothing; empty when nothing is open."""
+        return self._opened[0].described if self._opened is not None else ""
+
+    @property
+    def found(self) -> str:
+        """What was found when the server was reached, such as how many shards there are; may be empty."""
+        return self._opened[0].found if self._opened is not None else ""
+
+    @property
     def address(self) -> tuple[str, int | None] | None:
         """Host and port of the server, or the path of its socket; None before it is opened, and for a Cluster."""
         endpoint = None if self._opened is None else self._endpoint()

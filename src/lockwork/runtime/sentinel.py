@@ -43,6 +43,8 @@ class Address(NamedTuple):
     epoch: int
     host: str
     port: int
+    quorum: int
+    """So many Sentinels must agree that the primary is down."""
 
 
 class Sentinels:
@@ -56,11 +58,14 @@ class Sentinels:
         """Those that did not answer the last time."""
         self._complete = True
         """Whether a majority answered the last time."""
+        self._trusted = False
+        """Whether a quorum of them has answered once."""
 
     def primary(self) -> Address:
         """Ask until a majority has answered, or all were asked; the newest election wins.
 
-        Raises Retry when none answers, ConfigError when they do not know the primary, ServerRefused for a password.
+        Raises Retry when none answers, or too few at the start, ConfigError when they do not know the primary, and
+        ServerRefused for a password.
         """
         found: list[Address] = []
         answers, problem = 0, ""
@@ -77,6 +82,8 @@ class Sentinels:
                 found.append(address)
             if answers > len(self._sentinels) // 2:
                 break
+        if found and not self._trusted:
+            self._check_quorum(answers, max(found).quorum, problem)
         majority = answers > len(self._sentinels) // 2
         if found and self._complete and not majority:
             log.warning(
@@ -90,16 +97,31 @@ class Sentinels:
             raise ConfigError(f"the Sentinels at {self.shown} watch no primary named {self.service!r}{self._names()}")
         raise Retry(f"none of the Sentinels at {self.shown} answers; the last one: {problem}")
 
+    def _check_quorum(self, answers: int, quorum: int, problem: str) -> None:
+        """Raise Retry if the Sentinels that answer, cut off from the others, may name an old primary."""
+        if answers < min(quorum, len(self._sentinels)):
+            raise Retry(
+                f"only {answers} of the {len(self._sentinels)} Sentinels at {self.shown} answer, and {quorum} must "
+                f"agree on which server is the primary; the last silent one: {problem}"
+            )
+        self._trusted = True
+
     @contextlib.contextmanager
     def subscribed(self) -> Iterator[Wire]:
-        """Hear from one Sentinel; the next call takes another. Raises Retry or a LockworkError."""
+        """Hear from one Sentinel, which is asked first meanwhile; the next call takes another.
+
+        The others may learn of an election after it has announced that. Raises Retry or a LockworkError.
+        """
         sentinel = self._in_order()[0]
-        self._sentinels.remove(sentinel)
-        self._sentinels.append(sentinel)
-        with _connected(sentinel) as wire:
-            wire.send(pack("SUBSCRIBE", _SWITCHED))
-            wire.limit(0)
-            yield wire
+        others = [each for each in self._sentinels if each is not sentinel]
+        self._sentinels = [sentinel, *others]
+        try:
+            with _connected(sentinel) as wire:
+                wire.send(pack("SUBSCRIBE", _SWITCHED))
+                wire.limit(0)
+                yield wire
+        finally:
+            self._sentinels = [*others, sentinel]
 
     def _in_order(self) -> list[Endpoint]:
         return sorted(self._sentinels, key=self._silent.__contains__)
@@ -109,7 +131,9 @@ class Sentinels:
             reply = wire.request(pack("SENTINEL", "MASTER", self.service))
         if not isinstance(reply, hiredis.ReplyError):
             facts = dict(zip(reply[::2], reply[1::2], strict=True))
-            return Address(int(facts[b"config-epoch"]), facts[b"ip"].decode(), int(facts[b"port"]))
+            return Address(
+                int(facts[b"config-epoch"]), facts[b"ip"].decode(), int(facts[b"port"]), int(facts[b"quorum"])
+            )
         message = str(reply)
         if "No such master" in message:
             return None
@@ -165,6 +189,12 @@ class SentinelEndpoint(Endpoint):
         self._watch: _Watch | None = None
         self._closed = False
 
+    @property
+    def found(self) -> str:
+        """Where the primary is, as a sentence."""
+        address = self._address
+        return f"the primary is at {address.host}:{address.port}" if address is not None else ""
+
     def locate(self) -> None:
         """Ask the Sentinels where the next connection has to lead; raises Retry or a LockworkError."""
         self._found(self._sentinels.primary())
@@ -193,7 +223,7 @@ class SentinelEndpoint(Endpoint):
         with self._lock:
             before, self._address = self._address, address
             self.options: dict[str, Any] = {**self.options, "host": address.host, "port": address.port}
-        if before is not None and before[1:] != address[1:]:
+        if before is not None and before[1:3] != address[1:3]:
             log.warning("the primary %r is at %s:%d now", self._sentinels.service, address.host, address.port)
             self.moved()
 

@@ -222,8 +222,15 @@ class SyncDriver:
         return pool, cluster.prepare(call)
 
     def _shards(self) -> int:
-        if self._cluster is not None and self._cluster.stale:
-            self._cluster.refresh()
+        began, tries = now(), None
+        while self._cluster is not None and self._cluster.stale:
+            try:
+                self._cluster.refresh()
+                break
+            except Retry as error:
+                tries = tries or Tries(self._endpoint.shown, began, self._patience)
+                time.sleep(tries.pause(error))
+                tries.again()
         return self._endpoint.shards()
 
     def close(self) -> None:

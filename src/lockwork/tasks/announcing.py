@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import TypeVar
 
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
@@ -11,6 +12,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.queues.sessions import within
 from lockwork.runtime.clock import now
 
+R = TypeVar("R")
 log: Log = Log("lockwork")
 
 EVERY: float = 3600.0
@@ -34,6 +36,13 @@ class Announcing:
     def stop(self) -> None:
         """Announce no more: somebody else does, such as the supervisor of this worker process."""
         self.due = inf
+
+    def after(self, enqueue: Protocol[R]) -> Protocol[R]:
+        """Enqueue, and then announce if it is time."""
+        found = yield from enqueue
+        if self.due <= now():
+            yield from self.announce()
+        return found
 
     def announce(self) -> Protocol[None]:
         """Announce; an error is logged and nothing more, since the jobs are enqueued."""

@@ -249,4 +249,4 @@ def test_the_command(lw: Lockwork, url: str) -> None:
     assert "1 will run again" in command("-q", "default", "retry", ids[0])
     assert "not dead" in command("-q", "default", "delete", ids[0], status=1)
     assert "2 deleted" in command("-q", "default", "--task", "send", "--yes", "delete")
-    assert command("list") == "no dead jobs\n"
+    assert command("list") == "no job is dead\n"

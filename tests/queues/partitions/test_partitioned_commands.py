@@ -83,8 +83,8 @@ def test_the_command_line_accepts_partitions(sorting: Any, own_url: str, tmp_pat
     assert "no server counts" in str(refused.exception)
     assert command(own_url, "queue", "limit", "mail/1", "--rate", "5/s").exit_code == 0
     assert sorting.lw.queue("mail/1").limits().rate == "5/s"
-    assert command(own_url, "dead", "--queue", "mail/2").stdout == "no dead jobs\n"
-    assert command(own_url, "dead", "--queue", "mail", "--partitions", "4").stdout == "no dead jobs\n"
+    assert command(own_url, "dead", "--queue", "mail/2").stdout == "no job is dead\n"
+    assert command(own_url, "dead", "--queue", "mail", "--partitions", "4").stdout == "no job is dead\n"
     assert "has partitions" in command(own_url, "dead", "--queue", "mail").stderr
     assert command(own_url, "dead", "--partitions", "4").exit_code == 2
     assert command(own_url, "queue", "mail/02").exit_code == 1
@@ -95,7 +95,7 @@ def test_announced_partitions_need_no_option(sorting: Any, own_url: str) -> None
         sorting.double.enqueue(number)
     whole = json.loads(command(own_url, "queue", "--json", "pause", "mail").stdout)
     assert (whole["queue"], whole["ready"], whole["paused"]) == ("mail", 8, True)
-    assert command(own_url, "dead", "--queue", "mail").output == "no dead jobs\n"
+    assert command(own_url, "dead", "--queue", "mail").output == "no job is dead\n"
     made = json.loads(command(own_url, "enqueue", "double", "--args", "[1]", "--json").stdout)
     assert made["queue"] in ALL
     assert len(json.loads(command(own_url, "jobs", "mail", "--json").stdout)["jobs"]) == 9

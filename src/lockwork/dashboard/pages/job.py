@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 from lockwork.dashboard.flow_picture import FlowPicture, picture
@@ -9,9 +12,11 @@ from lockwork.dashboard.neighbors import read_neighbors
 from lockwork.dashboard.page import Form, NotFound, Page, ShownText, View
 from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
-from lockwork.jobs.snapshot import JobSnapshot
+from lockwork.jobs.snapshot import Attempt, JobSnapshot
 
 _WAITS = ("ready", "scheduled", "blocked")
+_LIBRARIES = ("/site-packages/", "/lib/python", "<frozen ")
+"""What the paths of files have that are not the user's."""
 _FLOW = 1000
 """Jobs of its flow that the page reads."""
 
@@ -21,13 +26,16 @@ async def read(view: View) -> dict[str, Any]:
     job = await _found(view).ainspect()
     if job.state == "unknown":
         raise NotFound(f"Nothing is known of job {job.id}: history no longer has it, or it never existed.")
+    progress = None if job.progress is None else view.text(job.task, "progress", job.progress)
     return {
         "job": job,
         "args": _values(view, job),
         "result": view.text(job.task, "result", job.result),
-        "progress": None if job.progress is None else view.text(job.task, "progress", job.progress),
+        "progress": progress,
         "checkpoints": {name: view.text(job.task, "checkpoint", each) for name, each in job.checkpoints.items()},
         "message": view.text(job.task, "error", job.error.text if job.error else ""),
+        "done": _done(progress),
+        "timeline": _timeline(job),
         "frames": _frames(view, job),
         "neighbors": await read_neighbors(view.lw, job),
         "drawn": await _flow(view, job),
@@ -90,8 +98,8 @@ def _values(view: View, job: JobSnapshot) -> list[tuple[str, ShownText]]:
     return [view.argument(job.task, name, each) for name, each in given]
 
 
-def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, str]]:
-    """Split the traceback into frames; True for those of the user's code, which are shown unfolded."""
+def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, list[str]]]:
+    """Split the traceback into runs of frames; True for those of the user's code, which are shown unfolded."""
     if job.error is None or not job.error.traceback:
         return []
     shown = view.text(job.task, "error", job.error.traceback)
@@ -103,9 +111,63 @@ def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, str]]:
             frames.append([])
         frames[-1].append(line)
     return [
-        (not any(part in frame[0] for part in ("/site-packages/", "/lib/python", "<frozen ")), "\n".join(frame))
-        for frame in frames
+        (mine, ["\n".join(frame) for frame in some])
+        for mine, some in groupby(frames, key=lambda frame: not any(part in frame[0] for part in _LIBRARIES))
     ]
+
+
+def _done(progress: ShownText | None) -> tuple[float, float] | None:
+    """Return how much is done of how much, if the progress says so: {"done": 3, "of": 10}, or a share such as 0.3."""
+    found = progress.value if progress is not None else None
+    if isinstance(found, dict):
+        done, of = found.get("done"), found.get("of", found.get("total"))
+    else:
+        done, of = found, 1.0 if isinstance(found, float) else None
+    if not isinstance(done, int | float) or not isinstance(of, int | float):
+        return None
+    return (done, of) if 0 <= done <= of and of else None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An attempt on the timeline of its job: how long it waited and ran, and both as (x, width) from 0 to 100."""
+
+    attempt: Attempt
+    waited: float | None
+    ran: float | None
+    wait: tuple[float, float] | None
+    run: tuple[float, float] | None
+
+
+def _timeline(job: JobSnapshot) -> list[Span]:
+    """Place the attempts between the enqueue and the last end, or now."""
+    moments = [each for attempt in job.timeline for each in (attempt.started, attempt.ended) if each]
+    if not moments:
+        return [Span(attempt, None, None, None, None) for attempt in job.timeline]
+    first = min([*moments, job.enqueued] if job.enqueued and len(job.timeline) == job.timeline[-1].number else moments)
+    last = max([*moments, datetime.now(UTC)] if job.state == "running" else moments)
+    scale = 100 / max((last - first).total_seconds(), 0.001)
+
+    def place(begin: datetime, end: datetime, least: float) -> tuple[float, float]:
+        x = (begin - first).total_seconds() * scale
+        width = max(least, (end - begin).total_seconds() * scale)
+        return round(min(x, 100 - width), 2), round(width, 2)
+
+    spans: list[Span] = []
+    free: datetime | None = first
+    for attempt in job.timeline:
+        start, end = attempt.started, attempt.ended
+        spans.append(
+            Span(
+                attempt,
+                (start - free).total_seconds() if start and free and free < start else None,
+                (end - start).total_seconds() if start and end else None,
+                place(free, start, 0) if start and free and free < start else None,
+                place(start, end or last, 1) if start else None,
+            )
+        )
+        free = end
+    return spans
 
 
 PAGE = Page(

@@ -10,6 +10,7 @@ from typing import Any, cast
 from lockwork.dashboard.bulk import VERBS, states_for
 from lockwork.dashboard.page import Form, Page, View
 from lockwork.dashboard.reading import read_queues
+from lockwork.durations import seconds
 from lockwork.errors import ConfigError
 from lockwork.jobs.search import JobFilter, JobPage, JobRow
 from lockwork.jobs.snapshot import JobSnapshot
@@ -98,6 +99,12 @@ async def _by_id(view: View, id: str) -> JobSnapshot | None:
 def filter_of(given: Form) -> JobFilter:
     """Return the filter that a query has."""
     wanted: dict[str, str] = {name: given[name].strip() for name in _TEXTS if given.get(name, "").strip()}
+    for name in ("since", "until"):
+        try:
+            seconds(wanted.get(name, 0), name, zero=True)
+        except ConfigError:
+            text = f"{SEARCHED_BY[name]} is a time such as 10m or 1h30m, not {wanted[name][:80]!r}."
+            raise ConfigError(text) from None
     if state := state_of(given.get("state", "")):
         wanted["state"] = state
     if text := given.get("q", "").strip():

@@ -10,9 +10,9 @@ from typing import Any, cast
 from lockwork.dashboard.charts import PARTS, stacked
 from lockwork.dashboard.marks import marks
 from lockwork.dashboard.page import Page, View
-from lockwork.dashboard.pages.tasks import most_time
+from lockwork.dashboard.pages.tasks import done_by_queue, most_time
 from lockwork.dashboard.reading import QueueSummary, read_queues
-from lockwork.doctor import afindings
+from lockwork.doctor import Finding, afindings
 from lockwork.telemetry.metrics import Series, Span
 
 _TASKS = 8
@@ -38,7 +38,7 @@ async def read(view: View) -> dict[str, Any]:
         view.lw.atask_metrics(span=span),
         view.lw.aqueue_ages(),
         view.lw.aworkers(),
-        afindings(view.lw),
+        _findings(view),
     )
     everything = QueueSummary("", [each for queue in queues for each in queue.partitions])
     oldest = max(ages.items(), key=lambda each: each[1], default=("", 0.0))
@@ -46,6 +46,8 @@ async def read(view: View) -> dict[str, Any]:
         "findings": findings,
         "queues": queues,
         "everything": everything,
+        "ages": ages,
+        "done": done_by_queue(tasks),
         "oldest": oldest,
         "slots": sum(worker.slots for worker in workers if worker.alive),
         "series": series,
@@ -55,6 +57,11 @@ async def read(view: View) -> dict[str, Any]:
         "waits": [point.wait.quantile(0.95) for point in series.points],
         "runs": [point.run.quantile(0.95) for point in series.points],
     }
+
+
+async def _findings(view: View) -> list[Finding]:
+    deadlocks, found = await asyncio.gather(view.dashboard.deadlocks.read(view.lw), afindings(view.lw))
+    return deadlocks + found
 
 
 def _speeds(series: Series) -> Speeds:

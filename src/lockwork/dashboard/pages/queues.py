@@ -1,12 +1,15 @@
-"""Queues: how many jobs are where, who works on them, and what limits them."""
+"""Queues: how many jobs are where, how many are done, who works on them, and what limits them."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, cast
 
 from lockwork.dashboard.formats import several
 from lockwork.dashboard.page import Form, Page, View
-from lockwork.dashboard.reading import QueueSummary, read_queues
+from lockwork.dashboard.pages.tasks import done_by_queue
+from lockwork.dashboard.reading import read_queues
+from lockwork.telemetry.metrics import Span
 
 _SORTS = {
     "name": lambda queue: queue.name,
@@ -20,11 +23,13 @@ _SORTS = {
 
 async def read(view: View) -> dict[str, Any]:
     """Read all queues, sorted as asked."""
-    found = await read_queues(view.lw)
+    found, ages, tasks = await asyncio.gather(
+        read_queues(view.lw), view.lw.aqueue_ages(), view.lw.atask_metrics(span=cast("Span", view.span))
+    )
     chosen = _SORTS.get(view.param("sort"))
     if chosen is not None:
         found.sort(key=chosen, reverse=view.param("down") == "1")
-    return {"queues": found, "totals": QueueSummary("", [each for queue in found for each in queue.partitions])}
+    return {"queues": found, "ages": ages, "done": done_by_queue(tasks)}
 
 
 async def pause_all(view: View, _: Form) -> str:
@@ -45,4 +50,6 @@ async def resume_all(view: View, _: Form) -> str:
     return f"Resumed {several(len(found), 'queue')}."
 
 
-PAGE = Page("queues", "/queues", "Queues", read, {"pause_all": pause_all, "resume_all": resume_all}, key="q")
+PAGE = Page(
+    "queues", "/queues", "Queues", read, {"pause_all": pause_all, "resume_all": resume_all}, key="q", ranged=True
+)

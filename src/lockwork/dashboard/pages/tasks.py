@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -59,6 +60,14 @@ def most_time(found: dict[tuple[str, str], Point]) -> list[TaskRow]:
     rows = [TaskRow(queue, task, point) for (queue, task), point in found.items()]
     rows = [row for row in rows if row.attempts or row.point.cancelled or row.point.expired]
     return sorted(rows, key=lambda row: -row.total)
+
+
+def done_by_queue(found: dict[tuple[str, str], Point]) -> dict[str, int]:
+    """Count the jobs of each queue that succeeded."""
+    done: Counter[str] = Counter()
+    for (queue, _), point in found.items():
+        done[queue] += point.succeeded
+    return done
 
 
 PAGE = Page("tasks", "/tasks", "Tasks", read, key="t", ranged=True)

@@ -28,6 +28,10 @@ async def read(view: View) -> dict[str, Any]:
         "busy": sum(worker.busy for worker in found if worker.alive),
         "slots": sum(worker.slots for worker in found if worker.alive),
         "queues_of": _queues_of,
+        "running": sorted(
+            ((worker, job) for worker in found if worker.alive for job in worker.jobs), key=lambda each: each[1].since
+        ),
+        "one": bool(name),
     }
 
 

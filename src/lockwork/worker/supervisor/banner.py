@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.logs import Log
+from lockwork.runtime.runtime import Runtime
 from lockwork.validation import several
 from lockwork.worker.settings import WorkerOptions
 
@@ -27,3 +28,9 @@ def log_start(app: Lockwork, options: WorkerOptions) -> None:
     processes = several(options.processes, "process", "processes")
     each = "" if options.processes == 1 else " each"
     log.info("queues: %s; %s, concurrency %d%s", queues, processes, options.concurrency, each)
+
+
+def log_found(runtime: Runtime) -> None:
+    """Log where the Sentinels have led, or of how many shards the Cluster is; call it when the server was reached."""
+    if runtime.found:
+        log.info("%s", runtime.found)

@@ -37,6 +37,7 @@ from lockwork.worker.ipc.messages import (
 )
 from lockwork.worker.settings import WorkerOptions, handled_signals
 from lockwork.worker.supervisor.announcer import Announcer
+from lockwork.worker.supervisor.banner import log_found
 from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.events import EventQueue
 from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat
@@ -70,6 +71,7 @@ class Supervisor:
 
     def __init__(self, app: Lockwork, options: WorkerOptions, *, loop: str | None = None) -> None:
         self._options = options
+        self._runtime = app.runtime
         self._events: EventQueue[_Event] = EventQueue()
         self._started = False
         self._status = 0
@@ -113,6 +115,7 @@ class Supervisor:
         processes = self._processes
         try:
             processes.fill(first=True)
+            log_found(self._runtime)
             self._heartbeat.start()
             self._scheduler.start()
             self._announcer.start()
