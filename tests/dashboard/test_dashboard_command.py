@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import urllib.error
 import urllib.request
@@ -43,6 +44,18 @@ def test_it_serves_this_machine_and_ends_by_a_signal(url: str, tmp_path: Path) -
         assert get(port, Host="evil.example") == 421
         process.process.terminate()
         process.process.wait(10)
+
+
+def test_a_proxy_may_strip_the_prefix_or_pass_it_on(url: str, tmp_path: Path) -> None:
+    port = free_port()
+    with started(command("--port", str(port), "--root-path", "lockwork/"), folder=tmp_path, url=url):
+        assert until(lambda: get(port), "it serves") == 200
+        for path in ("/queues", "/lockwork/queues"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                links = re.findall(r'(?:href|src|action)="(/[^"]*)"', answer.read().decode())
+            assert links
+            assert all(link.startswith("/lockwork/") and "/lockwork/lockwork" not in link for link in links), links
+            assert get(port, links[0].replace("&amp;", "&")) == 200
 
 
 def test_it_binds_to_this_machine_and_only_reads_by_default() -> None:

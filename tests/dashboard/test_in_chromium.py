@@ -260,6 +260,14 @@ def test_deadlock_is_named_and_a_lock_is_released_after_its_name_is_typed(page: 
     expect(page.get_by_text("No such lock is held")).to_be_visible()
 
 
+@pytest.mark.parametrize("path", ["/queues/none", "/job/none", "/dead?after=zz", "/nothing"])
+def test_a_page_that_is_not_there_is_still_and_can_be_read(page: Page, shop: Lockwork, path: str) -> None:
+    page.goto(path)
+    page.wait_for_timeout(600)
+    expect(page.locator(".lost")).to_be_hidden()
+    assert barriers(page) == []
+
+
 def test_theme_is_switched_and_kept(page: Page, shop: Lockwork) -> None:
     page.goto("/")
     color = "getComputedStyle(document.body).backgroundColor"

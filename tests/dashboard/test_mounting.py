@@ -141,6 +141,32 @@ async def test_arguments_are_hidden_by_the_task(client: Client, mail: list[str],
         assert "<code>2</code>" not in page
 
 
+async def test_a_search_finds_no_job_by_what_is_hidden(client: Client, alw: Lockwork, mail: list[str]) -> None:
+    keys, run = QueueKeys("lw", "mail"), alw.runtime.arun
+    error = b'{"type":"ValueError","message":"card 4111 refused","traceback":"x"}'
+    await run(leases.beat(keys, {"host/1/a": True}, 600_000, 60))
+    (dead,) = (await run(leases.reserve(keys, "host/1/a", 1, "x", ""))).jobs
+    assert all(await run(leases.settle(keys, "host/1/a", [Outcome(dead.id, dead.token, "d", error)], 600_000)))
+
+    def redact(task: str | None, name: str, value: object) -> object:
+        hidden = name in ("0", "error") and value != 1
+        return Hidden("the rule") if hidden else value
+
+    guesses = ("q=4111", "error=4111", "error=ValueError%3A+card", "arg=2", "arg=n%3D2", "q=[2]", "q=%22send%22,[2")
+    allowed = ("q=send", "error=ValueError", "arg=1", "arg=n%3D1", f"q={mail[2]}")
+    for options, found in (({}, True), ({"redact": redact}, False)):
+        async with client(**options) as browser:
+            for query in (*guesses, *allowed):
+                expected = found or query in allowed
+                page = (await browser.get(f"/jobs?{query}")).text
+                assert ('<tr id="job-' in page) is expected, query
+                page = (await browser.get(f"/jobs/change?do=delete&{query}")).text
+                assert ('<tr id="job-' in page) is expected, query
+                assert ("No job to delete" in page) is not expected, query
+            assert ("ValueError" in (await browser.get("/dead?text=4111")).text) is found
+            assert "ValueError" in (await browser.get("/dead?text=ValueError")).text
+
+
 async def test_errors_results_and_progress_are_hidden_by_rule_on_every_page(
     client: Client, alw: Lockwork, mail: list[str]
 ) -> None:

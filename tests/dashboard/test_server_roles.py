@@ -65,7 +65,7 @@ async def test_every_page_is_read_by_a_viewer(board: httpx.AsyncClient, alw: Loc
     [
         ("/queues/mail", "pause", {}),
         ("/queues/mail", "limit", {"rate": "5/s"}),
-        ("/queues/mail", "clear", {}),
+        ("/queues/mail", "clear", {"typed": "mail"}),
         ("/queues", "pause_all", {}),
         ("/job/{id}", "cancel", {}),
         ("/job/{id}", "delete", {}),

@@ -174,6 +174,8 @@ def test_filters(lw: Lockwork) -> None:
     assert ids(tag="vip") == {tagged}
     assert ids(error="ValueError") == ids(error="no such order") == ids(error='"42"') == {dead, retried}
     assert ids(error="ValueError", state="scheduled") == {retried}
+    assert ids(error="ValueError: no such") == ids(error="Error: no") == ids(error="ValueError:") == {dead, retried}
+    assert ids(error="ValueError: such") == set()
     assert ids(text="order:7") == ids(key="order:7") == {keyed, behind}
     assert ids(group="shop") == {keyed}
     assert ids(text=dead) == ids(text=dead[3:]) == {dead}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from pathlib import Path
@@ -18,6 +19,7 @@ from lockwork.worker.loading import load
 
 if TYPE_CHECKING:
     import uvicorn
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 PORT = 8787
 
@@ -110,24 +112,37 @@ def _serve(
 
     from lockwork.dashboard import app as dashboard_app  # noqa: PLC0415 - an extra
 
+    root_path = "/" + root_path.strip("/") if root_path.strip("/") else ""
     asgi = dashboard_app(lw, token=token, users=users, allow_actions=allow_actions, allowed_hosts=allowed_hosts)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = uvicorn.Config(
-        asgi,
+        _below(root_path, asgi),
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,  # a client could say that it is on this machine
-        root_path=root_path.rstrip("/"),
         timeout_graceful_shutdown=1,  # live pages never end on their own
         lifespan="off",
     )
     with _bound(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host
         actions = "actions are allowed" if allow_actions else "read-only: --allow-actions lets users change things"
-        click.echo(f"dashboard at http://{shown}:{listener.getsockname()[1]}{root_path.rstrip('/')}/ ({actions})")
+        click.echo(f"dashboard at http://{shown}:{listener.getsockname()[1]}{root_path}/ ({actions})")
         asyncio.run(_run(uvicorn.Server(config), listener, lw))
+
+
+def _below(root_path: str, app: ASGIApp) -> ASGIApp:
+    """Serve the app below a prefix, which a proxy passes on or strips."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path = scope["path"]
+            whole = path if f"{path}/".startswith(f"{root_path}/") else root_path + path
+            scope = {**scope, "root_path": root_path, "path": whole}
+        await app(scope, receive, send)
+
+    return serve
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket, lw: Lockwork) -> None:
@@ -141,4 +156,6 @@ def _bound(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigError(f"{host}:{port} cannot be used ({error.strerror or error}): choose another --port") from None
+        other = "--port" if error.errno == errno.EADDRINUSE else "--host or --port"
+        why = (error.strerror or str(error)).partition(" (while")[0]
+        raise ConfigError(f"{host}:{port} cannot be used ({why}): choose another {other}") from None

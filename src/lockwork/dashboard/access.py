@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import inspect
 import ipaddress
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,9 +18,16 @@ from pathlib import Path
 from starlette.requests import HTTPConnection, Request
 
 from lockwork.errors import ConfigError
+from lockwork.logs import Log
+
+log: Log = Log("lockwork.dashboard")
 
 SHORTEST_TOKEN = 16
 SESSION = "lockwork_session"
+MOST_FAILURES = 20
+"""Wrong tokens or passwords of one address in FAILURE_SECONDS, before its next are not even compared."""
+FAILURE_SECONDS = 60.0
+_MOST_ADDRESSES = 10_000
 _LASTS = 12 * 3600
 _SCRYPT = {"n": 2**14, "r": 8, "p": 1, "maxmem": 64 * 1024 * 1024}
 
@@ -51,16 +59,20 @@ class Access:
         authorize: Authorize | None,
         allowed_hosts: Sequence[str],
     ) -> None:
-        if token is not None and len(token) < SHORTEST_TOKEN:
+        if token is not None and len(token.strip()) < SHORTEST_TOKEN:
             raise ConfigError(f"the token must have at least {SHORTEST_TOKEN} characters, so that it cannot be guessed")
         if isinstance(allowed_hosts, str):
             raise ConfigError(f"allowed_hosts is a list of host names, such as [{allowed_hosts!r}]")
         self._token = token
         self._users = dict(users or {})
         self._authorize = authorize
+        if wrong := [host for host in allowed_hosts if _host_name(host) != host.lower().rstrip(".") or not host]:
+            raise ConfigError(f"allowed_hosts has names alone, such as 'board.example', not {wrong[0]!r}")
         self._hosts = {host.lower().rstrip(".") for host in allowed_hosts}
         self._hashing = asyncio.Semaphore(2)
         self._logged_out: dict[str, int] = {}
+        self._failures: dict[str, tuple[float, int]] = {}
+        """By address: when the first of its failures was, and how many there are since."""
 
     @property
     def by_password(self) -> bool:
@@ -90,10 +102,36 @@ class Access:
 
     def serves_client(self, connection: HTTPConnection) -> bool:
         """Return True unless nobody has to log in and the client is on another machine."""
-        if not self.is_open or connection.client is None:  # None: a Unix socket
+        if not self.is_open:
+            return True
+        if self.is_forwarded(connection):
+            return False
+        if connection.client is None:  # a Unix socket
             return True
         host = connection.client.host.partition("%")[0]
         return host == "testclient" or (_is_address(host) and _is_loopback(host))
+
+    def is_forwarded(self, connection: HTTPConnection) -> bool:
+        """Return True if a proxy says that it passes on the request of another machine."""
+        headers = connection.headers
+        clients = f"{headers.get('x-forwarded-for', '')},{headers.get('x-real-ip', '')}".split(",")
+        return "forwarded" in headers or not all(is_loopback(each.strip()) for each in clients if each.strip())
+
+    def has_to_wait(self, request: Request) -> bool:
+        """Return True if too many wrong tokens or passwords came from this address."""
+        since, count = self._failures.get(_address(request), (0.0, 0))
+        return count >= MOST_FAILURES and time.monotonic() < since + FAILURE_SECONDS
+
+    def _failed(self, request: Request, count: int = 1) -> None:
+        """Note a failure; an attempt is one until it has succeeded, so that many at once count."""
+        address, now = _address(request), time.monotonic()
+        since, before = self._failures.pop(address, (now, 0))
+        if len(self._failures) >= _MOST_ADDRESSES:
+            del self._failures[next(iter(self._failures))]
+        fresh = now < since + FAILURE_SECONDS
+        self._failures[address] = (since, before + count) if fresh else (now, max(0, count))
+        if fresh and before + count == MOST_FAILURES and count > 0:
+            log.warning("%s has to wait: it sent %d wrong tokens or passwords", address or "a client", MOST_FAILURES)
 
     async def user(self, request: Request) -> User | None:
         """Return who asks; None: nobody who may read."""
@@ -107,18 +145,25 @@ class Access:
         if self.is_open:
             return User("local")
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if self._token is not None and scheme.lower() == "bearer" and _same(given.strip(), self._token):
-            return User("token")
+        if self._token is not None and scheme.lower() == "bearer" and not self.has_to_wait(request):
+            if _same(given.strip(), self._token):
+                return User("token")
+            self._failed(request)
         return self._of_cookie(request.cookies.get(SESSION, ""))
 
-    async def log_in(self, name: str, secret: str) -> str | None:
-        """Return the cookie for a token, or for a user's password; None if it is wrong."""
+    async def log_in(self, request: Request, name: str, secret: str) -> str | None:
+        """Return the cookie for a token, or for a user's password; None if it is wrong. First ask `has_to_wait`."""
+        self._failed(request)
         if self._token is not None and not name:
-            return self._cookie("", self._token) if _same(secret, self._token) else None
-        stored = self._users.get(name, _NOBODY)
-        async with self._hashing:  # each takes 16 MiB and a twentieth of a second
-            right = await asyncio.to_thread(password_matches, secret, stored)
-        return self._cookie(name, stored) if right and name in self._users else None
+            key, right = self._token, _same(secret, self._token)
+        else:
+            key = self._users.get(name, _NOBODY)
+            async with self._hashing:  # each takes 16 MiB and a twentieth of a second
+                right = await asyncio.to_thread(password_matches, secret, key) and name in self._users
+        if not right:
+            return None
+        self._failed(request, -1)
+        return self._cookie(name, key)
 
     def log_out(self, cookie: str) -> None:
         """End a session before its time, also for who has a copy of its cookie."""
@@ -174,6 +219,17 @@ def same_origin(request: Request) -> bool:
     if origin is None:
         return site == "same-origin" or "authorization" in request.headers
     return origin.partition("://")[2].lower() == request.headers.get("host", "").lower()
+
+
+def why_foreign(request: Request) -> str:
+    """Say why a form was refused: where it came from, or that a proxy hides it."""
+    origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
+    if request.headers.get("sec-fetch-site") == "same-origin" and not same_origin(request):
+        return (
+            f"The browser shows {origin[:200]!r}, but the request names the host {host[:200]!r}: "
+            "let the proxy pass the Host header, and allow it by --allowed-host NAME or allowed_hosts=[NAME]."
+        )
+    return "The form was not sent by a page of this dashboard: reload it."
 
 
 def seal(session: str, text: str) -> str:
@@ -243,6 +299,7 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or (_is_address(host) and _is_loopback(host))
 
 
+_HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:,@/\[\]]+))(?::\d*)?")
 _NOBODY = f"scrypt${'00' * 16}${'00' * 64}"
 """What the password of an unknown user is compared with, so that names cannot be found out by time."""
 
@@ -267,10 +324,16 @@ def _unpacked(text: str) -> str:
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a Host header, without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower().rstrip(".")
+    """Return the name in a Host header, without its port; "" if it is none."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower().rstrip(".") if found else ""
+
+
+def _address(request: Request) -> str:
+    """Return whose failures count together: an address, or the network of one IPv6 customer."""
+    host = request.client.host.partition("%")[0] if request.client else ""
+    wide = ":" in host and not host.startswith("::ffff:") and _is_address(host)
+    return str(ipaddress.ip_network((host, 64), strict=False)) if wide else host
 
 
 def _is_address(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from lockwork.app.lockwork import Lockwork
@@ -13,7 +13,7 @@ from lockwork.dashboard.formats import refusal, several
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.jobs.job import Job
-from lockwork.jobs.search import JobFilter, JobPage, JobState
+from lockwork.jobs.search import JobFilter, JobPage, JobRow, JobState
 from lockwork.logs import Log
 
 log: Log = Log("lockwork.dashboard")
@@ -27,7 +27,9 @@ _COUNTED: tuple[JobState, ...] = ("running", "ready", "scheduled", "blocked", "d
 _SHOWN = 10
 """Jobs of the preview."""
 _STEP = 1000
-"""Records that one call of a count or a change reads."""
+"""Jobs that one step of a count or a change finds at most."""
+_READ = 4000
+"""Records that one step reads, in several calls."""
 _AT_ONCE = 50
 """Calls that change jobs at the same time."""
 _MOST_UNDONE = 100_000
@@ -117,7 +119,7 @@ class Preview:
 class Change:
     """One change of many jobs, from its count to its undoing; it goes on while nobody looks, once it has begun."""
 
-    def __init__(self, lw: Lockwork, action: Action, target: Target) -> None:
+    def __init__(self, lw: Lockwork, action: Action, target: Target, finds: Callable[[JobRow], bool]) -> None:
         self.action: Action = action
         self.verb: Verb = VERBS[action]
         self.states: tuple[JobState, ...] = states_for(action, target.matching.get("state") or "")
@@ -139,6 +141,7 @@ class Change:
         """When somebody looked last."""
         self._lw = lw
         self._target = target
+        self._finds = finds
         self._since = time.monotonic()
         self._stopping = False
         self._picked: list[tuple[str, str]] = []
@@ -296,9 +299,9 @@ class Change:
                 wanted[name] = seconds(wanted[name], name, zero=True) + away
             matching = cast("JobFilter", wanted)
             page = await self._lw.ajobs(
-                self._target.queue, limit=_STEP, budget=_STEP, after=after, newest=newest, **matching
+                self._target.queue, limit=_STEP, budget=_READ, after=after, newest=newest, **matching
             )
-            yield page
+            yield replace(page, jobs=[job for job in page.jobs if self._finds(job)])
             after = page.next
             if after is None:
                 return

@@ -11,6 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lockwork.dashboard.access import Access
 
+_LONGEST_QUERY = 60_000
+_MOST_PARAMETERS = 1100
+
 
 class Guard:
     """Refuses foreign hosts and clients, and adds the headers; a nonce in the scope is that of the policy."""
@@ -47,12 +50,26 @@ class Guard:
             )
             await refusal(scope, receive, send_safely)
         elif not self._access.serves_client(connection):
+            through = " A proxy forwards this request for another." if self._access.is_forwarded(connection) else ""
             refusal = PlainTextResponse(
-                "The dashboard serves only this machine until it has a token, users, or authorize.\n", 403
+                f"The dashboard serves only this machine until it has a token, users, or authorize.{through}\n", 403
             )
             await refusal(scope, receive, send_safely)
+        elif scope["method"] in ("GET", "HEAD") and not _may_load(connection):
+            refusal = PlainTextResponse("Other sites may link to the dashboard, and load nothing from it.\n", 403)
+            await refusal(scope, receive, send_safely)
+        elif len(query := scope["query_string"]) > _LONGEST_QUERY or query.count(b"&") > _MOST_PARAMETERS:
+            await PlainTextResponse("The address is too long.\n", 414)(scope, receive, send_safely)
         else:
             await self._app(scope, receive, send_safely)
+
+
+def _may_load(connection: HTTPConnection) -> bool:
+    """Return False if a page of another site loads something into itself, as the browser says; a link is fine."""
+    headers = connection.headers
+    if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
+        return True
+    return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest", "document") == "document"
 
 
 def _policy(nonce: str) -> str:

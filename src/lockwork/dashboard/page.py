@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -15,6 +16,7 @@ from lockwork.dashboard.access import User
 from lockwork.dashboard.bulk import RecentChanges
 from lockwork.dashboard.reading import KnownDeadlocks
 from lockwork.dashboard.redaction import Hidden, KnownTasks, Redact, redacted
+from lockwork.jobs.search import JobFilter, JobRow, argument_in
 
 RANGES = {"15m": "15 min", "1h": "1 hour", "24h": "24 hours", "7d": "7 days"}
 """The time ranges of the top bar."""
@@ -104,9 +106,10 @@ class View:
 
     def here(self, **changes: object) -> str:
         """Return this page with another query; None takes a parameter away."""
-        given = self.request.query_params
-        query = {name: given.getlist(name) for name in given} | changes
-        return self.url(quote(self.path), **query)
+        query: defaultdict[str, Any] = defaultdict(list)
+        for name, each in self.request.query_params.multi_items():
+            query[name].append(each)
+        return self.url(quote(self.path), **query | changes)
 
     def shown(self, task: str | None, name: str, value: object) -> object:
         """Return what may be shown of a value of a job, after the `redact` hook: see Redact."""
@@ -141,6 +144,25 @@ class View:
         rule = shown.rule if isinstance(shown, Hidden) else ""
         text = shown if name == "error" and isinstance(shown, str) else formats.value(shown)
         return ShownText(text, rule, shown)
+
+    def finds(self, job: JobRow, matching: JobFilter) -> bool:
+        """Return whether a job may be found by its texts: one that is hidden would be guessed letter by letter."""
+        hooked = self.dashboard.redact is not None or self.dashboard.known.hides(job.task)
+        if not hooked or not {"arg", "error", "text"} & matching.keys():
+            return True
+        given: list[tuple[int | str, object]] = [*enumerate(job.args or ()), *(job.kwargs or {}).items()]
+        shown = [(*self.argument(job.task, name, each), each) for name, each in given]
+        seen = [(name, each) for name, text, each in shown if text == formats.value(each)]
+        said = self.text(job.task, "error", job.error.text) if job.error else ShownText("")
+        if job.args is not None and len(seen) == len(given) and said == (job.error.text if job.error else ""):
+            return True
+        error = f"{job.error.type}: {said}" if job.error else ""
+        texts = [job.id, job.task, job.key, job.group, *job.tags, error, *(text for _, text, _ in shown)]
+        return (
+            ("arg" not in matching or argument_in(seen, matching["arg"]))
+            and matching.get("error", "") in error
+            and any(matching.get("text", "") in (text or "") for text in texts)
+        )
 
     @property
     def why_not(self) -> str:

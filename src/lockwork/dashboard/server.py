@@ -14,11 +14,22 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from lockwork.dashboard.access import SESSION, Access, User, csrf_matches, csrf_token, same_origin, seal, unseal
+from lockwork.dashboard.access import (
+    FAILURE_SECONDS,
+    SESSION,
+    Access,
+    User,
+    csrf_matches,
+    csrf_token,
+    same_origin,
+    seal,
+    unseal,
+    why_foreign,
+)
 from lockwork.dashboard.formats import refusal
 from lockwork.dashboard.page import RANGES, Dashboard, NotFound, Page, View
 from lockwork.dashboard.rendering import render
-from lockwork.errors import LockworkError
+from lockwork.errors import ConfigError, LockworkError
 from lockwork.logs import Log
 from lockwork.telemetry.cluster import ClusterFamilies
 from lockwork.telemetry.families import exposition
@@ -31,6 +42,8 @@ _LONGEST_FORM = 256 * 1024
 _MOST_STREAMS = 100
 _PATIENCE = 5.0
 """Seconds that a page may read before it says that the server does not answer."""
+_WRONG_SECONDS = 0.5
+"""Seconds until a wrong token or password is answered."""
 _HEARTBEAT = 15.0
 """Seconds after which an unchanged stream says that it is alive."""
 
@@ -51,6 +64,8 @@ class PageServer:
         async def answer(request: Request) -> Response:
             user = await self._access.user(request)
             if user is None:
+                if request.method == "POST":
+                    log.info("action at %r from %s: refused, nobody is logged in", request.url.path, _client(request))
                 return self._refused(request)
             session = request.cookies.get(SESSION, "")
             # without a login the cookie is only a secret that forms must know
@@ -62,6 +77,8 @@ class PageServer:
                 return self._stream(page, view)
             said = unseal(session, request.cookies.get(_FLASH, ""))
             response = await self._page(page, view, json.loads(said) if said else None)
+            if said and response.status_code == 404 and page.within:  # it was deleted; the list says so
+                return RedirectResponse(view.url(f"/{page.within}"), 303)
             if fresh:
                 _set_cookie(response, request, SESSION, fresh)
             if said:
@@ -93,18 +110,19 @@ class PageServer:
         wrong = False
         if request.method == "POST":
             form = await _form(request)
-            if form is None or not same_origin(request):
-                return PlainTextResponse("The form was not sent by a page of this dashboard.\n", 403)
-            name = form.get("name", "")
-            cookie = await self._access.log_in(name, form.get("secret", ""))
-            client = request.client.host if request.client else "-"
+            if isinstance(form, int) or not same_origin(request):
+                return PlainTextResponse(f"{why_foreign(request)}\n", 403)
+            name, client = form.get("name", ""), _client(request)
+            if self._access.has_to_wait(request):
+                return _too_often()
+            cookie = await self._access.log_in(request, name, form.get("secret", ""))
             if cookie is not None:
                 log.info("login of %r from %s", name or "token", client)
                 response: Response = RedirectResponse(_next(view, form.get("next", "")), 303)
                 _set_cookie(response, request, SESSION, cookie)
                 return response
             log.warning("failed login of %r from %s", name or "token", client)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(_WRONG_SECONDS)
             wrong = True
         page = self._render(
             view, "login.html", wrong=wrong, by_password=self._access.by_password, next=view.param("next")
@@ -114,7 +132,7 @@ class PageServer:
     async def log_out(self, request: Request) -> Response:
         """End the session."""
         if not same_origin(request):
-            return PlainTextResponse("The form was not sent by a page of this dashboard.\n", 403)
+            return PlainTextResponse(f"{why_foreign(request)}\n", 403)
         view = View(request, self._dashboard, User(""), "")
         response = RedirectResponse(view.url("/-/login"), 303)
         response.delete_cookie(SESSION, path=_cookie_path(request))
@@ -125,6 +143,8 @@ class PageServer:
         wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
         if not self._access.has_login:
             return PlainTextResponse("You may not see this dashboard.\n", 403)
+        if "authorization" in request.headers and self._access.has_to_wait(request):
+            return _too_often()
         if not wants_page:
             return PlainTextResponse("Log in first.\n", 401, {"WWW-Authenticate": "Bearer"})
         view = View(request, self._dashboard, User(""), "")
@@ -135,6 +155,8 @@ class PageServer:
             found = await self._read(page, view)
         except NotFound as error:
             return self._problem(view, 404, "Not found", str(error), page)
+        except ConfigError as error:
+            return self._problem(view, 400, "This address is wrong", str(error), page)
         except (LockworkError, TimeoutError) as error:
             text = str(error) or f"The server did not answer within {_PATIENCE:g} s."
             return self._problem(view, 503, "The server gave an unexpected answer", text, page)
@@ -186,8 +208,10 @@ class PageServer:
     async def _act(self, page: Page, view: View, session: str) -> Response:
         request = view.request
         form = await _form(request)
-        if form is None:
-            return PlainTextResponse("The form is too long, or not a form.\n", 413)
+        if isinstance(form, int):
+            why = "The form is too long." if form == 413 else "That is not a form."
+            _audit(page, view, {}, "refused", why)
+            return PlainTextResponse(f"{why}\n", form)
         name = form.get("action", "")
         act = page.actions.get(name)
         refused = self._why_refused(view, form, session)
@@ -211,11 +235,11 @@ class PageServer:
     def _why_refused(self, view: View, form: Mapping[str, str], session: str) -> tuple[int, str] | None:
         by_token = "authorization" in view.request.headers and not session
         if not same_origin(view.request) or not (by_token or csrf_matches(session, form.get("csrf", ""))):
-            return 403, "The form was not sent by a page of this dashboard: reload it."
+            return 403, why_foreign(view.request)
         return None if view.may_act else (403, view.why_not)
 
     def _problem(self, view: View, status: int, title: str, text: str, page: Page | None = None) -> Response:
-        if page is not None and status == 404:  # there is nothing to look at again and again
+        if page is not None and status < 500:  # there is nothing to look at again and again
             page = replace(page, live=False, ranged=False, charts=False)
         html = self._render(
             view, "problem.html", page=page, layout="frame.html", said=None, title=title, text=text, status=status
@@ -240,24 +264,33 @@ def _audit(page: Page, view: View, form: Mapping[str, str], how: str, text: str)
     """Write the line of an action: who, from where, what, on what, and how it ended."""
     given = {key: each[:200] for key, each in form.items() if key not in ("csrf", "action", "next")}
     query = {key: each[:200] for key, each in view.request.query_params.items()}
-    client = view.request.client.host if view.request.client else "-"
     log.info(
         "action %s.%s at %r by %r from %s with %r: %s, %r",
-        page.name, form.get("action", "")[:80], view.path, view.user.name, client, query | given, how, text,
+        page.name, form.get("action", "")[:80], view.path, view.user.name, _client(view.request), query | given,
+        how, text,
     )  # fmt: skip
 
 
-async def _form(request: Request) -> dict[str, str] | None:
-    """Read an urlencoded form; several values of one name are joined by newlines. None if it is too long."""
+def _client(request: Request) -> str:
+    return request.client.host if request.client else "-"
+
+
+def _too_often() -> Response:
+    text = "Too many wrong tokens or passwords came from this address: wait a minute.\n"
+    return PlainTextResponse(text, 429, {"Retry-After": f"{FAILURE_SECONDS:.0f}"})
+
+
+async def _form(request: Request) -> dict[str, str] | int:
+    """Read an urlencoded form; several values of one name are joined by newlines. A status says why not."""
     body = b""
     async for part in request.stream():
         body += part
         if len(body) > _LONGEST_FORM:
-            return None
+            return 413
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=5000)
     except ValueError:
-        return None
+        return 400
     form: dict[str, str] = {}
     for name, value in pairs:
         form[name] = f"{form[name]}\n{value}" if name in form else value
@@ -277,12 +310,14 @@ def _cookie_path(request: Request) -> str:
 
 
 def _set_cookie(response: Response, request: Request, name: str, value: str, *, seconds: int = 12 * 3600) -> None:
+    origin = request.headers.get("origin", "")
     response.set_cookie(
         name,
         value,
         max_age=seconds,
         path=_cookie_path(request),
-        secure=request.url.scheme == "https",
+        # a client that lies about it harms only its own cookie
+        secure="https" in (request.url.scheme, request.headers.get("x-forwarded-proto", ""), origin.partition(":")[0]),
         httponly=True,
         samesite="lax",  # else a link in a chat would lead to the login; a GET changes nothing,
     )

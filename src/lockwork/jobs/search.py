@@ -153,12 +153,11 @@ def _texts(given: JobFilter) -> list[str]:
     found += [f'"{text}"' for text in (given.get("task", ""), given.get("tag", "")) if _SAFE.fullmatch(text)]
     found += [given["group"]] if "group" in given else []
     value = _value(given.get("arg", ""))[1]
-    for text in (given.get("error", ""), value):
-        if _SAFE.fullmatch(text) and text.lower() not in ("true", "false", "none", "null"):
-            found.append(text)
-    text = given.get("text", "")
-    if _SAFE.fullmatch(text) and ": " not in f":{text} ":  # it may not begin in an error's type and end in its text
-        found.append(text)
+    if _SAFE.fullmatch(value) and value.lower() not in ("true", "false", "none", "null"):
+        found.append(value)
+    for text in (given.get("error", ""), given.get("text", "")):
+        if _SAFE.fullmatch(text):  # it may begin in an error's type and end in its text
+            found += [part for each in text.split(": ") if (part := each.strip(" :"))]
     return found
 
 
@@ -207,6 +206,13 @@ def _has_argument(call: records.StoredCall, arg: str, parameters: Parameters) ->
     names = parameters.get(call.task or "", ())
     place = names.index(name) if name in names else len(call.args)
     return place < len(call.args) and _equal_any((call.args[place],), text)
+
+
+def argument_in(arguments: Sequence[tuple[str, Any]], arg: str) -> bool:
+    """Return whether one of these arguments is searched for; each has its name, or its position."""
+    name, text = _value(arg)
+    named = [each for label, each in arguments if label == name]
+    return _equal_any([each for _, each in arguments], arg) or _equal_any(named, text)
 
 
 def _equal_any(values: Sequence[Any], text: str) -> bool:

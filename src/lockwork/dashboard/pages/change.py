@@ -86,7 +86,9 @@ def _change(view: View, action: Action) -> Change:
         picked = tuple((partition, id) for partition, id in given)
     target = Target(view.param("queue") or None, matching, picked)
     key = (view.user.name, view.param("n"), action, target.queue, tuple(sorted(matching.items())), picked)
-    return view.dashboard.changes.get(key, lambda: Change(view.lw, action, target))
+    return view.dashboard.changes.get(
+        key, lambda: Change(view.lw, action, target, lambda job: view.finds(job, matching))
+    )
 
 
 PAGE = Page(

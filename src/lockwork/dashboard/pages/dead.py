@@ -94,9 +94,9 @@ async def read(view: View) -> dict[str, Any]:
     deaths: dict[tuple[str, str, str], Death] = {}
     for (name, home), page in zip(places, found, strict=True):
         for job in page.jobs:
-            if _meant(view, job):
-                task = job.call.task or ""
-                made = Death(name, home, job.error.type, task, job, view.text(task, "error", job.error.text))
+            task, message = job.call.task or "", view.text(job.call.task, "error", job.error.text)
+            if _meant(view, job, message):
+                made = Death(name, home, job.error.type, task, job, message)
                 group = deaths.setdefault((name, job.error.type, task), made)
                 group.ages.append(job.dead_for)
                 if job.dead_for < group.example.dead_for:
@@ -116,9 +116,9 @@ async def read(view: View) -> dict[str, Any]:
     }
 
 
-def _meant(view: View, job: DeadJob) -> bool:
+def _meant(view: View, job: DeadJob, message: str) -> bool:
     task, text = view.param("task"), view.param("text")
-    return task in ("", job.call.task) and text in f"{job.error.type}: {job.error.text}"
+    return task in ("", job.call.task) and text in f"{job.error.type}: {message}"
 
 
 def _traceback(view: View, whole: DeadJob | None) -> str:

@@ -51,7 +51,7 @@ async def cancel(view: View, _: Form) -> str:
     """Cancel all of its jobs that have not ended."""
     run, status = await _found(view)
     if not await run.acancel():
-        return f"Flow {short_id(run.id)} has already ended: nothing was cancelled."
+        raise ConfigError(f"Flow {short_id(run.id)} has already ended: nothing was cancelled.")
     left = status.jobs - status.ended
     return f"Flow {short_id(run.id)} is cancelled, with its {left:,} jobs that had not ended."
 

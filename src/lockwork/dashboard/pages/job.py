@@ -10,6 +10,7 @@ from typing import Any
 from lockwork.dashboard.flow_picture import FlowPicture, picture
 from lockwork.dashboard.neighbors import read_neighbors
 from lockwork.dashboard.page import Form, NotFound, Page, ShownText, View
+from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import Attempt, JobSnapshot
 
@@ -49,7 +50,9 @@ async def read(view: View) -> dict[str, Any]:
 
 async def cancel(view: View, _: Form) -> str:
     """Cancel the job."""
-    return _said(await _found(view).acancel(), "The job is cancelled.", "The job has already ended.")
+    return _said(
+        await _found(view).acancel(), "The job is cancelled.", "The job has already ended, or no longer exists."
+    )
 
 
 async def retry(view: View, _: Form) -> str:
@@ -60,7 +63,9 @@ async def retry(view: View, _: Form) -> str:
 
 async def now(view: View, _: Form) -> str:
     """Let the job run now."""
-    return _said(await _found(view).areschedule(delay=0), "The job is ready.", "The job is not scheduled.")
+    return _said(
+        await _found(view).areschedule(delay=0), "The job is ready.", "The job is not scheduled, or no longer exists."
+    )
 
 
 async def delete(view: View, _: Form) -> str:
@@ -82,7 +87,9 @@ async def _flow(view: View, job: JobSnapshot) -> FlowPicture | None:
 
 
 def _said(done: bool, yes: str, no: str) -> str:
-    return yes if done else no
+    if not done:
+        raise ConfigError(no)
+    return yes
 
 
 def _values(view: View, job: JobSnapshot) -> list[tuple[str, ShownText]]:

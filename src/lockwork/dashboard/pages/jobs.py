@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from time import perf_counter
 from typing import Any, cast
 
 from lockwork.dashboard.bulk import VERBS, states_for
@@ -10,12 +12,14 @@ from lockwork.dashboard.page import Form, Page, View
 from lockwork.dashboard.reading import read_queues
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
-from lockwork.jobs.search import JobFilter, JobPage
+from lockwork.jobs.search import JobFilter, JobPage, JobRow
 from lockwork.jobs.snapshot import JobSnapshot
 
 _ROWS = 50
 _BUDGET = 2000
-"""Records that are read one by one for a page."""
+"""Records that are read one by one before it is decided whether the page reads more."""
+_LONG = 0.025
+"""Seconds after which a page reads no more; the server works for at most as long, and for what it has begun."""
 _ID = re.compile(r"[!-z|~]{12,200}")
 """What may be the id of a job."""
 _STATES = ("running", "ready", "scheduled", "blocked", "dead", "succeeded", "cancelled", "expired")
@@ -44,14 +48,7 @@ async def read(view: View) -> dict[str, Any]:
     unfiltered = given.keys() <= {"state", "queue"}
     wrong = ""
     try:
-        found = await view.lw.ajobs(
-            queue or None,
-            limit=_ROWS,
-            after=view.param("after") or None,
-            newest=view.param("oldest") != "1",
-            budget=_ROWS if unfiltered else _BUDGET,
-            **filter_of(given),
-        )
+        found = await _search(view, queue, filter_of(given), _ROWS if unfiltered else _BUDGET)
     except ConfigError as error:
         found, wrong = JobPage([], 0, 0, None, 0), str(error)
     chosen = state_of(view.param("state"))
@@ -67,6 +64,24 @@ async def read(view: View) -> dict[str, Any]:
         "by_id": await _by_id(view, text) if _ID.fullmatch(text) and not view.param("after") else None,
         "actions": [each for each in VERBS if states_for(each, chosen)],
     }
+
+
+async def _search(view: View, queue: str, matching: JobFilter, budget: int) -> JobPage:
+    """Search until the page is full, or has taken long."""
+    began, jobs, searched, after = perf_counter(), list[JobRow](), 0, view.param("after") or None
+    while True:
+        page = await view.lw.ajobs(
+            queue or None,
+            limit=_ROWS - len(jobs),
+            after=after,
+            newest=view.param("oldest") != "1",
+            budget=budget,
+            **matching,
+        )
+        jobs += [job for job in page.jobs if view.finds(job, matching)]
+        searched, after = searched + page.searched, page.next
+        if len(jobs) == _ROWS or after is None or perf_counter() - began > _LONG:
+            return replace(page, jobs=jobs, searched=searched)
 
 
 async def _counts(view: View, queue: str) -> dict[str, int]:

@@ -50,9 +50,11 @@ async def resume(view: View, _: Form) -> str:
     return f"Queue {queue.name} is no longer paused."
 
 
-async def clear(view: View, _: Form) -> str:
+async def clear(view: View, form: Form) -> str:
     """Delete all jobs that wait."""
     queue = await _found(view)
+    if form.get("typed", "").strip() != queue.name:
+        raise ConfigError(f"Type {queue.name} to clear it: nothing was deleted.")
     cleared = 0
     for partition in queue.partitions:
         cleared += await view.lw.queue(partition.name).aclear()

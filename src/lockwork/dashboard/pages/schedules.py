@@ -11,6 +11,7 @@ from typing import Any
 from lockwork.dashboard.formats import short_id
 from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.dashboard.reading import known_queues
+from lockwork.errors import ConfigError
 from lockwork.schedules.schedule import Schedule
 
 _SLOTS = 100
@@ -56,7 +57,9 @@ async def run(view: View, form: Form) -> str:
     schedule = _schedule(view, form)
     job = await schedule.arun_now()
     if job is None:
-        return f"Schedule {schedule.name} allows no overlap, and its last job has not ended: nothing was enqueued."
+        raise ConfigError(
+            f"Schedule {schedule.name} allows no overlap, and its last job has not ended: nothing was enqueued."
+        )
     return f"Schedule {schedule.name} enqueued job {short_id(job.id)} in queue {schedule.queue}."
 
 

@@ -300,7 +300,7 @@
       if (!answer?.ok) { stopped = true; searchOn(); complain("The search was cut short."); return; }
       history.replaceState(null, "", url);
       swap(await answer.text());
-    }, 50);
+    }, 10);
   }
   document.addEventListener("visibilitychange", searchOn);
 
