@@ -75,7 +75,7 @@ class Sentinels:
 
         until(begun, "a Sentinel agrees", PATIENCE)
         until(lambda: self.watched.primary() is not primary, "an election", PATIENCE)
-        self._obey(primary)
+        self._followed()  # the old primary takes writes until the Sentinels demote it, ten seconds later
         return False
 
     def move(self) -> bool:
