@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from lockwork import Lockwork
-from lockwork.doctor import Finding, afindings, examine, findings
+from lockwork.doctor import Finding, adeadlocks, afindings, examine, findings
 from lockwork.doctor.rules import check_locks
 from lockwork.errors import LockLost
 from lockwork.protocol import announcements as protocol
@@ -25,6 +25,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import leases
 from lockwork.workers import SILENT, AnnouncedTask, App, Worker
 from processes import until
+from roles import as_role
 from server_steps import Stepping, stepping
 
 WORKER = Worker(
@@ -152,6 +153,11 @@ def test_apps_that_differ_in_partitions_are_serious(mail: Lockwork) -> None:
 async def test_async_version_finds_the_same(own_url: str) -> None:
     async with Lockwork(own_url) as lw:
         assert [found for found in await afindings(lw) if found.level == "serious"] == []
+
+
+async def test_user_who_may_not_read_locks_sees_no_deadlocks(own_url: str) -> None:
+    async with Lockwork(as_role(own_url, "producer")) as lw:
+        assert await adeadlocks(lw) == []
 
 
 def test_findings_of_many_queues_are_quick(mail: Lockwork) -> None:
