@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.execution import queue_state
 from lockwork.worker.execution.queue_state import FetchOrder, QueueState
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_turns() -> Iterator[None]:
+    """Each call is a turn, but where a test says otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queue_state, "TURN", 0.0)
+        yield
 
 
 def family(name: str, partitions: int, weight: int = 1, turns: list[float] | None = None) -> list[QueueState]:
@@ -79,6 +89,22 @@ def test_a_family_has_its_place_in_the_order() -> None:
         asked = [source.name for source, _ in queue_state.strict_in_turn(sources, 5)]
         assert {name.partition("/")[0] for name in asked[:3]} == {"mail"}
         assert sorted(asked) == sorted(source.name for source in sources)
+
+
+def test_partition_stays_the_first_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls to one partition find its keys in the server's caches."""
+    clock = [100.0]
+    monkeypatch.setattr(queue_state, "TURN", 0.02)
+    monkeypatch.setattr(queue_state, "now", lambda: clock[0])
+    sources = family("mail", 3)
+
+    def first() -> str:
+        clock[0] += 0.008
+        return queue_state.strict_in_turn(sources, 5)[0][0].name
+
+    assert [first() for _ in range(7)] == [*["mail/0"] * 3, *["mail/1"] * 3, "mail/2"]
+    sources.pop()  # it sleeps, and its turn is over
+    assert [first() for _ in range(4)] == [*["mail/0"] * 3, "mail/1"]
 
 
 def test_partitions_named_one_by_one_keep_their_order() -> None:

@@ -15,10 +15,14 @@ from typing import Any, TypeVar
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
+from lockwork.runtime.clock import now
 from lockwork.worker.execution.settler import Settler
 from lockwork.worker.execution.slots import Runner
 
 T = TypeVar("T")
+
+TURN = 0.02
+"""Seconds for which a partition stays the first of its queue: the server's caches then hold what its calls need."""
 
 
 class Wakeup:
@@ -104,7 +108,9 @@ class QueueState:
     family: str = ""
     """The queue of which this is a partition, if the worker serves all of them under that name."""
     turn: float = 0.0
-    """A number that rises each time this partition is the first of its queue; the lowest is next."""
+    """A number that rises each time this partition becomes the first of its queue; the lowest is next."""
+    turn_ends: float = 0.0
+    """Until when it stays the first."""
     credit: float = 0.0
     """Slots that the queue has not used yet, of its share by weight."""
     settler: Settler | None = None
@@ -163,7 +169,11 @@ def strict_in_turn(askable: Sequence[QueueState], free: int) -> list[tuple[Queue
     found: list[tuple[QueueState, int]] = []
     for _, some in groupby(askable, key=lambda queue: queue.family or queue.name):
         family = sorted(some, key=lambda queue: queue.turn)
-        family[0].turn = family[-1].turn + 1
+        first, last = family[0], family[-1]
+        if now() < last.turn_ends:
+            family = [last, *family[:-1]]
+        else:
+            first.turn, first.turn_ends = last.turn + 1, now() + TURN
         found += [(queue, free) for queue in family]
     return found
 
