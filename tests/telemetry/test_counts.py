@@ -308,4 +308,4 @@ def test_reading_goes_in_bounded_steps(simulated: Server) -> None:
             reply = yield call
 
     assert len(bench.run(counted()).tasks) == 150
-    assert len(calls) == 8
+    assert len(calls) == 31

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, cast
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -14,9 +14,10 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.dashboard import formats
 from lockwork.dashboard.access import User
 from lockwork.dashboard.bulk import RecentChanges
-from lockwork.dashboard.reading import KnownDeadlocks
+from lockwork.dashboard.reading import KnownDeadlocks, KnownMetrics
 from lockwork.dashboard.redaction import Hidden, KnownTasks, Redact, redacted
 from lockwork.jobs.search import JobFilter, JobRow, argument_in
+from lockwork.telemetry.metrics import Point, Series, Span
 
 RANGES = {"15m": "15 min", "1h": "1 hour", "24h": "24 hours", "7d": "7 days"}
 """The time ranges of the top bar."""
@@ -37,6 +38,7 @@ class Dashboard:
     known: KnownTasks
     changes: RecentChanges = field(default_factory=RecentChanges)
     deadlocks: KnownDeadlocks = field(default_factory=KnownDeadlocks)
+    metrics: KnownMetrics = field(default_factory=KnownMetrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,20 @@ class View:
         return self.dashboard.allow_actions and self.user.actions
 
     @property
-    def span(self) -> str:
+    def span(self) -> Span:
         """The time range that was chosen, one of RANGES."""
         chosen = self.param("range")
-        return chosen if chosen in RANGES else "1h"
+        return cast("Span", chosen) if chosen in RANGES else "1h"
+
+    async def series(self, queue: str | None = None) -> Series:
+        """Read the metrics of a queue, or of all queues, in the time range."""
+        return await self.dashboard.metrics.read(
+            self.span, ("series", queue), lambda: self.lw.ametrics(queue, span=self.span)
+        )
+
+    async def task_metrics(self) -> dict[tuple[str, str], Point]:
+        """Read the metrics of each task in the time range."""
+        return await self.dashboard.metrics.read(self.span, "tasks", lambda: self.lw.atask_metrics(span=self.span))
 
     @property
     def path(self) -> str:

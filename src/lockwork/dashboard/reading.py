@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar, cast
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.doctor import Finding, adeadlocks
@@ -15,10 +16,14 @@ from lockwork.protocol.keys import QueueKeys, base_queue, partition_number
 from lockwork.protocol.queues.status import QueueStatus, WorkerInfo, status_and_rules
 from lockwork.queues.limits import QueueLimits
 
+T = TypeVar("T")
+
 _MOST = 1000
 """Partitions that one page reads."""
 _FRESH = 15.0
 """Seconds for which deadlocks are remembered."""
+_SPAN_FRESH = {"24h": 15.0, "7d": 60.0}
+"""The same of metrics by hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,24 @@ class KnownDeadlocks:
             self._until = now + _FRESH
             self._found = await adeadlocks(lw)
         return self._found
+
+
+class KnownMetrics:
+    """Metrics by hour, which change little in a minute, and of which a week costs the server much."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, tuple[float, object]] = {}
+
+    async def read(self, span: str, what: Hashable, read: Callable[[], Awaitable[T]]) -> T:
+        """Return what was read of this span in the last seconds, or read it."""
+        lasts = _SPAN_FRESH.get(span)
+        if lasts is None:
+            return await read()
+        now = time.monotonic()
+        self._found = {key: found for key, found in self._found.items() if found[0] > now}
+        if (span, what) not in self._found:
+            self._found[span, what] = (now + lasts, await read())
+        return cast("T", self._found[span, what][1])
 
 
 async def read_queue(lw: Lockwork, name: str) -> QueueSummary | None:

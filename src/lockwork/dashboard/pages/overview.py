@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from lockwork.dashboard.charts import PARTS, stacked
 from lockwork.dashboard.marks import marks
@@ -13,7 +13,7 @@ from lockwork.dashboard.page import Page, View
 from lockwork.dashboard.pages.tasks import done_by_queue, most_time
 from lockwork.dashboard.reading import QueueSummary, read_queues
 from lockwork.doctor import Finding, afindings
-from lockwork.telemetry.metrics import Series, Span
+from lockwork.telemetry.metrics import Series
 
 _TASKS = 8
 """Tasks that the page shows."""
@@ -31,11 +31,10 @@ class Speeds:
 
 async def read(view: View) -> dict[str, Any]:
     """Read the queues, their metrics, and the tasks."""
-    span = cast("Span", view.span)
     queues, series, tasks, ages, workers, findings = await asyncio.gather(
         read_queues(view.lw),
-        view.lw.ametrics(span=span),
-        view.lw.atask_metrics(span=span),
+        view.series(),
+        view.task_metrics(),
         view.lw.aqueue_ages(),
         view.lw.aworkers(),
         _findings(view),

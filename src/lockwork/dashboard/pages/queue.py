@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 from lockwork.dashboard.charts import PARTS, stacked
 from lockwork.dashboard.formats import number, several
@@ -14,15 +14,14 @@ from lockwork.dashboard.reading import QueueSummary, read_queue
 from lockwork.errors import ConfigError
 from lockwork.protocol.queues.browse import WaitingJob
 from lockwork.queues.limits import LimitSettings
-from lockwork.telemetry.metrics import Span
 
 _NEXT = 10
 
 
 async def read(view: View) -> dict[str, Any]:
     """Read the queue, what became of its jobs, and those that run next."""
-    queue, span = await _found(view), cast("Span", view.span)
-    series, tasks = await asyncio.gather(view.lw.ametrics(queue.name, span=span), view.lw.atask_metrics(span=span))
+    queue = await _found(view)
+    series, tasks = await asyncio.gather(view.series(queue.name), view.task_metrics())
     jobs: list[WaitingJob] = []
     if len(queue.partitions) == 1:
         jobs = await view.lw.queue(queue.partitions[0].name).apeek(_NEXT)

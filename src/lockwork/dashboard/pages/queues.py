@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 from lockwork.dashboard.formats import several
 from lockwork.dashboard.page import Form, Page, View
 from lockwork.dashboard.pages.tasks import done_by_queue
 from lockwork.dashboard.reading import read_queues
-from lockwork.telemetry.metrics import Span
 
 _SORTS = {
     "name": lambda queue: queue.name,
@@ -23,9 +22,7 @@ _SORTS = {
 
 async def read(view: View) -> dict[str, Any]:
     """Read all queues, sorted as asked."""
-    found, ages, tasks = await asyncio.gather(
-        read_queues(view.lw), view.lw.aqueue_ages(), view.lw.atask_metrics(span=cast("Span", view.span))
-    )
+    found, ages, tasks = await asyncio.gather(read_queues(view.lw), view.lw.aqueue_ages(), view.task_metrics())
     chosen = _SORTS.get(view.param("sort"))
     if chosen is not None:
         found.sort(key=chosen, reverse=view.param("down") == "1")

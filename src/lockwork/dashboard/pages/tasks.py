@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from lockwork.dashboard.page import Page, View
-from lockwork.telemetry.metrics import Point, Span
+from lockwork.telemetry.metrics import Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ _SORTS: dict[str, Callable[[TaskRow], float | str]] = {
 
 async def read(view: View) -> dict[str, Any]:
     """Read what all tasks did, sorted as asked: those first that took the most time."""
-    rows = most_time(await view.lw.atask_metrics(span=cast("Span", view.span)))
+    rows = most_time(await view.task_metrics())
     chosen = view.param("sort")
     if chosen in _SORTS:
         rows.sort(key=_SORTS[chosen], reverse=view.param("down") == "1")

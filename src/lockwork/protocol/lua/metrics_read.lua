@@ -8,7 +8,7 @@
 -- include: now
 local OTHER = '(other)' -- as in parts/counts.lua, which writes
 local ORDER = {'s', 'r', 'd', 'c', 'x', 'h'}
-local MOST = 7200 -- fields that one call reads
+local MOST = 2100 -- fields that one call reads
 local hashes, seconds, length = minutes, 60, 60
 if unit == 'h' then hashes, seconds, length = hours, 3600, 168 end
 last = tonumber(last) or math.floor(now / (seconds * 1000000))
