@@ -105,8 +105,10 @@ async def test_long_names_are_cut_so_that_counts_are_seen(size: tuple[int, int],
     app = Top(Watcher(long_names), 0.2)
     async with app.run_test(size=size) as pilot:
         await shown(app, "queues", "none")
-        await pilot.pause()
-        screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        screen = ""
+        while "a.rather." not in screen:  # the first look may come before the layout
+            await pilot.pause(0.05)
+            screen = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
     for text in ("a.rather.", "ready 1", "workers", "none", "done/s", "failed/s", "a-rather-", "waiters"):
         assert text in screen, screen
 

@@ -113,7 +113,7 @@ def test_lost_lease_is_reported_once_and_other_locks_stay(url: str, admin: redis
     with Lockwork(url, lock_lease=1) as lw:
         with lw.lock("other") as other:
             with (
-                pytest.raises(LockLost, match="somebody else may have held it"),
+                pytest.raises(LockLost, match="another process may have held it"),
                 lw.lock("x", on_lost=told.append) as grant,
             ):
                 take_away(admin)

@@ -86,7 +86,7 @@ def test_a_job_that_has_ended_by_then_does_not_run_again(lw: Lockwork, ship: Shi
 def test_a_server_that_is_away_then_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with Lockwork("redis://127.0.0.1:1", patience=0) as app:
         job = app.task(print).on_commit(lambda callback: asyncio.run(_calling(callback))).enqueue(1)
-    assert f"1 of its jobs could not be enqueued, {job.id} and what follows" in caplog.text
+    assert f"1 of its jobs could not be enqueued, from {job.id} on" in caplog.text
 
 
 async def _calling(callback: Callable[[], object]) -> None:

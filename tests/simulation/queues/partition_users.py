@@ -84,7 +84,8 @@ class Shop:
 
     def _new(self, task: Any, names: list[str]) -> list[NewJob]:
         """Make calls, with ids that are the same whenever the seed is played."""
-        new = [job._replace(id=f"j{next(self.plant.numbers):04}") for job in task._many([(name,) for name in names])]
+        made = task._builder.many([(name,) for name in names])
+        new = [job._replace(id=f"j{next(self.plant.numbers):04}") for job in made]
         for job in new:
             level, _, key, group, *rest = job.record.partition(b";")[0].decode().split(",")
             self.plant.made[job.id] = Made(int(level), key, group, len(rest) > 1)

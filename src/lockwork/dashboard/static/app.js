@@ -296,10 +296,11 @@
     step = setTimeout(async () => {
       const url = withPause(place.querySelector("a[rel=next]").href);
       const answer = await fetch(url, { headers: { "HX-Request": "true", Accept: "text/html" } }).catch(() => null);
+      const html = answer?.ok ? await answer.text() : null;
       if (!searching()) return;
-      if (!answer?.ok) { stopped = true; searchOn(); complain("The search was cut short."); return; }
+      if (html === null) { stopped = true; searchOn(); complain("The search was cut short."); return; }
       history.replaceState(null, "", url);
-      swap(await answer.text());
+      swap(html);
     }, 10);
   }
   document.addEventListener("visibilitychange", searchOn);
