@@ -89,7 +89,7 @@
   addEventListener("pageshow", open);
 
   // A table with data-hold takes changes of its rows, but new rows only when asked, so that nothing moves under the finger.
-  let waiting = null;
+  let waiting = null, swapped = Promise.resolve();
   function take(html) {
     if (content.querySelector(":scope details.ask[open], :scope input[name=typed]:focus")) return; // someone is deciding
     const fresh = new DOMParser().parseFromString(html, "text/html").body;
@@ -123,7 +123,7 @@
   function swap(html) {
     const checked = [...content.querySelectorAll("input[data-select]:checked")].map((box) => box.value);
     const on = content.querySelector("tr.on")?.id;
-    htmx.swap({ target: content, text: html, swap: "innerMorph", sourceElement: content }).then(() => {
+    swapped = htmx.swap({ target: content, text: html, swap: "innerMorph", sourceElement: content }).then(() => {
       for (const box of content.querySelectorAll("input[data-select]")) box.checked = checked.includes(box.value);
       if (on) document.getElementById(on)?.classList.add("on");
       settled();
@@ -377,7 +377,7 @@
     else if (pressed.dataset.do === "theme") theme();
     else if (pressed.dataset.do === "keys") document.getElementById("keys").showModal();
     else if (pressed.dataset.do === "live") toggle();
-    else if (pressed.dataset.do === "search") { stopped = true; searchOn(); }
+    else if (pressed.dataset.do === "search") { stopped = true; swapped.then(searchOn, searchOn); }
     else if (pressed.dataset.do === "unbrush") brush(content.querySelector("[data-plot]"), null);
     else if (pressed.dataset.do === "unselect") { for (const box of content.querySelectorAll("input[data-select]")) box.checked = false; count(); }
     else if (pressed.dataset.do === "fresh" && waiting) { const html = waiting; waiting = null; swap(html); }
