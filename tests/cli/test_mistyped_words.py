@@ -129,5 +129,3 @@ def test_error_of_dead_jobs_is_found_by_type_and_by_message(office: Office) -> N
     assert office.run("dead", "--error", "no such text").output == "no dead job matches\n"
     found = office.run("dead", "-q", "mail", "--error", "no such text", "delete")
     assert (found.exit_code, str(found.exception)) == (1, "nothing to delete: no dead job matches")
-    found = office.run("dead", "-q", "mail", "delete", "--error", "no such text", "--yes")
-    assert (found.exit_code, str(found.exception)) == (1, "nothing to delete: no dead job matches")

@@ -324,13 +324,12 @@ def _all(
     chosen: DeadSet, queue: str, action: str, matching: Matching, limit: int | None, *, anew: bool, yes: bool
 ) -> None:
     before = chosen.count()
-    none = ConfigError(f"nothing to {action}: no dead job matches")
     if not yes:
         with progress("counting", before, lambda: 0):
             count = chosen.count(**matching)
         meant = count if limit is None else min(count, limit)
         if not meant:
-            raise none
+            raise ConfigError(f"nothing to {action}: no dead job matches")
         jobs = "dead job" if meant == 1 else "dead jobs"
         click.confirm(f"{action} {meant:,} {jobs} of queue {queue!r}?", err=True, abort=True)
     total = before if limit is None else min(before, limit)
@@ -339,8 +338,6 @@ def _all(
             done = chosen.retry_all(anew=anew, limit=limit, **matching)
         else:
             done = chosen.delete_all(limit=limit, **matching)
-    if not done:
-        raise none
     click.echo(f"{done:,} {_done(action)}")
 
 
