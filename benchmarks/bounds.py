@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
-from importlib.resources import files
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -14,22 +13,14 @@ import redis
 from benchmarks.figures import Bench, Figure
 from lockwork import Lockwork
 from lockwork.protocol import keys as names
+from lockwork.protocol.dead import dead
+from lockwork.protocol.flows import flows
+from lockwork.protocol.flows.flows import FlowJob
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import (
-    browse,
-    dead,
-    enqueue,
-    flows,
-    job_control,
-    leases,
-    limits,
-    record_header,
-    sessions,
-    status,
-)
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.flows import FlowJob
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue import browse, enqueue, job_control, leases, limits, record_header, sessions, status
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.protocol.scripts import names as script_names
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import once
 
@@ -109,7 +100,9 @@ class Meter:
     def push(self, record: bytes, count: int, delay: int = 0, expires: int | None = None) -> list[str]:
         ids = [f"{number:07}" for number in range(count)]
         for at in range(0, count, 1000):
-            self.run(enqueue.push(_QUEUE, [NewJob(id, record, delay) for id in ids[at : at + 1000]], 0, expires))
+            self.run(
+                enqueue.push(_QUEUE, [NewJob(id, record, delay) for id in ids[at : at + 1000]], expires_ms=expires)
+            )
         return ids
 
     def lease(self, count: int) -> list[Leased]:
@@ -129,10 +122,8 @@ class Meter:
 
 @cache
 def _known() -> dict[bytes, str]:
-    lua = files("lockwork.protocol").joinpath("lua")
-    stems = [entry.name.removesuffix(".lua") for entry in lua.iterdir() if entry.name.endswith(".lua")]
-    found = {script(stem).sha.encode(): stem for stem in stems}
-    return found | {script(stem).source.encode()[:60]: stem for stem in stems}
+    found = {script(name).sha.encode(): name for name in script_names()}
+    return found | {script(name).source.encode()[:60]: name for name in script_names()}
 
 
 def _name(command: bytes) -> str:
@@ -351,7 +342,7 @@ def _barrier(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     found: list[tuple[float, str]] = []
     with meter.watching(found):
         pipeline = meter.client.pipeline(transaction=False)
-        source = script("barrier_arrive").source
+        source = script("synchronizers/barrier_arrive").source
         for number in range(parties):
             pipeline.eval(source, len(places), *places, parties, f"r{number}", f"lw:wake:p{number % 100}")
         left = pipeline.execute()[-1][3]
@@ -363,7 +354,7 @@ def _barrier(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
 def _once(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     """End a run for which 100,000 of 1,000 processes wait."""
     key = names.once("lw", "bench")
-    source = script("once_begin").source
+    source = script("synchronizers/once_begin").source
     pipeline = meter.client.pipeline(transaction=False)
     for number in range(bench.count(100_000) + 1):
         pipeline.eval(source, 1, key, "o", f"r{number}", 60_000, 60_000, f"lw:wake:p{number % 1000}", 0, 0)

@@ -12,8 +12,8 @@ from benchmarks.figures import Bench, Figure
 from benchmarks.tasks import bench_app
 from lockwork.ids import new_id
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Outcome
 
 TASKS = 32
 PAYLOAD = b'0,4,,;["nothing",[42]]'

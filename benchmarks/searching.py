@@ -18,10 +18,10 @@ from lockwork.ids import job_suffix, new_ids
 from lockwork.jobs import search as filters
 from lockwork.jobs.search import JobFilter
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Outcome
-from lockwork.protocol.queues.search import StoredPage, read_cursor, search
+from lockwork.protocol.queue import enqueue, leases, record_header
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
+from lockwork.protocol.search.search import StoredPage, search
 
 JOBS = 1_000_000
 STEP_MS, STEP_RECORDS = 5.0, 1000
@@ -98,18 +98,17 @@ def _walk(meter: Meter, matching: JobFilter, *, whole: bool) -> _Walk:
     wanted = filters.read_filter(matching, True, {})
     calls: list[tuple[float, str]] = []
     looked: list[int] = []
-    found, after = 0, ""
+    found, after = 0, None
     # The server's next calls return the memory of the log that was read before; the search shall not pay for that.
     for _ in range(20):
-        meter.run(search([_QUEUE], wanted, {}, _PAGE, 1))
+        meter.run(search([_QUEUE], wanted, None, _PAGE, 1))
     began = perf_counter()
     with meter.watching(calls):
         while True:
-            cursors = read_cursor(after) if after else {}
-            page = meter.run(_counted(search([_QUEUE], wanted, cursors, _PAGE, _BUDGET), looked))
+            page = meter.run(_counted(search([_QUEUE], wanted, after, _PAGE, _BUDGET), looked))
             found += len(page.jobs)
-            after = page.next or ""
-            if not after or not whole:
+            after = page.position
+            if after is None or not whole:
                 break
         seconds = perf_counter() - began
     return _Walk([time for time, _ in calls], looked, found, seconds)
@@ -125,7 +124,7 @@ def _counted(protocol: Generator[Any, Any, StoredPage], looked: list[int]) -> Ge
             page: StoredPage = end.value
             return page
         reply = yield effect
-        if getattr(effect, "script", None) is not None and effect.script.name == "jobs_search":
+        if getattr(effect, "script", None) is not None and effect.script.name == "search/page":
             looked.append(int(reply[3]))
 
 

@@ -7,9 +7,9 @@ import redis
 from benchmarks.figures import Bench, Figure
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import enqueue, leases, record_header
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
 
 FEW, MANY = 1_000, 5_000_000
 BATCH, ROUNDS, TURNS = 500, 40, 6

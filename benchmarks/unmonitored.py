@@ -6,7 +6,7 @@ import os
 
 from benchmarks.tasks import register
 from lockwork import Lockwork
-from lockwork.protocol.queues.leases import Leased
+from lockwork.protocol.queue.leases import Leased
 from lockwork.worker.execution.durations import Durations
 
 

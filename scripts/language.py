@@ -1,4 +1,7 @@
-"""Refuses phrases that a reader must read twice, and class names that mean two things."""
+"""Refuses phrases that a reader must read twice, names of missing files, and class names that mean two things.
+
+`language.py --list` also lists each phrase that it counts; `language.py --list src/lockwork/worker` lists a folder's.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+import prose
 
 ROOT = Path(__file__).parents[1]
 BANNED = re.compile(
@@ -23,6 +28,18 @@ DIALECT = re.compile(
 """Refused in Python and in pages, but not in Lua, nor in the log of decisions."""
 WIDTH = 100
 """Columns of a page, code and tables aside."""
+AREAS = {
+    "src": ("src/**/*.py", 102),
+    "Lua": ("src/**/*.lua", 40),
+    "docs": ("docs/*.md", 40),
+    "templates": ("src/**/*.html", 40),
+    "JavaScript": ("src/**/*.js", 40),
+    "tests": ("tests/**/*.py", 245),
+}
+"""Files of each part, and the most hits per 1,000 sentences (prose.py). The goal is 40; a figure may only fall."""
+TEST_NAMES = 30
+"""The most test names per 1,000 that begin with an article or a pronoun. The goal is 30."""
+_FILE = re.compile(r"(?<![\w/.{*])((?:[a-z_]+/)*[a-z_0-9]+\.(?:py|lua))\b")
 
 
 def phrases() -> Iterator[str]:
@@ -33,6 +50,37 @@ def phrases() -> Iterator[str]:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for found in (match for pattern in refused for match in pattern.finditer(line)):
                 yield f"{path.relative_to(ROOT)}:{number}: {found[0]!r}: name the actor, say what happens"
+
+
+def rates(listed: str | None) -> Iterator[str]:
+    """Print the rate of each part, and name the parts whose rate has risen; with `listed`, list its hits."""
+    counts = {name: (prose.count(sorted(ROOT.glob(files))), most) for name, (files, most) in AREAS.items()}
+    counts["test names"] = prose.test_names(sorted(ROOT.glob("tests/**/*.py"))), TEST_NAMES
+    for name, ((count, hits), most) in counts.items():
+        print(f"{name}: {count.rate:.0f} of 1,000 sentences (at most {most})")
+        if listed is not None:
+            shown = [hit.removeprefix(f"{ROOT}/") for hit in hits]
+            print(*(hit for hit in shown if hit.startswith(listed)), sep="\n")
+        if count.rate > most:
+            yield f"{name}: {count.rate:.0f} phrases to read twice per 1,000 sentences; at most {most} are allowed"
+
+
+def missing_files() -> Iterator[str]:
+    """Name every comment, docstring and page that names a file which does not exist."""
+    paths = [path.relative_to(ROOT).as_posix() for pattern in ("**/*.py", "**/*.lua") for path in ROOT.glob(pattern)]
+    own = tuple(f"/{path}" for path in paths if not path.startswith("."))
+    names = {tail for path in own for tail in _tails(path)}
+    for path in sorted([*ROOT.glob("src/**/*.py"), *ROOT.glob("src/**/*.lua"), ROOT / "docs/house.md"]):
+        for number, text, _ in prose.texts(path, code=True):
+            for match in _FILE.finditer(text):
+                if match[1] not in names:
+                    yield f"{path.relative_to(ROOT)}:{number}: there is no {match[1]}"
+
+
+def _tails(path: str) -> Iterator[str]:
+    """Return the ends of a path that begin at a folder: c.py, b/c.py, a/b/c.py."""
+    parts = path.split("/")
+    yield from ("/".join(parts[at:]) for at in range(len(parts)))
 
 
 def wide_lines() -> Iterator[str]:
@@ -58,6 +106,7 @@ def double_classes() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    problems = [*phrases(), *wide_lines(), *double_classes()]
-    print("\n".join(problems) or "no phrase to read twice, one class per name")
+    listed = None if "--list" not in sys.argv else (sys.argv[sys.argv.index("--list") + 1 :] or [""])[0]
+    problems = [*rates(listed), *phrases(), *missing_files(), *wide_lines(), *double_classes()]
+    print("\n".join(problems) or "no phrase to read twice, no missing file, one class per name")
     sys.exit(1 if problems else 0)

@@ -1,4 +1,4 @@
-"""Cancels tasks: one, or one before its k-th turn of the event loop, for every k, to see what is left each time."""
+"""Cancellation of an asyncio task, also before its k-th turn of the event loop for every k."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from processes import PATIENCE
 
 @dataclass
 class Sweep:
-    """How often the cancellation ended the task, and how often it came too late for that."""
+    """Number of tasks that ended as cancelled, and of tasks that finished before the cancellation."""
 
     ended: int = 0
     finished: int = 0
 
 
 async def turns(count: int) -> None:
-    """Let the loop go round so many times."""
+    """Let the loop run `count` turns."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -79,7 +79,7 @@ async def swept(
 
 
 def nothing_here(app: Lockwork, where: str) -> None:
-    """Assert that the process keeps no grant, no lease, and nobody who waits for a message."""
+    """Assert that the process keeps no grant, no lease, and no waiter."""
     runtime = app.runtime
     assert not runtime.holds, f"{where}: {runtime.holds}"
     assert not runtime.live, f"{where}: {runtime.live}"

@@ -1,4 +1,4 @@
-"""Clients of redis-py for the servers of the tests, whatever their topology."""
+"""redis-py clients for the servers of the tests, for each topology."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import redis.sentinel
 
 
 class _Cluster(redis.RedisCluster):
-    """What is about the servers themselves concerns all primaries."""
+    """A client whose server commands go to all primaries."""
 
     def config_set(self, name: Any, value: Any, *more: Any, **options: Any) -> Any:
         return super().config_set(name, value, *more, **self._all(options))
@@ -39,12 +39,12 @@ class _Watched(redis.Redis):
 
 
 def connections(admin: Any) -> list[dict[str, Any]]:
-    """The connections of apps to the server: not this client's, nor those of replicas and Sentinels."""
-    found: list[dict[str, Any]] = admin.client_list()
+    """Return the connections of apps to the server, without this client, replicas and Sentinels."""
+    clients: list[dict[str, Any]] = admin.client_list()
     own = admin.client_id()
     return [
         each
-        for each in found
+        for each in clients
         if int(each["id"]) != own and "S" not in each["flags"] and not each["name"].startswith("sentinel-")
     ]
 

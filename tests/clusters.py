@@ -16,7 +16,7 @@ _SLOTS = 16384
 
 @dataclass
 class Cluster:
-    """Its nodes: the primaries as they were at the beginning, then their replicas."""
+    """A Cluster. `nodes`: the original primaries, then their replicas."""
 
     nodes: list[Node]
 
@@ -33,7 +33,7 @@ class Cluster:
         for first, last, primary, *_ in self.primaries()[0].client.execute_command("CLUSTER", "SLOTS"):
             if first <= slot <= last:
                 return next(node for node in self.nodes if node.port == primary[1])
-        raise AssertionError(f"nobody serves slot {slot}")
+        raise AssertionError(f"no node serves slot {slot}")
 
     def move(self, slot: int, to: Node) -> None:
         """Move a slot with all its keys, as redis-cli does."""
@@ -70,7 +70,7 @@ def names_everywhere(cluster: Cluster, kind: str = "lock") -> list[str]:
 
 
 def count_calls(cluster: Cluster, command: str) -> int:
-    """How often the nodes were asked for a command."""
+    """Return the number of calls of a command on all nodes."""
     name = f"cmdstat_{command}"
     return sum(node.client.info("commandstats").get(name, {"calls": 0})["calls"] for node in cluster.nodes)
 
@@ -79,9 +79,10 @@ def count_calls(cluster: Cluster, command: str) -> int:
 def clustered(
     folder: Path, *, shards: int = 3, replicas: int = 0, alone: int = 0, silence: int = 2000
 ) -> Iterator[Cluster]:
-    """Start all; they end with the block. A node that is silent for `silence` milliseconds is taken to be down.
+    """Start all nodes until the end of the block.
 
-    `alone`: start that many servers which are no nodes, and nothing else.
+    A node that is silent for `silence` milliseconds counts as down. `alone`: start only this number of servers
+    outside of a Cluster.
     """
     with contextlib.ExitStack() as stack:
         if alone:

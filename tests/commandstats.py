@@ -1,4 +1,4 @@
-"""What the servers have been asked to do so far."""
+"""Command statistics of the servers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from clients import servers_of
 
 
 def command_calls(admin: redis.Redis, *commands: str) -> int:
-    """How many calls of some commands they have had, all together."""
+    """Return the number of calls of some commands, on all servers together."""
     stats = [server.info("commandstats") for server in servers_of(admin)]
     return sum(int(one.get(f"cmdstat_{name}", {"calls": 0})["calls"]) for one in stats for name in commands)
 
 
 def script_calls(admin: redis.Redis) -> int:
-    """How many calls of scripts they have had."""
+    """Return the number of script calls."""
     return command_calls(admin, "evalsha")

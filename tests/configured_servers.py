@@ -1,4 +1,4 @@
-"""A real server that is started with options of the test's own, such as `--maxmemory 20mb`."""
+"""A real server with options of the test, such as `--maxmemory 20mb`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from processes import until
 
 @dataclass(frozen=True)
 class Configured:
-    """One that runs."""
+    """A running server."""
 
     url: str
     pid: int
@@ -30,7 +30,7 @@ class Configured:
 
 @contextlib.contextmanager
 def configured(folder: Path, *options: str) -> Iterator[Configured]:
-    """A server that keeps its files in `folder`, as long as the block lasts."""
+    """Run a server with its files in `folder` until the end of the block."""
     port = free_port()
     usual = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir", str(folder))
     command = [str(program()), *usual, *options]
@@ -45,7 +45,7 @@ def configured(folder: Path, *options: str) -> Iterator[Configured]:
 
 
 def answers(client: redis.Redis) -> bool:
-    """Whether the server has started."""
+    """Return True if the server has started."""
     with contextlib.suppress(redis.ConnectionError):
         return bool(client.ping())
     return False

@@ -1,7 +1,7 @@
-"""The conformance suite: tests that must hold on every topology, and on every server.
+"""The conformance suite:
 
-LOCKWORK_TEST_TOPOLOGY=cluster (or sentinel) runs these and no others. What is about one server's own machinery is
-listed here with the reason, and is left out then.
+tests for every topology and every server. LOCKWORK_TEST_TOPOLOGY=cluster (or sentinel) runs only these. Tests of a
+single server's features are listed here with the reason, and are deselected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CORE = (
     "synchronizers/test_once.py",
     "worker/test_several_queues.py",
 )
-"""What `-m core` selects: some of each, for runs that must be short."""
+"""Tests that `-m core` selects for short runs: some of each kind."""
 
 ONE_SERVER_FIXTURES = {
     "proxy": "loses requests and replies of one connection",
@@ -43,31 +43,33 @@ ONE_SERVER_FIXTURES = {
 }
 ONE_SERVER: dict[str, tuple[str, ...]] = {
     "loses requests and replies of one connection": (
-        "locks/test_force_release.py::test_called_twice_it_ends_one_grant_only",
+        "locks/test_force_release.py::test_repeated_force_release_ends_one_grant_only",
         "locks/test_named_bugs_javascript.py::test_redlock_369_a_try_with_a_lost_reply_does_not_block_the_next",
         "locks/test_named_bugs_javascript.py::test_sim_6864_a_try_that_timed_out_does_not_take_the_lock",
         "locks/test_named_bugs_redisson_leases.py::test_2515_renewal_goes_on_after_a_time_out",
         "locks/test_named_bugs_redisson_waiting.py::test_4871_an_unlock_that_is_sent_again",
         "worker/test_server_away.py",
     ),
-    "plays one server in virtual time": ("locks/test_inspect.py::test_a_lock_in_the_last_microsecond_of_its_lease",),
+    "plays one server in virtual time": (
+        "locks/test_inspect.py::test_lock_is_held_until_the_last_microsecond_of_its_lease",
+    ),
     "counts calls, and a Cluster is asked once more, or sends once more, around each subscription": (
-        "synchronizers/test_latch.py::test_one_message_wakes_all_waiters_of_a_process",
-        "synchronizers/test_limiter.py::test_it_costs_one_call",
+        "synchronizers/test_latch.py::test_process_gets_one_message_for_its_latch_waiters",
+        "synchronizers/test_limiter.py::test_acquire_costs_one_call",
     ),
     "reads the slow log of one server": (
         "locks/test_dead_waiters.py::test_looking_at_a_lock_does_not_block_the_server",
     ),
     "looks at one server's keys, or writes them by pipelines": (
-        "locks/rwlock/test_rwlock_reading_and_writing.py::test_the_single_key_expires",
-        "locks/test_dead_waiters.py::test_a_free_lock_is_granted_at_once_after_many_gave_up",
+        "locks/rwlock/test_rwlock_reading_and_writing.py::test_single_key_expires",
+        "locks/test_dead_waiters.py::test_free_lock_is_granted_at_once_after_many_gave_up",
         "locks/test_dead_waiters.py::test_free_lock_is_granted_at_once_without_waiting",
     ),
     "sets the clock of one server": (
         "worker/test_announcements.py::test_killed_worker_is_lost_and_forgotten_after_an_hour",
     ),
     "makes one call with the keys of several locks": (
-        "locks/multilock/test_multilock.py::test_a_refused_call_sent_again_holds_no_lock",
+        "locks/multilock/test_multilock.py::test_repeated_refused_call_holds_no_lock",
     ),
     "connects a user of one server": (
         "queues/test_forged_offers.py::test_flood_of_hints_costs_bounded_calls",
@@ -76,14 +78,14 @@ ONE_SERVER: dict[str, tuple[str, ...]] = {
         "tasks/test_producers_announce.py::test_without_the_right_to_announce_jobs_are_enqueued",
     ),
     "listens on one server for what a Cluster sends on its shards": (
-        "queues/test_offers.py::test_a_cancelled_job_that_was_handed_over_and_is_passed_on_has_ended",
+        "queues/test_offers.py::test_cancelled_offered_job_ends_when_it_is_forwarded",
     ),
 }
 """By reason: files, and tests of a file, that are about one server's own machinery."""
 
 
 def select(config: pytest.Config, items: list[pytest.Item], topology: str) -> None:
-    """Mark the core, and take out of `items` what is not part of the suite if there is more than one server."""
+    """Mark the core tests, and deselect tests outside of the suite if there are several servers."""
     for item in items:
         if _listed(item, CORE):
             item.add_marker("core")

@@ -1,4 +1,4 @@
-"""Servers that no package offers: one that says it is too old, and one that shakes hands and then talks nonsense."""
+"""Fake servers: one is too old, the other replies with nonsense after the handshake."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 def old_server() -> contextlib.AbstractContextManager[tuple[str, list[bytes]]]:
-    """Its URL, and the names of the commands that it was sent."""
+    """Yield the URL of a too old server, and the names of its received commands."""
     facts = f"# Server\r\nredis_version:{VERSION}\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n".encode()
     return _served(b"$%d\r\n%b\r\n" % (len(facts), facts))
 
 
 def confused_server() -> contextlib.AbstractContextManager[tuple[str, list[bytes]]]:
-    """The same of one that answers as no server does, once the handshake is over."""
+    """Yield the URL of a server that replies with nonsense after the handshake, and its received commands."""
     return _served(b"<!DOCTYPE html>\r\n")
 
 

@@ -1,4 +1,4 @@
-"""What a forked child of this process finds, told to its parent."""
+"""Runs a function in a forked child, and returns its result."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Callable
 
 
 def in_a_child(does: Callable[[], object]) -> str:
-    """Fork, run it there, and return what it returned or raised, as text."""
+    """Fork, run it in the child, and return its result or exception as text."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        said = "nothing"
+        outcome = "nothing"
         try:
-            said = str(does())
+            outcome = str(does())
         except BaseException as error:  # noqa: BLE001 - the parent reports it
-            said = repr(error)
+            outcome = repr(error)
         finally:
-            os.write(writer, said.encode())
+            os.write(writer, outcome.encode())
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        found = pipe.read()
+        received = pipe.read()
     os.waitpid(child, 0)
-    return found
+    return received

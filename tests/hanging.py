@@ -1,4 +1,4 @@
-"""Addresses where nothing comes back: a server that does not move, a port that accepts nobody, a name in limbo."""
+"""Addresses that hang: a frozen server, a port that accepts no connection, a name that does not resolve."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def black_hole() -> Iterator[int]:
 
 @contextlib.contextmanager
 def hanging_resolver(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[threading.Event]:
-    """From when the event is set to the end of the block nobody learns this name's address, which is 127.0.0.1."""
+    """Make lookups of this name hang from the event's set to the end of the block; it resolves to 127.0.0.1 before."""
     over, hangs, resolve = threading.Event(), threading.Event(), socket.getaddrinfo
 
     def slow(host: object, *args: object, **more: object) -> object:

@@ -1,4 +1,4 @@
-"""What jobs and lock holders append to a file before they act, so that even SIGKILL takes nothing back."""
+"""A log of jobs and lock holders; each line is written before the action, so that it survives SIGKILL."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class History:
         self.path = str(path)
 
     def lines(self, event: str | None = None) -> list[dict[str, Any]]:
-        """All whole lines so far, of one event or of all."""
+        """Return all complete lines so far, of one event or of all events."""
         path = Path(self.path)
         text = path.read_text() if path.exists() else ""
-        found = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        return [line for line in found if event in (None, line["event"])]
+        lines = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        return [line for line in lines if event in (None, line["event"])]
 
     def wait(self, count: int, event: str = "ran") -> list[dict[str, Any]]:
-        """Wait until so many lines of an event are there."""
+        """Wait until there are `count` lines of an event."""
         return (
             until(
-                lambda: found if len(found := self.lines(event)) >= count else None,
+                lambda: lines if len(lines := self.lines(event)) >= count else None,
                 f"{count} lines {event!r} in the history",
             )
             or []

@@ -1,4 +1,4 @@
-"""What a test may leave in this process and on the server, and what it may not."""
+"""Checks for threads, sockets and keys that a test leaves in this process and on the server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import redis
 
 _PASSING = ("lock", "sem", "rw", "quorum", "latch", "barrier", "limiter", "once")
-"""Kinds of keys that nobody deletes, and that must go by themselves."""
+"""Kinds of keys that must expire, because no call deletes them."""
 
 
 def own_threads() -> list[threading.Thread]:
-    """The threads that run, but those of pools that their owner keeps for the next time."""
+    """Return the running threads, except those of pools that their owner keeps."""
     return [each for each in threading.enumerate() if not each.name.startswith(("ThreadPoolExecutor", "asyncio_"))]
 
 
@@ -29,7 +29,7 @@ def open_sockets() -> set[str]:
 
 
 def check_keys(client: redis.Redis) -> None:
-    """Fail when there is a key that nobody would ever collect."""
+    """Fail if there is a key without an owner or an expiry."""
     for key in client.scan_iter(match="*", count=1000):
         name = key.decode()
         if any(f"{{{kind}:" in name for kind in _PASSING):

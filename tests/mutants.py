@@ -11,23 +11,41 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 _FILE = Path(__file__).with_suffix(".json")
 _PINS: dict[str, int] = json.loads(_FILE.read_text()) if _FILE.exists() else {}
 _PINNING = "LOCKWORK_PIN_MUTANTS" in os.environ
-_TIMES, _ENOUGH = 20, 5.0
+_TIMES, _ENOUGH = 20, 60.0
 """A search for the quickest seed ends after so many times the best so far took, or so many seconds of this process."""
 _PATIENCE = 60.0
 """Seconds after which a search because a pin does not hold any more gives up."""
 _PROPERTY = "mutant caught by seed"
 _running: list[pytest.Item] = []
+Patch = tuple[Any, str, Any]
+"""An object, the name of its attribute, and another value for it."""
 
 
-def check_caught(caught: Callable[[int], bool], mutant: object, seeds: int) -> None:
+@dataclass(frozen=True)
+class Mutant:
+    """A mutant of a run or a model: other options for it, or a patch of Python code."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    patch: Patch | None = None
+
+    def apply(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Patch what this mutant patches."""
+        if self.patch:
+            monkeypatch.setattr(*self.patch)
+
+
+def check_caught(caught: Callable[[int], bool], seeds: int) -> None:
     """Fail unless the run of a seed catches this test's mutant: the pinned one, or else one below `seeds`."""
     (test,) = _running
     pinned = _PINS.get(test.nodeid)
@@ -36,7 +54,7 @@ def check_caught(caught: Callable[[int], bool], mutant: object, seeds: int) -> N
     found = _quickest(caught, seeds) if _PINNING else _first(caught, seeds)
     if found is None:
         longer = "" if _PINNING else "; `make mutants` searches for longer and pins one"
-        pytest.fail(f"no run caught it in up to {seeds} seeds: {mutant}{longer}")
+        pytest.fail(f"no run caught it in up to {seeds} seeds{longer}")
     test.user_properties.append((_PROPERTY, found))
 
 

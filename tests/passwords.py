@@ -1,4 +1,4 @@
-"""Where passwords come from, for tests in which that fails for a while."""
+"""A credential provider that fails for a while."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ class Passwords(redis.CredentialProvider):
     """Fails the next `left` times, with an error that is neither the server's nor the network's."""
 
     def __init__(self, kind: type[BaseException] = ValueError) -> None:
-        self.left = 0
+        self.remaining = 0
         self._kind = kind
 
     def get_credentials(self) -> tuple[str, str]:
-        self.left -= 1
-        if self.left >= 0:
+        self.remaining -= 1
+        if self.remaining >= 0:
             raise self._kind("no password today")
         return "default", "any"
 

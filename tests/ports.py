@@ -14,11 +14,11 @@ from typing import IO
 _FIRST, _BLOCKS, _SIZE = 10_000, 50, 180
 """Below the ports that Linux gives to outgoing connections, which would take a port before its server does."""
 _ABOVE = 10_000
-"""A node of a Cluster also listens so far above its port."""
+"""Distance of a Cluster node's second port from its first."""
 
 
 def free_port() -> int:
-    """A port that nobody listens on now, and that no other process which asks here gets; the same 10,000 above it."""
+    """Return a free port that no concurrent test process gets; the port 10,000 above is free too."""
     _, ports = _block()
     return next(port for port in ports if _is_free(port) and _is_free(port + _ABOVE))
 

@@ -1,4 +1,4 @@
-"""Real processes for the tests: start a script or a worker, wait for what it does, and leave none behind."""
+"""Real processes for the tests: start a script or a worker, wait for its output, and end it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def until(found: Callable[[], T], what: str, patience: float = PATIENCE) -> T:
     while not (answer := found()):
         waited = time.monotonic() - began
         assert waited < patience, f"not within {patience:g} s: {what}"
-        time.sleep(min(0.001 + waited / 20, 0.03))  # who has waited for long takes nobody's time by asking
+        time.sleep(min(0.001 + waited / 20, 0.03))  # poll less often after a long wait
     return answer
 
 
 def alive(pid: int) -> bool:
-    """Whether a process of this number runs; one that ended and was not yet waited for does not."""
+    """Return True if a process of this number runs; an ended process that was not yet waited for does not count."""
     try:
         return _state(Path(f"/proc/{pid}")) != "Z"
     except OSError:
@@ -40,10 +40,10 @@ def alive(pid: int) -> bool:
 
 
 def stopped(pid: int) -> bool:
-    """Whether a signal has stopped a process, with all its threads."""
+    """Return True if a signal has stopped all threads of a process."""
     try:
         return all(_state(thread) == "T" for thread in Path(f"/proc/{pid}/task").iterdir())
-    except OSError:  # one of them has just ended
+    except OSError:  # a thread has just ended
         return False
 
 
@@ -87,14 +87,14 @@ class Started:
 
     @property
     def errors(self) -> str:
-        """What it has written to standard error so far."""
+        """Return its standard error so far."""
         return Path(self._stderr.name).read_text(errors="replace")
 
     def children(self) -> list[int]:
-        """Its own child processes that run now."""
-        found = children(self.pid)
-        self._descendants.update(found)
-        return found
+        """Return its running child processes."""
+        pids = children(self.pid)
+        self._descendants.update(pids)
+        return pids
 
     def line(self) -> str:
         """The next line that it prints; fails when it ends without one."""
@@ -118,7 +118,7 @@ class Started:
         return self.process.wait(patience)
 
     def end(self) -> None:
-        """Whatever state it is in: end it and its children, and wait until they are gone."""
+        """End it and its children in any state, and wait for them."""
         self.children()
         if self.process.poll() is None:
             self.process.kill()

@@ -22,7 +22,7 @@ class Proxy:
     def __init__(self, path: str) -> None:
         self._path = path
         self._listener = socket.create_server(("127.0.0.1", 0))
-        # what is under way on a slow link is in the client's buffers, not in ours
+        # bytes on a slow link wait in the client's buffers, not in ours
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         self._rate: int | None = None
         self._free_at = 0.0
@@ -40,7 +40,7 @@ class Proxy:
         self._fillers: list[socket.socket] = []
         self._stop = False
         self.lost = 0
-        """How many calls have been lost so far."""
+        """Number of lost calls so far."""
         self._woken, self._waker = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._main, name="proxy")
@@ -59,15 +59,15 @@ class Proxy:
             server.recv(1 << 16)
 
     def slow_down(self, rate: int | None) -> None:
-        """Forward so many bytes a second from now on, all connections together; None: as many as come."""
+        """Forward `rate` bytes per second of all connections together; None: without a limit."""
         self._rate = rate
 
     def refuse(self, on: bool) -> None:
-        """Whether new connections are broken at once."""
+        """Refuse new connections, or accept them again."""
         self._closed = on
 
     def lead_to(self, url: str) -> None:
-        """Where new connections lead from now on; those that there are stay where they are."""
+        """Lead new connections to another server; existing ones stay."""
         self._path = url.removeprefix("unix://")
 
     def vanish(self) -> None:
@@ -75,7 +75,7 @@ class Proxy:
         self._listener.listen(0)
         self._deaf = True
         self._waker.send(b"!")
-        for _ in range(4):  # these fill the line of those who want to be accepted
+        for _ in range(4):  # fill the listener's accept queue
             filler = socket.socket()
             filler.setblocking(False)
             filler.connect_ex(self._listener.getsockname())
@@ -137,7 +137,7 @@ class Proxy:
             if self._phase in ("request", "late"):
                 self.lost += 1
                 if self._phase == "late":
-                    # the break, below, is the client's only: the server has not heard of it
+                    # only the client's connection breaks, below: the server has received nothing
                     self._late = self._peers[end].dup(), data
                 data = b""
             else:

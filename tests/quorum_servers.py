@@ -31,17 +31,17 @@ class Servers:
         self._stopped.discard(at)
 
     def empty(self, at: int) -> None:
-        """As if it had come back without its data."""
+        """Delete all data, as after a restart without persistence."""
         with redis.Redis.from_url(self.urls[at]) as client:
             client.flushall()
 
     def fields(self, at: int, key: str = "lw:{quorum:x}") -> dict[bytes, bytes]:
         with redis.Redis.from_url(self.urls[at]) as client:
-            found: dict[bytes, bytes] = client.hgetall(key)
-            return found
+            fields: dict[bytes, bytes] = client.hgetall(key)
+            return fields
 
     def free(self) -> bool:
-        """Whether no server has a grant."""
+        """Return True if no server has a grant."""
         return all(int(self.fields(at).get(b"d", 0)) == 0 for at in range(len(self.urls)))
 
     def resume_all(self) -> None:

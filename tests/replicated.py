@@ -47,6 +47,6 @@ def replicated(folder: Path) -> Iterator[Pair]:
             client.config_set("port", port)
             client.config_set("repl-diskless-sync-delay", 0)  # no second replica will come that could share the sync
             replica.replicaof("127.0.0.1", port)
-            # a primary counts a replica that is still loading as one that has everything: ask the replica itself
+            # a primary counts a replica as synchronized while it still loads, so check the replica
             until(lambda: replica.info("replication")["master_link_status"] == "up", "it follows")
             yield Pair(primary.url, second.url, client, replica)

@@ -1,4 +1,4 @@
-"""What a worker's health port says, and what its metrics mean."""
+"""Responses of a worker's health port, and its parsed metrics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parsed(text: str) -> dict[str, float]:
 
 
 def answer(port: int, path: str) -> tuple[int, str]:
-    """Ask a health port; status 0 when nobody answers."""
+    """Send a request to a health port; return status 0 if nothing answers."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as reply:
             return int(reply.status), reply.read().decode()
@@ -44,7 +44,7 @@ def answer(port: int, path: str) -> tuple[int, str]:
 
 
 def scraped(port: int) -> dict[str, float]:
-    """The samples that a worker tells now; none when nobody answers."""
+    """Return the worker's current samples, or none if nothing answers."""
     status, text = answer(port, "/metrics")
     assert status in (0, 200), text
     return parsed(text) if status else {}

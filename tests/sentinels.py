@@ -38,7 +38,7 @@ class Node:
         os.kill(self.process.pid, number)
 
     def cut_off(self) -> None:
-        """Seem dead to the Sentinels, and obey them no more; everybody else is served."""
+        """Seem dead to the Sentinels, and ignore their commands; still serve other clients."""
         self.client.execute_command("ACL", "SETUSER", "default", "-ping", "-slaveof", "-replicaof")
 
     def restart(self) -> None:
@@ -48,13 +48,13 @@ class Node:
         until(self.answers, f"a server at port {self.port}")
 
     def answers(self) -> bool:
-        """Whether it answers."""
+        """Return True if it answers."""
         with contextlib.suppress(redis.ConnectionError):
             return bool(self.client.ping())
         return False
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """End it in any state."""
         self.client.close()
         with contextlib.suppress(ProcessLookupError):
             self.signal(signal.SIGCONT)
@@ -98,7 +98,10 @@ class Watched:
 
 @contextlib.contextmanager
 def watched(folder: Path, *, replicas: int = 1, sentinels: int = 3, silence: int = 500) -> Iterator[Watched]:
-    """Start all; they end with the block. A primary that is silent for `silence` milliseconds is taken to be down."""
+    """Start all nodes until the end of the block.
+
+    A primary that is silent for `silence` milliseconds counts as down.
+    """
     with contextlib.ExitStack() as stack:
         servers: list[Node] = []
         for number in range(replicas + 1):

@@ -1,6 +1,7 @@
-"""Steps of the server's clock: the scripts of processes that ask for it add an offset from a key to its time.
+"""Steps of the server's clock:
 
-The server's own clock cannot be set for a test. What the scripts call the time can: they read it in one included part.
+scripts of selected processes add an offset from a key to the server's time. A test cannot set the server's clock, but
+it can change the included part with which scripts read the time.
 """
 
 from __future__ import annotations

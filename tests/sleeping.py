@@ -1,4 +1,4 @@
-"""Workers that have nothing to do: the server knows the channels of those that sleep, to wake them."""
+"""Idle workers, which the server knows by their channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from processes import until
 
 
 def sleepers(url: str, queue: str, count: int) -> None:
-    """Wait until so many worker processes sleep on a queue: all that are to fetch, or none once they fetch no more."""
+    """Wait until `count` worker processes sleep on a queue; 0: none fetches any more."""
     with client_of(url) as admin:
         until(lambda: admin.zcard(f"lw:{{q:{queue}}}:idle_workers") == count, f"{count} workers sleep on {queue}")
 
@@ -27,7 +27,7 @@ def idle(url: str, queue: str) -> set[bytes]:
 
 
 def hears(url: str, app: Lockwork, tag: str) -> None:
-    """Wait until the server knows that an app hears what is sent about a hash tag."""
+    """Wait until the server has the app's subscription for a hash tag."""
     channel = app.runtime.channel
     with client_of(url) as admin:
         if isinstance(admin, redis.RedisCluster):

@@ -1,4 +1,4 @@
-"""Somebody at a terminal: a pseudo-terminal of a given size, what is typed into it, and what is seen."""
+"""A user at a pseudo-terminal of a given size: typed input and visible output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ os.execvp(sys.argv[3], sys.argv[3:])
 
 
 class Typist:
-    """Somebody at a terminal; `stdout` goes to a file instead, if one is given."""
+    """A user at a terminal; `stdout` may go to a file instead."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Typist:
         os.write(self._end, text.encode())
 
     def sees(self, text: str) -> str:
-        """Wait for this text, and return what came with it."""
+        """Wait for this text, and return the output up to it."""
         wanted, deadline = text.encode(), time.monotonic() + PATIENCE
         while wanted not in self._unread:
             ready, _, _ = select.select([self._end], [], [], max(0.0, deadline - time.monotonic()))
@@ -70,7 +70,7 @@ class Typist:
         return before.decode() + text
 
     def rest(self) -> str:
-        """What is seen until the terminal is closed."""
+        """Return the output until the terminal is closed."""
         with contextlib.suppress(OSError):
             while select.select([self._end], [], [], PATIENCE)[0] and (read := os.read(self._end, 4096)):
                 self._unread += read
@@ -101,7 +101,7 @@ def typist(
     environment: Mapping[str, str] | None = None,
     stdout: IO[bytes] | None = None,
 ) -> Iterator[Typist]:
-    """Let somebody run a command in a terminal, which is gone at the end of the block."""
+    """Run a command in a terminal until the end of the block."""
     at_work = Typist(command, folder, url, columns=columns, lines=lines, environment=environment, stdout=stdout)
     try:
         yield at_work

@@ -1,4 +1,4 @@
-"""Servers that speak TLS, and the certificates for them: made anew by each run, by an authority of its own."""
+"""TLS servers and their certificates, created by each run with its own authority."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Certificates:
 
 @dataclass(frozen=True)
 class TLSServer:
-    """One that runs: its ports for TLS and without, and the certificates it began with."""
+    """A running server: its ports with and without TLS, and its first certificates."""
 
     port: int
     plain: int

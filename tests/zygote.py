@@ -138,7 +138,7 @@ def _clone() -> int:
 
 
 def _call(name: str, *arguments: object) -> int:
-    # PyDLL keeps the interpreter's lock, without which a copy could not go on
+    # PyDLL keeps the interpreter lock, which a forked copy needs to continue
     return int(getattr(ctypes.PyDLL(None), name)(*arguments))
 
 

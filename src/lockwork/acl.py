@@ -1,7 +1,7 @@
 """Rules for the server's access control lists, by role.
 
 A role names its commands, the beginnings of its keys, and its channels. The rules also load on Redis 6.2, which knows
-neither `%R~` for keys that are only read nor `-command|subcommand`.
+neither `%R~` for keys that are only read nor `-command|subcommand`; those of a viewer do with `by_eval`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import checked
 
-_CALLS = "client|id client|kill eval evalsha info ping select subscribe wait"
+_CONNECTION = "client|id client|kill info ping select subscribe"
+_EVAL = "eval evalsha"
+_CALLS = f"{_CONNECTION} {_EVAL} wait"
+_FUNCTIONS = "fcall_ro"
 _CLUSTER = "asking cluster|slots ssubscribe sunsubscribe"
 _SHARDED = "pubsub|shardnumsub spublish"
 _SCRIPTS = (
@@ -22,9 +25,9 @@ _SCRIPTS = (
 )
 _SETS = "zadd zcard zcount zrange zrangebyscore zrank zrem zscore"
 _QUEUES = "hscan hstrlen llen lpop rename rpush sadd scard srem zrangebylex"
-_RUNNING = "lpush lrange sismember smismember zremrangebyscore zrevrangebyscore"
+_RUNNING = "lpush lrange sismember smismember zmscore zremrangebyscore zrevrangebyscore"
 _READS = (
-    "exists get hexists hget hgetall hkeys hlen hmget hscan hstrlen llen lrange pttl scan scard sismember time type "
+    "exists get hexists hget hgetall hkeys hlen hmget hscan hstrlen llen lrange pttl scard sismember time type "
     "zcard zcount zlexcount zrange zrangebylex zrangebyscore zrank zrevrange zscore"
 )
 _LOCK_KEYS = ("lock", "quorum", "sem", "rw", "fenced", "limiter", "barrier", "latch", "once")
@@ -47,7 +50,15 @@ def _commands(*groups: str) -> frozenset[str]:
 ROLES: dict[str, Role] = {
     "producer": Role(
         "enqueues jobs, waits for results, cancels jobs; flows, stocks, delay queues",
-        ("{q:*", "{dq:*", "{lockwork}:apps*", "{lockwork}:locks*"),
+        (
+            "{q:*",
+            "{dq:*",
+            "{lockwork}:apps*",
+            "{lockwork}:locks*",
+            "{lockwork}:index:queues",
+            "{lockwork}:index:stocks",
+            "{lockwork}:index:locks",
+        ),
         _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES),
     ),
     "worker": Role(
@@ -57,7 +68,12 @@ ROLES: dict[str, Role] = {
     ),
     "locks": Role(
         "locks, semaphores, elections, quorums, limiters, barriers, latches, once, fenced values",
-        (*(f"{{{kind}:*" for kind in _LOCK_KEYS), "{lockwork}:locks*"),
+        (
+            *(f"{{{kind}:*" for kind in _LOCK_KEYS),
+            "{lockwork}:locks*",
+            "{lockwork}:index:limiters",
+            "{lockwork}:index:locks",
+        ),
         _commands(_CALLS, _SCRIPTS, _SETS, "hkeys type"),
     ),
     "operator": Role(
@@ -68,15 +84,16 @@ ROLES: dict[str, Role] = {
     "viewer": Role(
         "reads everything that the command line and the dashboard show, and changes no key",
         ("*",),
-        _commands(_CALLS.replace(" wait", ""), _READS),
+        _commands(_CONNECTION, _FUNCTIONS, _READS),
     ),
 }
 
 
-def rules(roles: Sequence[str], prefix: str = "lw", *, cluster: bool = False) -> list[str]:
+def rules(roles: Sequence[str], prefix: str = "lw", *, cluster: bool = False, by_eval: bool = False) -> list[str]:
     """Return the rules of a user with these roles, for `ACL SETUSER` or a file; raises ConfigError.
 
     They replace the user's rules, and leave its passwords. `cluster`: on the nodes of a Cluster, of Redis 7 or later.
+    `by_eval`: a viewer runs scripts, on a server that has no functions.
     """
     unknown = [role for role in roles if role not in ROLES]
     if unknown or not roles:
@@ -86,6 +103,10 @@ def rules(roles: Sequence[str], prefix: str = "lw", *, cluster: bool = False) ->
     keys = dict.fromkeys(f"~{start}:{pattern}" for role in chosen for pattern in role.keys)
     channels = dict.fromkeys(f"&{start}:{pattern}" for role in chosen for pattern in role.channels)
     commands = frozenset[str]().union(*(role.commands for role in chosen))
+    if by_eval:
+        commands |= _commands(_EVAL)
+    if _commands(_EVAL) <= commands:  # scripts also do what the functions do
+        commands -= _commands(_FUNCTIONS)
     if cluster:
         commands |= _commands(_CLUSTER, _SHARDED if "publish" in commands else "")
     return [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher, get_close_matches
 from inspect import get_annotations
 from typing import Any, TypedDict
 
@@ -13,6 +12,7 @@ from lockwork.errors import ConfigError
 from lockwork.history_bounds import HistoryBound, HistoryBounds
 from lockwork.partitions import Partitions
 from lockwork.protocol.keys import checked
+from lockwork.suggestions import about_as_close
 from lockwork.validation import whole, yes_or_no
 
 
@@ -25,6 +25,7 @@ class Settings(TypedDict, total=False):
     result_ttl: Duration
     dead_ttl: Duration
     dead_limit: int
+    unknown_task_ttl: Duration
     history: HistoryBound | Mapping[str, HistoryBound]
     max_payload: int
     max_result: int
@@ -47,6 +48,7 @@ _OTHERS = {
 """Names of our options in other libraries."""
 _CLOSE = 0.65
 _MOST = 1 << 40
+_LEAST_LOCK_LEASE = 0.3
 
 
 def check_names(
@@ -63,18 +65,9 @@ def check_names(
             if elsewhere is not None and meant[0] not in names and meant[0] in elsewhere[0]:
                 ours = "" if meant[0] == name else f"it is {meant[0]!r}; "
                 raise ConfigError(f"{complaint} {name!r}: {ours}{elsewhere[1].format(name=meant[0])}")
-            close = [one for one in meant if one in names] or _close(name, names)
+            close = [one for one in meant if one in names] or about_as_close(name, names, _CLOSE)
             hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"known are {', '.join(names)}"
             raise ConfigError(f"{complaint} {name!r}: {hint}")
-
-
-def _close(name: str, names: list[str]) -> list[str]:
-    close = get_close_matches(name, names, 1, cutoff=_CLOSE)
-    if close:
-        # suggest a second name that is about as close
-        least = max(_CLOSE, SequenceMatcher(None, close[0], name).ratio() - 0.15)
-        close = sorted({*close, *get_close_matches(name, names, 2, cutoff=least)})
-    return close
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +88,8 @@ class Config:
     """How many dead jobs a queue keeps; the oldest are deleted first. With 0, each is kept for some seconds.
 
     Must be the same in all workers of a queue."""
+    unknown_task_ttl: float = 86400.0
+    """How long a job waits whose task no live worker knows, from its first return to the queue on; then it is dead."""
     history: HistoryBounds = field(default_factory=HistoryBounds)
     """What a queue keeps of jobs that have ended, but for dead ones: "10k" the newest, "1d" those of a time, or "off".
 
@@ -117,11 +112,9 @@ class Config:
         """Check the given settings; raises ConfigError."""
         check_names(settings, Settings, "Lockwork has no setting")
         given = dict(settings)
-        for name in ("lock_lease", "result_ttl", "dead_ttl"):
+        for name in ("lock_lease", "result_ttl", "dead_ttl", "patience", "unknown_task_ttl"):
             if name in given:
-                given[name] = seconds(given[name], name)
-        if "patience" in given:
-            given["patience"] = seconds(given["patience"], "patience", zero=True)
+                given[name] = seconds(given[name], name, zero=name in ("patience", "unknown_task_ttl"))
         for name in ("max_payload", "max_result"):
             whole(given.get(name, 1), f"{name}, in bytes,", 1, _MOST)
         whole(given.get("dead_limit", 0), "dead_limit", 0, _MOST)
@@ -136,6 +129,11 @@ class Config:
             checked(given["app_version"], "the app's version")
         config = cls(**given)
         checked(config.prefix, "the prefix")
+        if config.lock_lease < _LEAST_LOCK_LEASE:
+            raise ConfigError(
+                f"lock_lease must be at least {_LEAST_LOCK_LEASE:g} s, not {settings['lock_lease']!r}: locks are "
+                "renewed every third of it"
+            )
         if config.result_ttl < 60:
             raise ConfigError("result_ttl must be at least 60 s: it also guards enqueueing against lost replies")
         return config

@@ -35,12 +35,15 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 6048
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _TEXT = re.compile(rf"(?:{_PART.pattern})+")
 _LONGEST = 366 * 86400.0
+_LEAST_LEASE = 0.1
+"""Minimum of a lease in seconds: a call to the server, or a pause of Python, may take longer than a shorter one."""
 
 
 def seconds(value: Duration, what: str, *, zero: bool = False) -> float:
     """Return `value` in seconds; `what` names it in the error.
 
-    Text is a number with a unit (ms, s, m, h, d, w), repeated if wanted: "90s", "1h30m".
+    Text is a number with a unit (ms, s, m, h, d, w), repeated if wanted: "90s", "1h30m". Units are lower-case, because
+    "M" could be months or minutes.
     Raises ConfigError for anything else, for a negative value, for one over 366 days, and for zero unless `zero`.
     """
     number = _number(value, what)
@@ -56,6 +59,14 @@ def milliseconds(value: Duration, what: str, *, zero: bool = False) -> int:
     return in_milliseconds(seconds(value, what, zero=zero))
 
 
+def lease_milliseconds(value: Duration) -> int:
+    """Return a lease in whole milliseconds, at least 100; errors as `seconds`."""
+    duration = seconds(value, "lease")
+    if duration < _LEAST_LEASE:
+        raise ConfigError(f"lease must be at least {_LEAST_LEASE:g} s, not {value!r}: a shorter one ends during a call")
+    return in_milliseconds(duration)
+
+
 def in_milliseconds(duration: float) -> int:
     """Return seconds in whole milliseconds, rounded up, and at least 1 unless they are 0."""
     # from whole microseconds: no float is exactly 0.009, and its last bit must not add a millisecond
@@ -67,8 +78,11 @@ def _number(value: Duration, what: str) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, str):
-        text = value.strip().lower()
+        text = value.strip()
         if not _TEXT.fullmatch(text):
+            if _TEXT.fullmatch(text.lower()):
+                months = ' (months are days, such as "30d")' if "M" in text else ""
+                raise ConfigError(f'{what}: units are lower-case: write "{text.lower()}" for {value!r}{months}')
             raise ConfigError(f'{what} must be seconds, a timedelta or text such as "10m" or "1h30m", not {value!r}')
         return sum(float(count) * _UNITS[unit] for count, unit in _PART.findall(text))
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -12,7 +12,10 @@ class ConfigError(LockworkError, ValueError):
 
 
 class BlockingCallError(LockworkError, RuntimeError):
-    """A blocking call was made on the thread of a running event loop. Use the `a`-prefixed method there."""
+    """A blocking call was made on the thread of a running event loop: use the `a`-prefixed method there.
+
+    Also raised in a signal handler that interrupted Lockwork while it opened a connection.
+    """
 
 
 class ServerUnavailable(LockworkError, ConnectionError):
@@ -24,7 +27,11 @@ class ServerRefused(LockworkError):
 
 
 class ServerUnsuitable(LockworkError):
-    """The server would lose locks or jobs: it is too old, a read-only replica, or evicts keys."""
+    """The server would lose locks or jobs (it is too old, a read-only replica, or evicts keys), or lacks functions."""
+
+
+class FunctionsMissing(ServerUnsuitable):
+    """The server lacks the function library by which a user without EVAL reads: run `lockwork functions load`."""
 
 
 class LockTimeout(LockworkError, TimeoutError):

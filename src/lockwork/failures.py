@@ -11,9 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from lockwork import codecs
+from lockwork import codecs, type_hints
 from lockwork.errors import ConfigError
 from lockwork.introspection import same_place
+from lockwork.tracebacks import bounded
+from lockwork.type_hints import Unread
 
 _TYPE = 200
 _MESSAGE = 1000
@@ -88,7 +90,7 @@ class Errors:
         fields: dict[str, Any] = {
             "type": sendable(type(error).__name__[:_TYPE]),
             "message": text(error),
-            "traceback": sendable(_trace(error)[-_TRACE:]),
+            "traceback": sendable(_trace(error)),
         }
         name = self._names.get(type(error))
         if name is not None:
@@ -112,7 +114,7 @@ class Errors:
         try:
             error = found.__new__(found, *args)
             error.args = tuple(args)
-            hints = codecs.type_hints(found)
+            hints = _types(found)
             for attribute, value in state.items():
                 if not attribute.startswith("__"):
                     error.__dict__[attribute] = codecs.convert(value, hints.get(attribute, Any))
@@ -173,25 +175,32 @@ def _first_of_app(error: BaseException) -> TracebackType | None:
 def _trace(error: BaseException) -> str:
     first = _first_of_app(error) or error.__traceback__
     try:
-        return "".join(traceback.format_exception(type(error), error, first))
+        return bounded(error, first, text=_MESSAGE, total=_TRACE)
     except Exception:  # noqa: BLE001 - it reads attributes of the error, which may fail in any way; frames cannot
-        return "".join(traceback.format_tb(first)) + line(error)
+        return ("".join(traceback.format_tb(first)) + line(error))[-_TRACE:]
 
 
 def _taken_apart(name: str, error: BaseException) -> dict[str, Any] | None:
     try:
         state = {key: value for key, value in vars(error).items() if not key.startswith("__")}
-        hints = codecs.type_hints(type(error))
+        hints = _types(type(error))
         if not all(_plain(value) for value in error.args):
             return None
         if not all(_plain(value) or key in hints for key, value in state.items()):
             return None
+        state = {key: codecs.exact(value, "an error's attributes") for key, value in state.items()}
         known = {"name": name, "args": list(error.args), "state": state}
         encoded = codecs.encode(known, "an error's attributes", _KNOWN)
     except Exception:  # noqa: BLE001 - attributes that JSON cannot hold are left out
         return None
     found: dict[str, Any] = json.loads(encoded)
     return found
+
+
+def _types(kind: type) -> dict[str, Any]:
+    """Return the types of the annotated attributes that can be read."""
+    found = type_hints.of_class(kind)
+    return {name: hint for name, hint in found.items() if not isinstance(hint, Unread)}
 
 
 def _plain(value: object) -> bool:

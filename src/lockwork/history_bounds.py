@@ -12,7 +12,7 @@ from lockwork.errors import ConfigError
 from lockwork.protocol.keys import base_queue, whole_queue
 
 HistoryBound = str | int | timedelta | None
-_COUNT = re.compile(r"(\d+)(k|M)?", re.ASCII)
+_COUNT = re.compile(r"(\d+)(k?)", re.ASCII)
 _MOST = 100_000_000
 
 
@@ -42,7 +42,7 @@ def _bound(given: HistoryBound) -> str:
         return f"{milliseconds(given, 'history')}ms"
     count = _COUNT.fullmatch(str(given)) if not isinstance(given, bool) else None
     if count is not None:
-        number = int(count[1]) * {"k": 1000, "M": 1_000_000}.get(count[2], 1)
+        number = int(count[1]) * (1000 if count[2] else 1)
         if number <= _MOST:
             return str(number)
     elif isinstance(given, str):

@@ -30,7 +30,7 @@ _WITH_SUFFIX = (18, 23)
 """Characters of ids with a suffix."""
 _SLOT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z", re.ASCII)
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _last = 0
 
 
@@ -126,8 +126,11 @@ def made_at(id: str) -> int | None:
 def _take(count: int) -> int:
     """Take the next `count` numbers of this process's sequence; returns the first."""
     global _last  # noqa: PLW0603 - there is one sequence per process
+    moment = time.time_ns() // 1_000_000
+    if _lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - threading.Condition relies on it as well
+        # a signal handler has interrupted this function: its ids have random bits of their own
+        return moment << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
     with _lock:
-        moment = time.time_ns() // 1_000_000
         # random bits are drawn once per millisecond: within one, counting up is enough, and much cheaper
         first = (
             _last + 1 if moment <= _last >> _RANDOM_BITS else moment << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
@@ -138,7 +141,7 @@ def _take(count: int) -> int:
 
 def _after_fork() -> None:
     global _lock, _last  # noqa: PLW0603 - the child starts its own sequence
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     # one millisecond back, so that the child draws new random bits even within the parent's millisecond
     _last = 0
 

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 from typing import Any
 
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__self__")
@@ -46,12 +47,23 @@ def wants_self(function: Callable[..., Any]) -> bool:
     return next(iter(inspect.signature(function).parameters), "") == "self"
 
 
-def loading(function: Callable[..., Any]) -> object:
-    """A token that changes when the function's module is reloaded; call it just after the definition."""
+def loading(function: Callable[..., Any]) -> object | None:
+    """Return a token of the run of source code that defines a function; call it at the definition. None: unknown.
+
+    A reloaded module, a script that runs again, a notebook cell and a line at a prompt each have a new token.
+    """
     inner = inspect.unwrap(function)
-    spec: object = getattr(inner, "__globals__", {}).get("__spec__")
-    # scripts and interactive sessions have no spec: there, another code object is a new definition
-    return getattr(inner, "__code__", None) if spec is None else spec
+    names: dict[str, Any] = getattr(inner, "__globals__", {})
+    spec: object = names.get("__spec__")
+    # a prompt may have the spec of the module that started it, as in `python -m asyncio`
+    if spec is not None and getattr(spec, "origin", None) == inner.__code__.co_filename:
+        return spec
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as in `calling_module`
+    while frame is not None:
+        if frame.f_globals is names and frame.f_code.co_name == "<module>":
+            return frame.f_code
+        frame = frame.f_back
+    return None
 
 
 def alike(new: Callable[..., Any], old: Callable[..., Any]) -> bool:

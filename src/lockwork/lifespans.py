@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, TypeVar
 
+from lockwork import introspection
 from lockwork.errors import ConfigError, LockworkError
 
 L = TypeVar("L", bound=Callable[[], Any])
@@ -32,8 +37,10 @@ class Lifespans:
             raise ConfigError(f"a lifespan must take no arguments: {_name(lifespan)}") from None
         except ValueError:
             pass  # a builtin without a signature
-        if inspect.iscoroutinefunction(lifespan):
-            raise ConfigError(f"a lifespan must yield exactly once: {_name(lifespan)}")
+        if _lacks_yield(lifespan):
+            raise ConfigError(
+                f"the lifespan {_name(lifespan)} has no yield: put `yield` between its setup and teardown"
+            )
         self._all.append(lifespan)
         return lifespan
 
@@ -69,11 +76,40 @@ async def _begin(lifespan: Callable[[], Any], stack: contextlib.AsyncExitStack) 
         await manager.__aenter__()
         stack.push_async_callback(manager.__aexit__, None, None, None)
     elif hasattr(manager, "__enter__"):
-        manager.__enter__()
-        stack.callback(manager.__exit__, None, None, None)
+        await _begin_in_thread(manager, stack)
     else:
         raise ConfigError(f"it returned {manager!r} instead of a context manager")
 
 
-def _name(lifespan: object) -> str:
-    return str(getattr(lifespan, "__qualname__", None) or repr(lifespan))
+async def _begin_in_thread(manager: contextlib.AbstractContextManager[Any], stack: contextlib.AsyncExitStack) -> None:
+    """Enter and exit a context manager in a thread of its own, where it may block."""
+    thread, context, loop = ThreadPoolExecutor(1, "lockwork-lifespan"), copy_context(), asyncio.get_running_loop()
+    stack.callback(thread.shutdown, wait=False)
+    entering = loop.run_in_executor(thread, context.run, manager.__enter__)
+    try:
+        await asyncio.shield(entering)
+    finally:
+        # when cancelled, it is still entered, and then exited
+        await asyncio.wait([entering])
+        if not entering.exception():
+            leave = partial(manager.__exit__, None, None, None)
+            stack.push_async_callback(lambda: loop.run_in_executor(thread, context.run, leave))
+            _adopt(context)
+
+
+def _adopt(context: Context) -> None:
+    """Set the context variables here as they are in `context`."""
+    for variable, value in context.items():
+        if variable not in (here := copy_context()) or here[variable] is not value:
+            variable.set(value)
+
+
+def _lacks_yield(lifespan: Callable[..., Any]) -> bool:
+    """Return True for a `def` or `async def` without `yield`, also under a decorator; a lambda may return a manager."""
+    inner = inspect.unwrap(introspection.inside(lifespan))
+    yields = inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)
+    return inspect.isfunction(inner) and not yields and inner.__name__ != "<lambda>"
+
+
+def _name(lifespan: Callable[..., Any]) -> str:
+    return str(getattr(introspection.inside(lifespan), "__qualname__", None) or repr(lifespan))

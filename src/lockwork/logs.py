@@ -9,6 +9,17 @@ import traceback
 from collections.abc import MutableMapping
 from typing import Any, ClassVar
 
+from lockwork.tracebacks import LOGGED, LOGGED_TEXT, bounded, is_long
+
+
+def _limit(record: logging.LogRecord) -> bool:
+    """Bound the traceback of an error with a long text, for all handlers: formatters use the record's own text."""
+    error = record.exc_info[1] if record.exc_info else None
+    with contextlib.suppress(Exception):  # the error's own code may raise anything
+        if error is not None and record.exc_info and not record.exc_text and is_long(error, LOGGED_TEXT):
+            record.exc_text = bounded(error, record.exc_info[2], text=LOGGED_TEXT, total=LOGGED).rstrip("\n")
+    return True
+
 
 class Log(logging.LoggerAdapter[logging.Logger]):
     """A named logger, which the app configures like any other. Errors of its handlers and filters are not raised."""
@@ -17,7 +28,9 @@ class Log(logging.LoggerAdapter[logging.Logger]):
     """Whether to undo `disable_existing_loggers` of a logging configuration. Worker processes do."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(logging.getLogger(name))
+        logger = logging.getLogger(name)
+        logger.addFilter(_limit)
+        super().__init__(logger)
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Log a message; all other methods call this."""

@@ -1,19 +1,27 @@
-"""Names built from a function's arguments: `"order:{order_id}"`."""
+"""Names that users give, and names built from a function's arguments: `"order:{order_id}"`."""
 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Collection
-from difflib import get_close_matches
 from string import Formatter
 from typing import Any
 
 from lockwork.errors import ConfigError
-from lockwork.protocol.keys import checked
+from lockwork.protocol.names import checked_name
+from lockwork.suggestions import closest
+
+_log = logging.getLogger("lockwork")
+_MOST_WARNED = 100
+_warned: set[str] = set()
 
 
 class Template:
-    """A name with placeholders, which `str.format` fills from the arguments of a call."""
+    """A name with placeholders, which `str.format` fills from the arguments of a call.
+
+    `{{` and `}}` are braces of the name. Raises ConfigError for text that is no template.
+    """
 
     def __init__(self, text: str, what: str) -> None:
         self.text: str = text
@@ -21,18 +29,21 @@ class Template:
         try:
             parts = list(Formatter().parse(text))
         except ValueError as error:
-            raise ConfigError(f"{what} has unbalanced braces, so it is not a valid name: {text!r}") from error
+            raise ConfigError(
+                f"{what} has unbalanced braces: {text!r}; write {{{{ and }}}} for braces that are no placeholders"
+            ) from error
         fields = [field for _, field, _, _ in parts if field is not None]
         self._fields = [field.partition(".")[0].partition("[")[0] for field in fields]
         if not all(field.isidentifier() for field in self._fields):
-            raise ConfigError(f"{what} must name parameters in its braces, as in 'order:{{order_id}}', not {text!r}")
+            raise ConfigError(
+                f"{what} must name parameters in its braces, as in 'order:{{order_id}}', not {text!r}; write {{{{ and "
+                "}} for braces that are no placeholders"
+            )
 
-    def unfilled(self) -> ConfigError:
-        """The error for using the name as it is."""
-        return ConfigError(
-            f"{self._what} must be 1 to 200 characters without braces, unless it decorates a function whose parameters "
-            f"fill them, not {self.text!r}"
-        )
+    @property
+    def has_placeholders(self) -> bool:
+        """Whether a call fills anything."""
+        return bool(self._fields)
 
     def bind(self, function: Callable[..., Any], without: Collection[str] = ()) -> Callable[..., str]:
         """Return what makes the name for a call of `function`, which gives no arguments for `without`.
@@ -44,10 +55,8 @@ class Template:
         signature = signature.replace(parameters=known)
         for field in self._fields:
             if field not in signature.parameters:
-                close = get_close_matches(field, signature.parameters, 1)
-                hint = (
-                    f"did you mean {{{close[0]}}}?" if close else f"it has {', '.join(signature.parameters) or 'none'}"
-                )
+                close = closest(field, signature.parameters)
+                hint = f"did you mean {{{close}}}?" if close else f"it has {', '.join(signature.parameters) or 'none'}"
                 raise ConfigError(
                     f"{self._what} {self.text!r} names a parameter that the function does not have: {hint}"
                 )
@@ -56,7 +65,7 @@ class Template:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             try:
-                text = self.text.format(**bound.arguments)
+                return self.text.format(**bound.arguments)
             except ConfigError:
                 raise
             except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -64,11 +73,47 @@ class Template:
                     f"{self._what} cannot be built from {self.text!r} and these arguments: "
                     f"{type(error).__name__}: {error}"
                 ) from None
-            return checked(text, self._what)
 
         return name
 
 
 def template(name: object, what: str) -> Template | None:
     """Return the template that `name` is, or None for a name without braces."""
-    return Template(name, what) if isinstance(name, str) and ("{" in name or "}" in name) else None
+    return Template(name, what) if isinstance(name, str) and has_braces(name) else None
+
+
+def has_braces(name: str) -> bool:
+    """Return whether a name could be a template."""
+    return "{" in name or "}" in name
+
+
+def literal(name: object, what: str) -> str:
+    """Return a name that is used as it is, with a warning if it looks like a template.
+
+    Raises ConfigError if it is not text.
+    """
+    text = checked_name(name, what)
+    if has_braces(text):
+        warn_of_template(text, what)
+    return text
+
+
+def warn_of_template(name: str, what: str) -> None:
+    """Log a warning, once, if a name that is used as it is looks like a template: an `f` may be missing before it.
+
+    Braces in users' data are part of a name like any other character.
+    """
+    if name in _warned or len(_warned) == _MOST_WARNED:
+        return
+    try:
+        found = Template(name, what)
+    except ConfigError:
+        return
+    if found.has_placeholders:
+        _warned.add(name)
+        _log.warning(
+            "%s is used as it is, with its braces: %r. Only names of decorators are filled from arguments; if the "
+            "braces are placeholders, make it an f-string.",
+            what[0].upper() + what[1:],
+            name,
+        )

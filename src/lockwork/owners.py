@@ -6,6 +6,8 @@ import asyncio
 import itertools
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lockwork.protocol.locks.overview import plain
@@ -16,12 +18,85 @@ _tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], Owner] = weakref.WeakKeyDic
 
 
 class Owner:
-    """An asyncio task or thread; `text`, a number and its name, is unique within the process."""
+    """An asyncio task or thread; `text`, a number and its name, is unique within the process.
 
-    __slots__ = ("text",)
+    An owner of this class itself lasts until `end` is called: a part of the program that is neither.
+    """
+
+    __slots__ = ("described", "ended", "text")
+    noun = "owner"
 
     def __init__(self, name: str) -> None:
         self.text: str = f"{next(_count)}:{plain(name)}"
+        self.described: str = f"{self.noun} {name!r}"
+        """The owner as warnings name it."""
+        self.ended: bool = False
+
+    def end(self, described: str) -> None:
+        """Note that the owner has ended; `described`: for what it acquired its grants."""
+        self.described = described
+        self.ended = True
+
+    @property
+    def gone(self) -> bool:
+        """Whether the owner has ended, so that it can release nothing any more."""
+        return self.ended
+
+    def detach(self) -> None:
+        """Let the owner last until `end` is called, whatever its thread or asyncio task does."""
+
+    def acts_for(self, owner: Owner) -> bool:
+        """Return whether grants under this owner were acquired by `owner`."""
+        return self is owner
+
+
+class _ThreadLife:
+    """A token that only its thread refers to."""
+
+    __slots__ = ("__weakref__",)
+
+
+class ThreadOwner(Owner):
+    """A thread, also one that Python did not start, as long as it runs."""
+
+    __slots__ = ("_life",)
+    noun = "thread"
+
+    def __init__(self, name: str, life: _ThreadLife) -> None:
+        super().__init__(name)
+        self._life: weakref.ref[_ThreadLife] | None = weakref.ref(life)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the thread has ended."""
+        life = self._life
+        return self.ended or (life is not None and life() is None)
+
+    def detach(self) -> None:
+        self._life = None
+
+
+class TaskOwner(Owner):
+    """An asyncio task until it is done."""
+
+    __slots__ = ("_task",)
+    noun = "asyncio task"
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        super().__init__(task.get_name())
+        self._task: weakref.ref[asyncio.Task[Any]] | None = weakref.ref(task)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the asyncio task is done, or can never continue."""
+        known = self._task
+        if known is None:
+            return self.ended
+        task = known()
+        return self.ended or task is None or task.done() or task.get_loop().is_closed()
+
+    def detach(self) -> None:
+        self._task = None
 
 
 def current() -> Owner:
@@ -31,22 +106,56 @@ def current() -> Owner:
         if task is not None:
             owner = _tasks.get(task)
             if owner is None:
-                owner = _tasks[task] = Owner(task.get_name())
+                owner = _tasks[task] = TaskOwner(task)
             return owner
     try:
         return _threads.owner  # type: ignore[no-any-return]
     except AttributeError:
-        _threads.owner = owner = Owner(threading.current_thread().name)
+        life = _threads.life = _ThreadLife()
+        _threads.owner = owner = ThreadOwner(threading.current_thread().name, life)
         return owner
 
 
-def renew_task(task: asyncio.Task[Any]) -> None:
-    """Make the asyncio task a new owner: a worker's slot runs one job after another in it."""
-    if task in _tasks:
-        del _tasks[task]
+def detach_task(task: asyncio.Task[Any]) -> Owner | None:
+    """Make the asyncio task a new owner: a worker's slot runs one job after another in it.
+
+    Return the old owner, which lasts until its `end` is called; None if there is none.
+    """
+    if task not in _tasks:
+        return None
+    owner = _tasks.pop(task)
+    owner.detach()
+    return owner
 
 
-def renew_thread() -> None:
-    """Make the current thread a new owner: a thread of a worker's pool runs one job after another."""
-    if hasattr(_threads, "owner"):
+def detach_thread() -> Owner | None:
+    """Make the current thread a new owner, as `detach_task`: a thread of a worker's pool runs one job after another."""
+    owner: Owner | None = getattr(_threads, "owner", None)
+    if owner is not None:
         del _threads.owner
+        owner.detach()
+    return owner
+
+
+@contextmanager
+def acting_as(owner: Owner) -> Iterator[None]:
+    """Within the block, let the current asyncio task or thread be `owner`."""
+    task = asyncio.current_task() if asyncio._get_running_loop() is not None else None  # noqa: SLF001 - as in `current`
+    if task is not None:
+        before = _tasks.pop(task, None)
+        _tasks[task] = owner
+        try:
+            yield
+        finally:
+            del _tasks[task]
+            if before is not None:
+                _tasks[task] = before
+        return
+    mine = getattr(_threads, "owner", None)
+    _threads.owner = owner
+    try:
+        yield
+    finally:
+        del _threads.owner
+        if mine is not None:
+            _threads.owner = mine

@@ -1,6 +1,7 @@
 """Where things of a partitioned queue are: how many partitions it has, and which one a name decides.
 
-A name's partition is the CRC-32 of its UTF-8 text, modulo their number: the same in every process, and documented.
+A name's partition is the CRC-32 of its stored text (`names.stored`), modulo their number: the same in every process,
+and documented.
 """
 
 from __future__ import annotations
@@ -12,24 +13,19 @@ from zlib import crc32
 
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import MOST_PARTITIONS, base_queue, checked_queue, whole_queue
+from lockwork.protocol.names import shown
+from lockwork.protocol.queue import record_header
 
 
 def numbered(name: str, count: int) -> int:
-    """The partition of `count` that a name decides."""
+    """The partition of `count` that a stored name decides."""
     return crc32(name.encode()) % count
 
 
-def routing_name(record: bytes, task: str = "") -> str | None:
-    """What decides the partition of a job: its key, else its group, else its unique name; None for a plain one.
-
-    `task` is the name of its task, which begins the unique name in a record.
-    """
-    head = record[: record.index(b";")].split(b",")
-    name = head[2] or head[3]
-    if not name and len(head) > 5:
-        # behind the sign that says how long it is taken
-        name = head[5][1:].removeprefix(task.encode() + b"/")
-    return name.decode() or None
+def routing_name(record: bytes) -> str | None:
+    """The stored name that decides the partition of a job: its key, else its group, else its unique name, if any."""
+    found = record_header.names(record)
+    return found.key or found.group or found.unique or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +55,7 @@ class Partitions:
         return [queue] if count is None else [f"{queue}/{number}" for number in range(count)]
 
     def place(self, queue: str, name: str) -> str:
-        """The partition that a name decides, or the queue itself when it has none."""
+        """The partition that a stored name decides, or the queue itself when it has none."""
         count = self.counts.get(queue)
         return queue if count is None else f"{queue}/{numbered(name, count)}"
 
@@ -89,7 +85,8 @@ class Partitions:
         name = routing_name(record)
         if name is not None and (decided := self.place(queue, name)) != home:
             raise ConfigError(
-                f"{what} lives on partition {home!r}, and {name!r}, the key or group of the job, decides partition "
-                f"{decided!r}: one atomic step needs one partition; give both the same name, or leave key and group out"
+                f"{what} lives on partition {home!r}, and {shown(name)!r}, the key or group of the job, decides "
+                f"partition {decided!r}: one atomic step needs one partition; give both the same name, or leave key "
+                "and group out"
             )
         return True

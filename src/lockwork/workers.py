@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -10,17 +10,30 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from lockwork.protocol import announcements as protocol
-from lockwork.protocol.announcements import APPS, WORKERS, Announcement, Order
+from lockwork.jobs.current import RunnerState
+from lockwork.protocol.announcements import announcements
+from lockwork.protocol.announcements.announcements import APPS, WORKERS, Announcement, Order
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.keys import checked
+from lockwork.protocol.keys import base_queue, checked
 from lockwork.runtime.runtime import Runtime
 
 WorkerState = Literal["running", "quiet", "stopping", "lost"]
 
 SILENT = 20.0
 """Seconds without an announcement after which a worker counts as lost; workers announce themselves every 5 s."""
+_LATELY = 7500.0
+"""Seconds since which an app counts as announced lately: each of its processes announces it every hour."""
 _NEVER = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedJob:
+    """A job, or a flow, for whose result a job has waited for `seconds`."""
+
+    id: str
+    queue: str
+    """Its queue or partition."""
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +46,20 @@ class RunningJob:
     task: str
     since: datetime
     attempt: int
+    waits_for: list[AwaitedJob] = field(default_factory=list[AwaitedJob])
+    """Up to five of the results it waits for."""
+    process: int = 0
+    """The number of its worker process, from 0."""
+    runner: RunnerState = ""
+    """Whether a job of an `executor="process"` task has a runner, or waits for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
     """A worker (one supervisor and its processes), as it announced itself last; sizes in bytes, durations in seconds.
 
-    `busy` of its `slots` run jobs; `jobs` names up to 200 of them. `lag` is the lag of its slowest event loop in the
+    `busy` of its `slots` run jobs, and `waiting` of these wait for results of other jobs; `jobs` names up to 200, first
+    those that wait. `lag` is the lag of its slowest event loop in the
     last seconds. `memory` is that of all its processes.
     """
 
@@ -62,8 +82,13 @@ class Worker:
     lag: float | None = None
     app_version: str = ""
     """Of the app's code, if its settings say so; `version` is that of Lockwork."""
+    code: str = ""
+    """As `App.code`: which version of the app it runs."""
+    waiting: int = 0
     seen: datetime = _NEVER
     """The server's time of its last announcement."""
+    isolating: int = 0
+    """How many isolation processes it has, of one slot each, beside `processes`: they run jobs that shared a crash."""
 
     @property
     def alive(self) -> bool:
@@ -90,6 +115,11 @@ class AnnouncedTask:
     group: str | None = None
     group_concurrency: int | None = None
     group_rate: str | None = None
+    version: str = ""
+    """A fingerprint of its parameters and their types."""
+    aliases: list[str] = field(default_factory=list[str])
+    """Former names, under which its workers also run jobs."""
+    tags: list[str] = field(default_factory=list[str])
 
     @property
     def positions(self) -> list[str]:
@@ -99,7 +129,10 @@ class AnnouncedTask:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """The tasks, partitions and schedules of an app, from its last announcement."""
+    """The tasks, partitions and schedules of one version of an app, from its last announcement.
+
+    During a deployment an app has several versions.
+    """
 
     name: str
     tasks: list[AnnouncedTask]
@@ -109,6 +142,26 @@ class App:
     """Of Lockwork."""
     python: str = ""
     seen: datetime = _NEVER
+    app_version: str = ""
+    """Of the app's code, if its settings say so."""
+    code: str = ""
+    """A fingerprint of its tasks, partitions and schedules."""
+    parts: int = 1
+    """How many records the version takes on the server."""
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What tells this version from others, of this app and of other apps."""
+        return self.name, self.app_version, self.code
+
+    def task(self, name: str) -> AnnouncedTask | None:
+        """Return the task that runs jobs of this name; None if the app has none."""
+        return next((task for task in self.tasks if name == task.name or name in task.aliases), None)
+
+
+def newest(apps: Iterable[App]) -> list[App]:
+    """Return the version of each app that was announced last; the oldest announcement comes first."""
+    return list({app.name: app for app in sorted(apps, key=lambda app: app.seen)}.values())
 
 
 T = TypeVar("T", Worker, App)
@@ -122,12 +175,13 @@ def _decoded(found: Sequence[Announcement], kind: type[T]) -> Iterator[tuple[T, 
             record = decoder.decode(each.record)
         except msgspec.MsgspecError:
             continue  # written by another version
-        yield replace(record, name=each.name, seen=datetime.fromtimestamp(each.seen / 1000, UTC)), each.age
+        name, seen = each.name.partition(" ")[0], datetime.fromtimestamp(each.seen / 1000, UTC)
+        yield replace(record, name=name, seen=seen), each.age
 
 
 def read_workers(prefix: str) -> Protocol[list[Worker]]:
     """Read the workers of the last hour."""
-    found = yield from protocol.read(prefix, WORKERS)
+    found = yield from announcements.read(prefix, WORKERS)
     return [
         replace(worker, state="lost") if age > max(SILENT, worker.lease) else worker
         for worker, age in _decoded(found, Worker)
@@ -135,9 +189,57 @@ def read_workers(prefix: str) -> Protocol[list[Worker]]:
 
 
 def read_apps(prefix: str) -> Protocol[list[App]]:
-    """Read the apps of the last 30 days."""
-    found = yield from protocol.read(prefix, APPS)
-    return [app for app, _ in _decoded(found, App)]
+    """Read the apps of the last 30 days; versions that were replaced are there for another day."""
+    found = yield from announcements.read(prefix, APPS)
+    apps: dict[tuple[str, str, str], App] = {}
+    for part, _ in _decoded(found, App):
+        app = apps.setdefault(part.identity, part)
+        if app is not part:
+            app.tasks.extend(part.tasks)
+            app.schedules.extend(part.schedules)
+            app.partitions.update(part.partitions)
+    return list(apps.values())
+
+
+@dataclass(frozen=True, slots=True)
+class RunningVersions:
+    """The versions of apps that live workers run, or that were announced lately."""
+
+    apps: list[App]
+    workers: list[Worker]
+    """Those that are alive."""
+    at: datetime
+    """The time of the newest announcement, by the server's clock."""
+
+    @classmethod
+    def none(cls) -> RunningVersions:
+        """Return what a user knows who may not read announcements."""
+        return cls([], [], _NEVER)
+
+    def of_workers(self, queue: str) -> list[App]:
+        """Return the versions that live workers of a queue or partition run."""
+        running = {(each.app, each.app_version, each.code) for each in self.workers if queue in each.queues}
+        return [app for app in self.apps if app.identity in running]
+
+    def known(self, task: str, queue: str) -> bool:
+        """Return True if a live worker of the queue knows the task."""
+        return any(app.task(task) for app in self.of_workers(queue))
+
+    def versions(self, task: str, queue: str) -> set[str]:
+        """Return the versions of a task that live workers of the queue know, or that producers announced lately."""
+        lately = [app for app in self.apps if (self.at - app.seen).total_seconds() < _LATELY]
+        running = self.of_workers(queue)
+        found = [(app, app.task(task)) for app in {app.identity: app for app in (*lately, *running)}.values()]
+        base = base_queue(queue)
+        return {each.version for app, each in found if each and (each.queue == base or app in running)}
+
+
+def read_running(prefix: str) -> Protocol[RunningVersions]:
+    """Read which versions of apps run."""
+    workers = [worker for worker in (yield from read_workers(prefix)) if worker.alive]
+    apps = yield from read_apps(prefix)
+    seen = [*(worker.seen for worker in workers), *(app.seen for app in apps)]
+    return RunningVersions(apps, workers, max(seen, default=_NEVER))
 
 
 class WorkerHandle:
@@ -175,4 +277,4 @@ class WorkerHandle:
         return await self._runtime.arun(self._order("stop"))
 
     def _order(self, word: Order) -> Protocol[bool]:
-        return protocol.order(self._runtime.prefix, self.name, word, 60_000)
+        return announcements.order(self._runtime.prefix, self.name, word, 60_000)

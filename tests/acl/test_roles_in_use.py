@@ -12,7 +12,8 @@ import redis
 
 from app_modules import Load
 from lockwork import JobFailed, Lockwork, ServerRefused
-from lockwork.doctor import examine
+from lockwork.doctor.findings import findings
+from lockwork.types import QueueLimits
 from processes import until, worker
 from roles import as_role
 
@@ -122,6 +123,7 @@ def test_viewer_can_see_everything_and_change_nothing(user: Callable[[str], str]
         assert app.queues() == ["default"]
         queue = app.queue()
         assert queue.status().ready >= 1
+        assert queue.limits() == QueueLimits(None, None, None)
         assert queue.workers() == []
         assert queue.dead.count() == 0
         assert queue.peek()
@@ -132,7 +134,7 @@ def test_viewer_can_see_everything_and_change_nothing(user: Callable[[str], str]
         assert app.queue_ages()
         assert app.workers() == []
         assert len(app.apps()) == 1
-        assert "no worker" in examine(app).findings[0].text
+        assert "no worker" in findings(app)[0].text
         for change in (queue.pause, queue.clear, job_of(app, job.id).cancel, app.lock("z").acquire):
             with pytest.raises(ServerRefused):
                 change()

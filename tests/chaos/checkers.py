@@ -1,4 +1,4 @@
-"""What a history must show; each function returns the problems it found, as sentences."""
+"""Checks of a history; each function returns the problems as sentences."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
-from lockwork.protocol.queues.dead import DeadJob
-from lockwork.protocol.queues.record_header import MAX_CRASHES
-from lockwork.protocol.queues.status import QueueStatus
+from lockwork.protocol.dead.dead import DeadJob
+from lockwork.protocol.queue.record_header import MAX_CRASHES
+from lockwork.protocol.queue.status import QueueStatus
 
 Line = dict[str, Any]
 
@@ -21,10 +21,10 @@ def job_problems(
     dead: Sequence[DeadJob] = (),
     unconfirmed: Collection[tuple[int, int]] = (),
 ) -> list[str]:
-    """Every job ran and ended once; it ran again only after a recovery that was counted (Q1, Q2, Q3, Q7, Q10).
+    """Check that every job ran and ended once, and ran again only after a counted recovery (Q1, Q2, Q3, Q7, Q10).
 
-    `dead` are jobs in the dead set: only those may be there whose worker died as often as a job's may. `unconfirmed`
-    are attempts that may have run twice.
+    `dead` are jobs in the dead set, which must be there because of deaths of their worker. `unconfirmed` are attempts
+    that may have run twice.
     """
     problems = []
     lost = set(range(count)) - {line["number"] for line in lines}
@@ -52,13 +52,13 @@ def job_problems(
 
 
 def lock_problems(lines: Sequence[Line], accepted: Sequence[int], value: int) -> list[str]:
-    """No two hold the lock at once, no two grants share a fence, and the store lost no write (L1, L2, L5)."""
+    """Check that holders never overlap, that fences are unique, and that the store lost no write (L1, L2, L5)."""
     problems = []
     enters = sorted((line["at"], line["fence"]) for line in lines if line["event"] == "enter")
     shared = [fence for fence, times in Counter(fence for _, fence in enters).items() if times > 1]
     if shared:
         problems.append(f"fence {shared[0]} was granted twice")
-    # who says "held" at a time must not find that a later grant had been given before it
+    # a "held" at a time must not follow a later grant
     moments = sorted(
         [(at, 0, fence) for at, fence in enters]
         + [(line["at"], 1, line["fence"]) for line in lines if line["event"] == "held"]

@@ -1,4 +1,4 @@
-"""A server for one chaos run alone."""
+"""A server for one chaos run."""
 
 from __future__ import annotations
 

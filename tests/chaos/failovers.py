@@ -1,4 +1,4 @@
-"""Servers that fail over again and again, by a crash or by hand, while slots move if there are several."""
+"""Servers with repeated failovers, by crash or by command, and moving slots in a Cluster."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sentinels import NAME, Node, Watched
 
 _SWITCH = re.compile(r"^\d+:X (\d+) (\w+) (\d+) ([\d:.]+) # \+switch-master", re.MULTILINE)
 PATIENCE = 180.0
-"""Seconds for an election, and for a replica to follow."""
+"""Seconds for an election, and until a replica follows."""
 
 
 @dataclass(frozen=True)
 class Failover:
-    """From when to when a primary was replaced; Unix time. Only an orderly one loses nothing."""
+    """The period of a primary's replacement, in Unix time. Only an orderly failover loses no write."""
 
     since: float
     until: float
@@ -34,24 +34,24 @@ class Failover:
 
 
 class Servers(Protocol):
-    """What can fail over, and perhaps move slots."""
+    """Servers that can fail over, and perhaps move slots."""
 
     def crash(self) -> None:
-        """Kill a primary whose replica has all, wait for the next, and start it again."""
+        """Kill a primary whose replica is complete, wait for its successor, and restart it."""
 
     def by_hand(self) -> bool:
-        """Let a replica take over; returns whether no write can be lost by it."""
+        """Let a replica take over; return True if this cannot lose writes."""
 
     def move(self) -> bool:
-        """Move a slot, if there are any."""
+        """Move a slot; return False without slots."""
 
     def elections(self) -> list[Failover]:
-        """All that there were, also those that a busy machine has caused."""
+        """Return all failovers, including the ones caused by a busy machine."""
 
 
 @dataclass
 class Sentinels:
-    """A primary behind Sentinels."""
+    """A primary that is watched by Sentinels."""
 
     watched: Watched
 
@@ -68,14 +68,14 @@ class Sentinels:
         primary = self._followed()
 
         def begun() -> bool:
-            with contextlib.suppress(redis.ResponseError):  # not so soon after the last one
+            with contextlib.suppress(redis.ResponseError):  # refused soon after a failover
                 self.watched.sentinels[0].client.execute_command("SENTINEL", "FAILOVER", NAME)
                 return True
             return False
 
         until(begun, "a Sentinel agrees", PATIENCE)
         until(lambda: self.watched.primary() is not primary, "an election", PATIENCE)
-        self._followed()  # the old primary takes writes until the Sentinels demote it, ten seconds later
+        self._followed()  # the old primary accepts writes until the Sentinels demote it, ten seconds later
         return False
 
     def move(self) -> bool:
@@ -90,7 +90,7 @@ class Sentinels:
         return found
 
     def _obey(self, old: Node) -> None:
-        """Let the old primary follow the new one; Sentinels would tell it so after ten seconds."""
+        """Make the old primary a replica of the new one; Sentinels need ten seconds for this."""
         new = self.watched.primary()
         until(lambda: new.client.role()[0] == "master", "the new primary serves", PATIENCE)
         old.client.replicaof("127.0.0.1", new.port)
@@ -108,7 +108,7 @@ class Sentinels:
 
 @dataclass
 class Shards:
-    """A Cluster; `slots` are those that move."""
+    """A Cluster; `slots` are the moving slots."""
 
     cluster: Cluster
     slots: list[int]
@@ -138,7 +138,7 @@ class Shards:
         home = self.cluster.owner(slot)
         to = self.draw.choice([node for node in self.cluster.primaries() if node is not home])
         self.cluster.move(slot, to)
-        # the server does not wait for the replica before it deletes the keys where they were
+        # the server deletes the keys at the source without waiting for the replica
         until(lambda: to.client.wait(1, 1000) >= 1, "its replica has them", PATIENCE)
         return True
 
@@ -167,7 +167,7 @@ def _followed(primary: Node) -> bool:
 
 @dataclass
 class Trouble:
-    """A thread that lets servers fail over every so many seconds, and moves a slot every so many."""
+    """A thread that triggers failovers and moves slots at intervals."""
 
     servers: Servers
     every: float

@@ -1,7 +1,7 @@
-"""What a history of jobs must show beside that each ran and ended once: why any ran again, and keys and groups kept.
+"""More checks of a history of jobs: reasons for repeated runs, and the rules of keys and groups.
 
-Only the attempt that counts in the end is looked at for keys and groups: one that was taken from a frozen process may
-wake up beside its successor, and is refused when it wants to settle.
+For keys and groups, only the last attempt counts: an attempt that was recovered from a frozen process may
+continue beside its successor, and its outcome is refused.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 Line = dict[str, Any]
 _SETTLED = 5.0
-"""Seconds after which a job that has run is settled, if its process was well."""
+"""Seconds until the outcome of a job is settled in a healthy process."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """A process was killed, or frozen for a while; Unix time."""
+    """A process was killed, or frozen for some time; Unix time."""
 
     pid: int
     since: float
@@ -27,7 +27,7 @@ class Trouble:
 
 
 def unexplained(lines: Sequence[Line], troubles: Sequence[Trouble], given_up: set[int]) -> list[str]:
-    """Attempts that another one followed although nothing had happened to their process while they ran (Q2)."""
+    """Return attempts that were repeated without a kill or freeze of their process (Q2)."""
     of_process: dict[int, list[Trouble]] = defaultdict(list)
     for trouble in troubles:
         of_process[trouble.pid].append(trouble)
@@ -54,17 +54,17 @@ def unexplained(lines: Sequence[Line], troubles: Sequence[Trouble], given_up: se
 
 
 def unconfirmed(lines: Sequence[Line], troubles: Sequence[Trouble]) -> set[tuple[int, int]]:
-    """First attempts of which all but the last ran in a process that was frozen before it could confirm its offer.
+    """Return first attempts whose earlier runs were in a process that was frozen before it confirmed its offer.
 
-    Its lease ended, so that the job went back as one that had not begun; then it woke up, and read the old message.
+    The lease ended, so the job returned as not started; then the process continued and read the old message.
     """
     runs: dict[int, list[Line]] = defaultdict(list)
     for line in lines:
         if line["event"] == "run" and line["attempt"] == 1:
             runs[line["number"]].append(line)
     found = set()
-    for number, its in runs.items():
-        *early, _ = sorted(its, key=lambda line: line["fence"])
+    for number, runs_of_job in runs.items():
+        *early, _ = sorted(runs_of_job, key=lambda line: line["fence"])
         if all(any(trouble.pid == line["pid"] and trouble.since <= line["at"] + _SETTLED
                    and line["fence"] / 1e6 <= trouble.until for trouble in troubles) for line in early):  # fmt: skip
             found.add((number, 1))
@@ -72,7 +72,7 @@ def unconfirmed(lines: Sequence[Line], troubles: Sequence[Trouble]) -> set[tuple
 
 
 def key_problems(lines: Sequence[Line], keys: Mapping[int, str]) -> list[str]:
-    """Jobs of one key are leased in order, and none begins before the one before it has ended."""
+    """Check that jobs of a key are leased in order, and start after the end of the previous job."""
     fences: dict[int, list[int]] = defaultdict(list)
     for line in lines:
         if line["event"] == "run":
@@ -92,7 +92,7 @@ def key_problems(lines: Sequence[Line], keys: Mapping[int, str]) -> list[str]:
 
 
 def group_problems(lines: Sequence[Line], groups: Mapping[int, str], most: int) -> list[str]:
-    """No more jobs of a group run at once than may."""
+    """Check that at most `most` jobs of a group run at once."""
     moments: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for number, (begin, end) in _spans(lines).items():
         if number in groups:
@@ -109,7 +109,7 @@ def group_problems(lines: Sequence[Line], groups: Mapping[int, str], most: int) 
 
 
 def _spans(lines: Sequence[Line]) -> dict[int, tuple[float, float]]:
-    """From when to when the last attempt of each job ran."""
+    """Return the start and end of each job's last attempt."""
     begins: dict[int, Line] = {}
     for line in lines:
         if line["event"] == "run" and line["attempt"] >= begins.get(line["number"], line)["attempt"]:

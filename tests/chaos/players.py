@@ -1,4 +1,4 @@
-"""Processes that play one game on one server and write down what they see, and what is done to them."""
+"""Processes that run one program on one server and record events; tests kill and freeze them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _APPS = Path(__file__).parent / "apps"
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a process that may be gone."""
+    """Send a signal to a process that may have ended."""
     with contextlib.suppress(ProcessLookupError):
         if alive(pid):
             os.kill(pid, number)
 
 
 def freeze(pids: list[int], seconds: float) -> None:
-    """Stop processes for so long, and let them go on as if nothing had been."""
+    """Stop processes for this time, and let them continue."""
     for pid in pids:
         send(pid, signal.SIGSTOP)
     threading.Event().wait(seconds)
@@ -37,7 +37,7 @@ def freeze(pids: list[int], seconds: float) -> None:
 
 
 class Players:
-    """So many processes of one program; one that was killed is replaced."""
+    """Processes of one program; killed processes are replaced."""
 
     def __init__(self, stack: ExitStack, url: str, folder: Path, program: str, kind: str, count: int = 8) -> None:
         folder.mkdir()
@@ -50,32 +50,32 @@ class Players:
         return self._players[number]
 
     def entered(self) -> int:
-        """How often somebody has got what they play for."""
+        """Return the number of grants."""
         return len(self.history.lines("enter"))
 
     def replace(self, pid: int) -> None:
-        """Kill one, and let another come."""
+        """Kill a process, and start another one."""
         number = next(number for number, player in enumerate(self._players) if player.pid == pid)
         self._players[number].end()
         self._players[number] = self._one_more()
 
     def stop_holder(self, end: str) -> int:
-        """Stop the process that has what they play for, until it says `end`."""
+        """Stop the process that holds the grant, before it records `end`."""
         while True:
             pid: int = self.history.lines("enter")[-1]["pid"]
             send(pid, signal.SIGSTOP)
-            until(lambda pid=pid: stopped(pid) or not alive(pid), "it is stopped, or was killed before")  # type: ignore[misc]
+            until(lambda pid=pid: stopped(pid) or not alive(pid), "it is stopped or dead")  # type: ignore[misc]
             if alive(pid) and self._of(pid)[-1]["event"] != end:
                 return pid
             send(pid, signal.SIGCONT)
 
     def let_go_on(self, pid: int) -> None:
-        """Wait until somebody has followed a process that is stopped; it goes on as if nothing had been."""
+        """Wait for the next holder after a stopped process, then continue that process."""
         before = self.entered()
-        until(lambda: self.entered() > before, "somebody follows the frozen one")
-        said = len(self._of(pid))
+        until(lambda: self.entered() > before, "another process acquires the grant")
+        events = len(self._of(pid))
         send(pid, signal.SIGCONT)
-        until(lambda: len(self._of(pid)) > said, "the frozen one has looked around")
+        until(lambda: len(self._of(pid)) > events, "the frozen process records an event")
 
     def _of(self, pid: int) -> list[Line]:
         return [line for line in self.history.lines() if line["pid"] == pid]

@@ -1,4 +1,4 @@
-"""The checkers find what they are there for."""
+"""Tests of the checkers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from chaos.checkers import Line, job_problems, lock_problems
 from chaos.job_checks import Trouble, group_problems, key_problems, unexplained
-from lockwork.protocol.queues.status import QueueStatus
+from lockwork.protocol.queue.status import QueueStatus
 
 FINE = QueueStatus(ready=0, scheduled=0, running=0, dead=0, enqueued=3, succeeded=3, failed=0, retried=0, recovered=0)
 
@@ -28,12 +28,12 @@ def runs(*ran: tuple[int, int]) -> list[Line]:
         (runs((0, 1), (1, 2), (2, 1), (1, 1)), replace(FINE, recovered=1), "fence of job 1 did not rise"),
     ],
 )
-def test_jobs(lines: list[Line], status: QueueStatus, problem: str) -> None:
+def test_job_problems_are_reported(lines: list[Line], status: QueueStatus, problem: str) -> None:
     with pytest.raises(AssertionError, match=problem):
         assert not job_problems(lines, status, 3)
 
 
-def test_jobs_that_are_fine() -> None:
+def test_correct_job_histories_have_no_problems() -> None:
     assert job_problems(runs((0, 1), (1, 1), (2, 1)), FINE, 3) == []
     assert job_problems(runs((0, 1), (1, 1), (2, 1), (1, 2)), replace(FINE, recovered=1), 3) == []
 
@@ -51,25 +51,25 @@ def turns(*lines: tuple[float, str, int]) -> list[Line]:
         (turns((1, "enter", 5)), [5, 6], 1, "2 writes were accepted, and the count is 1"),
     ],
 )
-def test_locks(lines: list[Line], accepted: list[int], value: int, problem: str) -> None:
+def test_lock_problems_are_reported(lines: list[Line], accepted: list[int], value: int, problem: str) -> None:
     with pytest.raises(AssertionError, match=problem):
         assert not lock_problems(lines, accepted, value)
 
 
-def test_locks_that_are_fine() -> None:
+def test_correct_lock_histories_have_no_problems() -> None:
     lines = turns((1, "enter", 5), (2, "held", 5), (3, "enter", 6), (3.5, "exit", 5), (4, "held", 6))
     assert lock_problems(lines, [5, 5, 6], 3) == []
 
 
-def told(*lines: tuple[str, int, int, int, float]) -> list[Line]:
-    """Event, job, attempt, process, seconds; leased a second before."""
+def job_lines(*lines: tuple[str, int, int, int, float]) -> list[Line]:
+    """Make lines of event, job, attempt, process and seconds; the lease is a second earlier."""
     return [
         {"event": event, "number": number, "attempt": attempt, "pid": pid, "at": at, "fence": int((at - 1) * 1e6)}
         for event, number, attempt, pid, at in lines
     ]
 
 
-TWICE = told(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 11), ("run", 0, 2, 8, 30), ("end", 0, 2, 8, 31))
+TWICE = job_lines(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 11), ("run", 0, 2, 8, 30), ("end", 0, 2, 8, 31))
 
 
 @pytest.mark.parametrize(
@@ -85,23 +85,23 @@ TWICE = told(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 11), ("run", 0, 2, 8, 30), (
         ([Trouble(7, 20, 20)], {7}, 1),
     ],
 )
-def test_attempts_that_were_followed(troubles: list[Trouble], given_up: set[int], count: int) -> None:
+def test_unexplained_repetitions_are_reported(troubles: list[Trouble], given_up: set[int], count: int) -> None:
     assert len(unexplained(TWICE, troubles, given_up)) == count
 
 
-def test_keys() -> None:
+def test_key_problems_are_reported() -> None:
     keys = {0: "a", 1: "a", 2: "b"}
-    fine = told(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 11), ("run", 1, 1, 7, 12), ("end", 1, 1, 7, 13))
-    other = told(("run", 2, 1, 7, 10), ("end", 2, 1, 7, 14))
+    fine = job_lines(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 11), ("run", 1, 1, 7, 12), ("end", 1, 1, 7, 13))
+    other = job_lines(("run", 2, 1, 7, 10), ("end", 2, 1, 7, 14))
     assert key_problems(fine + other, keys) == []
-    late = told(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 12.5))
+    late = job_lines(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 12.5))
     assert "ran at once" in key_problems(late + fine[2:], keys)[0]
-    early = told(("run", 1, 1, 7, 9), ("end", 1, 1, 7, 9.5))
+    early = job_lines(("run", 1, 1, 7, 9), ("end", 1, 1, 7, 9.5))
     assert "was leased before" in key_problems(fine[:2] + early, keys)[0]
 
 
-def test_groups() -> None:
-    lines = told(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 12), ("run", 1, 1, 7, 11), ("end", 1, 1, 7, 13))
+def test_group_problems_are_reported() -> None:
+    lines = job_lines(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 12), ("run", 1, 1, 7, 11), ("end", 1, 1, 7, 13))
     assert group_problems(lines, {0: "a", 1: "a"}, 2) == []
     assert group_problems(lines, {0: "a", 1: "b"}, 1) == []
     assert "2 jobs of the group a" in group_problems(lines, {0: "a", 1: "a"}, 1)[0]

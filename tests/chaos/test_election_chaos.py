@@ -1,4 +1,4 @@
-"""Leaders are killed, and frozen past their lease: somebody follows every time, and no two believe that they lead.
+"""Leaders are killed, and frozen past their lease: a new leader follows each time, and leaders never overlap.
 
 LOCKWORK_CHAOS_SECONDS makes the run longer; the seed of a run is printed with a failure.
 """
@@ -22,20 +22,20 @@ pytestmark = pytest.mark.timeout(SECONDS * 4 + 120)
 
 
 def leader_problems(lines: Sequence[Line]) -> list[str]:
-    """No two lead at once, no two leaderships share a fence, and each candidate is told of both ends by turns."""
+    """Check that leaders never overlap, that fences are unique, and that candidates receive both events alternately."""
     problems = lock_problems(lines, [], 0)
-    told: dict[int, tuple[str, int]] = {}
+    received: dict[int, tuple[str, int]] = {}
     for line in (line for line in lines if line["event"] in ("enter", "loss")):
         event, fence = line["event"], line["fence"]
-        before, old = told.get(line["pid"], ("loss", 0))
+        before, old = received.get(line["pid"], ("loss", 0))
         if event == before or (event == "loss" and fence != old) or (event == "enter" and fence <= old):
             problems.append(f"process {line['pid']} was told of {event} {fence} after {before} {old}")
-        told[line["pid"]] = event, fence
+        received[line["pid"]] = event, fence
     return problems
 
 
 class Reigns:
-    """Some candidates, and what is done to those who lead."""
+    """Candidates, and faults of their leaders."""
 
     def __init__(self, stack: ExitStack, url: str, folder: Path, kind: str) -> None:
         self._draw = random.Random(SEED)
@@ -45,23 +45,23 @@ class Reigns:
         self.history.wait(1, "enter")
 
     def kill(self) -> None:
-        """Kill the leader, and let another candidate come."""
+        """Kill the leader, and start another candidate."""
         pid = self._stopped_leader()
         before = self.candidates.entered()
         self.candidates.replace(pid)
-        until(lambda: self.candidates.entered() > before, "somebody follows the killed leader")
+        until(lambda: self.candidates.entered() > before, "another process leads")
 
     def freeze(self) -> None:
-        """Freeze the leader until somebody has followed it, and let it go on as if nothing had been."""
+        """Freeze the leader until another process leads, and let it continue."""
         self.candidates.let_go_on(self._stopped_leader())
 
     def _stopped_leader(self) -> int:
-        """Stop a process that leads, when it has led for a while."""
+        """Stop a process that has led for some time."""
         self.history.wait(len(self.history.lines("held")) + self._draw.randint(5, 60), "held")
         return self.candidates.stop_holder("loss")
 
 
-def test_leaders(chaos_url: str, tmp_path: Path) -> None:
+def test_leaders_never_overlap_under_chaos(chaos_url: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         reigns = Reigns(stack, chaos_url, tmp_path / "reigns", "real")
         end = time.monotonic() + SECONDS / 4
@@ -75,8 +75,8 @@ def test_leaders(chaos_url: str, tmp_path: Path) -> None:
     assert reigns.candidates.entered() > incidents, "each leader that was killed or frozen was followed"
 
 
-def test_the_broken_election_is_caught(chaos_url: str, tmp_path: Path) -> None:
-    """A leader that was frozen past its lease goes on, and keeps its follower's key alive as well."""
+def test_broken_election_is_caught(chaos_url: str, tmp_path: Path) -> None:
+    """A leader that was frozen past its lease renews the key of its successor."""
     with ExitStack() as stack:
         reigns = Reigns(stack, chaos_url, tmp_path / "reigns", "broken")
         reigns.freeze()
@@ -101,6 +101,6 @@ FINE = [_line(1, "enter", 5), _line(2, "held", 5), _line(3, "loss", 5), _line(4,
         ([_line(6, "enter", 4)], "process 1 was told of enter 4 after loss 5"),
     ],
 )
-def test_the_checker_of_leaders(more: list[Line], problem: str) -> None:
+def test_leader_problems_are_reported(more: list[Line], problem: str) -> None:
     assert leader_problems(FINE) == []
     assert problem in leader_problems(FINE + more)[0]

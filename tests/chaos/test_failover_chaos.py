@@ -1,7 +1,7 @@
-"""Primaries fail over every few seconds, and slots move: no job is lost that a replica has confirmed.
+"""Primaries fail over every few seconds, and slots move: no job that a replica has confirmed is lost.
 
-LOCKWORK_CHAOS_JOBS is how many jobs there are, and LOCKWORK_CHAOS_SECONDS over how long they come; `make chaos
-TOPOLOGY=cluster` takes 50,000, and goes on until there were 5,000 turns with the lock. A seed is printed.
+LOCKWORK_CHAOS_JOBS is the number of jobs, and LOCKWORK_CHAOS_SECONDS the time to enqueue them; `make chaos
+TOPOLOGY=cluster` enqueues 50,000 jobs and continues until 5,000 acquisitions of the lock. The seed is printed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ TURNS = JOBS // 10
 CHUNK = 100
 PARTITIONS = 6
 LATE = 5.0
-"""Seconds for which a write may not have reached the replica, or the worker may not know its lease's end."""
+"""Seconds until a write has reached the replica, and until the worker reads the end of its lease."""
 
 pytestmark = pytest.mark.timeout(SECONDS * 10 + JOBS / 20 + 300)
 
 
 @contextmanager
 def troubled(topology: str, folder: Path) -> Iterator[tuple[str, Servers]]:
-    """Servers that can fail over, and their URL."""
+    """Start servers that can fail over; return their URL."""
     if topology == "sentinel":
         with watched(folder) as found:
             yield found.url, Sentinels(found)
@@ -53,7 +53,9 @@ def troubled(topology: str, folder: Path) -> Iterator[tuple[str, Servers]]:
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_failovers(topology: str, tmp_path: Path, chaos_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confirmed_jobs_survive_failovers(
+    topology: str, tmp_path: Path, chaos_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CHAOS_STORE", chaos_url)
     confirmed: set[int] = set()
     with ExitStack() as stack:
@@ -102,9 +104,9 @@ def test_failovers(topology: str, tmp_path: Path, chaos_url: str, monkeypatch: p
 
 
 def unexplained(lines: Sequence[Line], failovers: Sequence[Failover]) -> tuple[int, list[str]]:
-    """Count the runs beyond a job's first, and name those between which no primary was lost.
+    """Count repeated runs, and report repetitions without a lost primary in between.
 
-    A crash forgets what its replica did not have yet: that a job was leased, or that it had ended.
+    A crash loses writes that the replica did not have, such as leases and outcomes.
     """
     runs: dict[int, list[Line]] = defaultdict(list)
     ends: dict[tuple[int, int], float] = {}

@@ -1,6 +1,6 @@
-"""Forgers who hear every channel and publish on all of them, while jobs run and a lock goes round.
+"""Clients that forge messages on every channel while jobs run and a lock changes holders.
 
-They send what cannot be read, offers and grants with seals of their own, and what they have heard once more.
+They send unreadable messages, offers and grants with wrong seals, and repetitions of received messages.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from processes import until
 
 MONITORS = 3
 LATEST = 3.0
-"""Seconds to a job's start and between two holders: a lost wake-up would be noticed after five."""
+"""Seconds until a job starts and between two holders; a lost wake-up would delay by five seconds."""
 FORGED = 1_000_000
-"""The number of a job that nobody has enqueued."""
+"""The number of a job that was never enqueued."""
 _ODD = ("", "x", "a b", "1 2 3", "look", f"1 {10**30}", "\x00", "9" * 5000, "y" * 200_000)
 
 pytestmark = pytest.mark.timeout(ONE_BY_ONE * 3 + 120)
 
 
 class Forgers:
-    """Clients that may only listen and publish."""
+    """Clients that may only subscribe and publish."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -89,7 +89,7 @@ class Forgers:
         ])  # fmt: skip
 
 
-def test_forged_messages_do_not_lose_delay_or_start_a_job(
+def test_forged_messages_neither_lose_delay_nor_start_jobs(
     chaos_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHAOS_LONGEST", "0.005")

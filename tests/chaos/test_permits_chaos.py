@@ -1,7 +1,7 @@
 """Processes that share a semaphore and a read-write lock are killed and frozen past their lease at random.
 
-What each counts on is written down as it goes; no moment may show more units in use than there are (L8, L9), and in the
-end all come back. LOCKWORK_CHAOS_SECONDS makes the runs longer.
+They record their grants; at no time may more units be in use than exist (L8, L9), and in the end all units
+are free. LOCKWORK_CHAOS_SECONDS makes the runs longer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from chaos.checkers import Line
 from chaos.players import SECONDS, SEED, Players, freeze
 from lockwork import Lockwork
-from lockwork.protocol.locks.permits import ALL
+from lockwork.protocol.permits.permits import ALL
 from processes import alive, until
 
 PERMITS = 3
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(SECONDS * 4 + 120)
 
 
 def permit_problems(lines: Sequence[Line]) -> list[str]:
-    """At no time are more units counted on than there are, and no two grants share a fence."""
+    """Check that the units in use never exceed the total, and that fences are unique."""
     problems = []
     for thing, capacity in _UNITS.items():
         spans: dict[tuple[int, int], list[float]] = {}
@@ -35,7 +35,7 @@ def permit_problems(lines: Sequence[Line]) -> list[str]:
             if owners.setdefault(line["fence"], line["pid"]) != line["pid"]:
                 problems.append(f"fence {line['fence']} was granted twice")
             spans.setdefault((line["fence"], line["units"]), []).append(line["at"])
-        # whoever says "held" has held it ever since it entered; who never says so may have come too late
+        # a process that recorded "held" held the grant since its start; without "held" it may have come too late
         sure = [(units, min(at), max(at)) for (_, units), at in spans.items() if len(at) > 1]
         moments = [(first, 1, units) for units, first, _ in sure] + [(last, 0, -units) for units, _, last in sure]
         used = 0
@@ -47,7 +47,7 @@ def permit_problems(lines: Sequence[Line]) -> list[str]:
 
 
 def shares(url: str, folder: Path, seconds: float) -> list[Line]:
-    """Eight processes share, one is killed or frozen now and then; returns the history."""
+    """Run eight processes and kill or freeze them at random; return the history."""
     draw = random.Random(SEED)
     with ExitStack() as stack:
         players = Players(stack, url, folder, "shares.py", "real")
@@ -64,34 +64,34 @@ def shares(url: str, folder: Path, seconds: float) -> list[Line]:
     return players.history.lines()
 
 
-def test_permits(chaos_url: str, tmp_path: Path) -> None:
+def test_permits_are_never_exceeded_under_chaos(chaos_url: str, tmp_path: Path) -> None:
     lines = shares(chaos_url, tmp_path / "shares", SECONDS / 2)
     print(f"seed {SEED}: {len(lines)} lines, {len({(line['thing'], line['fence']) for line in lines})} grants")
     assert permit_problems(lines) == []
     assert {line["thing"] for line in lines} == {"sem", "rw"}
-    with Lockwork(chaos_url) as lw:  # all were killed in the end, some while they held
+    with Lockwork(chaos_url) as lw:  # all processes were killed, some as holders
         lw.semaphore("gpu", PERMITS, units=PERMITS).acquire(wait=30).release()
         with lw.rwlock("doc", wait=30).write():
             assert lw.semaphore("gpu", PERMITS).available() == PERMITS
 
 
-def test_the_broken_semaphore_is_caught(chaos_url: str, tmp_path: Path) -> None:
-    """A holder that does not know its deadline goes on after it was frozen past it."""
+def test_broken_semaphore_is_caught(chaos_url: str, tmp_path: Path) -> None:
+    """The mutant's holder does not check its deadline after a freeze."""
     problems: list[str] = []
     with ExitStack() as stack:
         players = Players(stack, chaos_url, tmp_path / "shares", "shares.py", "broken")
         players.history.wait(4, "enter")
-        for _ in range(20):  # they may have been stopped between two turns
+        for _ in range(20):  # the processes may be stopped between two grants
             freeze([line["pid"] for line in players.history.lines("enter")[-3:]], 1.5)
             before = players.entered()
-            until(lambda before=before: players.entered() > before + 20, "they go on")  # type: ignore[misc]
+            until(lambda before=before: players.entered() > before + 20, "the processes continue")  # type: ignore[misc]
             problems = permit_problems(players.history.lines())
             if problems:
                 break
     assert any("were counted on" in problem for problem in problems), problems
 
 
-def test_the_checker() -> None:
+def test_permit_problems_are_reported() -> None:
     def line(event: str, fence: int, units: int, at: float, pid: int = 1, thing: str = "rw") -> Line:
         return {"event": event, "thing": thing, "fence": fence, "units": units, "pid": pid, "at": at}
 

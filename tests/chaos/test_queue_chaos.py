@@ -1,7 +1,7 @@
-"""Workers are killed every second, and frozen past their lease: no job is lost, and none runs twice without a reason.
+"""Workers are killed every second, and frozen past their lease: no job is lost, and repetitions have a reason.
 
-LOCKWORK_CHAOS_JOBS is how many jobs there are: `make chaos` takes 200,000. LOCKWORK_CHAOS_SECONDS is for how long they
-come one by one. A seed is printed with a failure.
+LOCKWORK_CHAOS_JOBS is the number of jobs: `make chaos` enqueues 200,000. LOCKWORK_CHAOS_SECONDS is the time to enqueue
+single jobs. The seed is printed with a failure.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from processes import until
 JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "3600"))
 KEYS, TENANTS = 50, 10
 WAVES = 6
-"""Seconds over which the jobs come, so that there is work while workers are killed."""
+"""Seconds while the jobs are enqueued, so that jobs run while workers are killed."""
 ONE_BY_ONE = int(os.environ.get("LOCKWORK_CHAOS_SECONDS", "10"))
-"""Seconds over which jobs come one by one."""
+"""Seconds while single jobs are enqueued."""
 _SLOWEST = 150
 """Jobs a second, on the busiest machine."""
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.timeout(JOBS / _SLOWEST + 120)
 
 @dataclass
 class Load:
-    """Jobs by number: every tenth has a key, every twentieth a group, so many of which there are."""
+    """Numbered jobs: every tenth has a key, every twentieth a group."""
 
     running: WorkerProcesses
     names: int = KEYS
@@ -49,7 +49,7 @@ class Load:
     groups: dict[int, str] = field(default_factory=dict)
 
     def add(self, count: int) -> None:
-        """Enqueue so many more."""
+        """Enqueue this many jobs."""
         plain: list[tuple[int]] = []
         keys: dict[int, str] = {}
         groups: dict[int, str] = {}
@@ -68,7 +68,7 @@ class Load:
         self.running.step.enqueue_many(plain)
 
 
-def test_jobs(chaos_url: str, tmp_path: Path) -> None:
+def test_jobs_survive_killed_and_frozen_workers(chaos_url: str, tmp_path: Path) -> None:
     draw = random.Random(SEED)
     with ExitStack() as stack:
         running = WorkerProcesses(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
@@ -83,7 +83,7 @@ def test_jobs(chaos_url: str, tmp_path: Path) -> None:
                 running.freeze(draw, 5)
             ticks += 1
             threading.Event().wait(1)
-        until(lambda: running.thawed(), "all go on")
+        until(lambda: running.thawed(), "all processes continue")
         status = running.finish(max(60, JOBS / _SLOWEST))
         took = time.monotonic() - began
         lines = running.history.lines()
@@ -103,8 +103,10 @@ def test_jobs(chaos_url: str, tmp_path: Path) -> None:
     assert status.recovered > 0
 
 
-def test_jobs_that_come_one_by_one(chaos_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many go to a worker that sleeps, along with its wake-up; and it may be killed or frozen at that moment."""
+def test_offered_jobs_survive_killed_and_frozen_workers(
+    chaos_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many jobs are offered to an idle worker, which may be killed or frozen at that moment."""
     monkeypatch.setenv("CHAOS_LONGEST", "0.005")
     draw, count = random.Random(SEED), 0
     with ExitStack() as stack:
@@ -122,7 +124,7 @@ def test_jobs_that_come_one_by_one(chaos_url: str, tmp_path: Path, monkeypatch: 
             running.thawed()
             if tick % 10 == 4:
                 running.freeze(draw, 4)
-        until(lambda: running.thawed(), "all go on")
+        until(lambda: running.thawed(), "all processes continue")
         status = running.finish()
         lines = running.history.lines()
         runs = [line for line in lines if line["event"] == "run"]
@@ -141,7 +143,7 @@ def test_jobs_that_come_one_by_one(chaos_url: str, tmp_path: Path, monkeypatch: 
 
 
 def _offered(admin: redis.Redis) -> set[bytes]:
-    """The jobs that run now and came along with a wake-up; short ones have ended by then."""
+    """Return the running jobs that were offered; short jobs have ended by then."""
     found: set[bytes] = set()
     for key in admin.scan_iter(QueueKeys("lw", "default").run("*"), count=1000):
         tokens: dict[bytes, bytes] = admin.hgetall(key)  # type: ignore[assignment]
@@ -149,8 +151,8 @@ def _offered(admin: redis.Redis) -> set[bytes]:
     return found
 
 
-def test_a_queue_that_accepts_every_worker_is_caught(chaos_url: str, tmp_path: Path) -> None:
-    """A worker that was frozen past its lease settles jobs that are others' by now: the checker must see it."""
+def test_queue_that_accepts_outcomes_of_any_worker_is_caught(chaos_url: str, tmp_path: Path) -> None:
+    """A worker that was frozen past its lease settles jobs of other workers."""
     with ExitStack() as stack:
         running = WorkerProcesses(stack, chaos_url, tmp_path, 2, lease="1s", places=15, broken="settle")
         count, problems = 0, []
@@ -162,7 +164,7 @@ def test_a_queue_that_accepts_every_worker_is_caught(chaos_url: str, tmp_path: P
             until(lambda: running.status().running > 30, "both work")
             send(victim.pid, signal.SIGSTOP)
             freeze(pids[1:], 2.5)
-            threading.Event().wait(0.3)  # time for its processes, before it learns that they are given up and ends them
+            threading.Event().wait(0.3)  # time for its processes, before the supervisor kills them
             send(victim.pid, signal.SIGCONT)
             status = running.finish()
             problems = job_problems(running.history.lines("run"), status, count)
@@ -171,7 +173,7 @@ def test_a_queue_that_accepts_every_worker_is_caught(chaos_url: str, tmp_path: P
     assert any("were settled" in problem for problem in problems), problems
 
 
-def test_a_queue_that_ignores_keys_is_caught(chaos_url: str, tmp_path: Path) -> None:
+def test_queue_that_ignores_keys_is_caught(chaos_url: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         running = WorkerProcesses(stack, chaos_url, tmp_path, 1, lease="3s", places=15, broken="key")
         load = Load(running, names=2)

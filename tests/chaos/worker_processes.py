@@ -1,4 +1,4 @@
-"""Workers on one server, what their jobs write down, and what is done to them."""
+"""Workers on one server, the history of their jobs, and faults of the workers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import pytest
 from chaos.job_checks import Trouble
 from history import History
 from lockwork import Lockwork
-from lockwork.protocol.queues.dead import DeadJob
-from lockwork.protocol.queues.status import QueueStatus
+from lockwork.protocol.dead.dead import DeadJob
+from lockwork.protocol.queue.status import QueueStatus
 from processes import Started, alive, until, worker
 
 APPS = Path(__file__).parent / "apps"
@@ -39,7 +39,7 @@ def _shared(number: int, tenant: str) -> None: ...
 
 
 class WorkerProcesses:
-    """So many machines of two processes each; one that was killed is replaced."""
+    """Simulated machines with two worker processes each; killed machines are replaced."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class WorkerProcesses:
             self.workers[self.workers.index(machine)] = self._one_more()
 
     def freeze(self, draw: random.Random, seconds: float) -> None:
-        """Stop a machine; `thawed` lets it go on once the time is over, as if nothing had been."""
+        """Stop a machine; `thawed` continues it after this time."""
         up = [machine for machine in self.workers if machine not in self._frozen]
         if len(up) < 2:
             return
@@ -107,7 +107,7 @@ class WorkerProcesses:
         self.stops += 1
 
     def thawed(self) -> bool:
-        """Let those go on whose time is over; whether all do."""
+        """Continue machines whose time is over; return True if none is frozen."""
         for machine, (pids, since, end) in list(self._frozen.items()):
             if time.monotonic() >= end:
                 del self._frozen[machine]
@@ -117,18 +117,18 @@ class WorkerProcesses:
         return not self._frozen
 
     def finish(self, patience: float = 90) -> QueueStatus:
-        """Wait until nothing is left to do."""
+        """Wait until no job is left."""
         until(lambda: (status := self.status()).ready + status.scheduled + status.running == 0, "all ended", patience)
         ended = [machine.errors for machine in self.workers if machine.process.poll() is not None]
         assert not ended, f"a supervisor ended: {ended}"
         return self.status()
 
     def dead(self) -> list[DeadJob]:
-        """The jobs in the dead set; one page of them is too many already."""
+        """Return the first page of dead jobs, which suffices to report a problem."""
         return self.app.queue().dead.search().jobs
 
     def given_up(self) -> set[int]:
-        """Worker processes of which the supervisors wrote that they died, or that their lease had ended."""
+        """Return the worker processes that died or lost their lease, according to the supervisors' logs."""
         found: set[int] = set()
         for machine in self.workers:
             for numbers in _GIVEN_UP.findall(machine.errors):

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from app_modules import load_app
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
+from lockwork.protocol.index import index
 from processes import Started, started, until
 
 Run = Callable[..., AbstractContextManager[Started]]
@@ -49,7 +50,7 @@ class Office:
 
     def run(self, *words: str, answer: str | None = None) -> Result:
         """Run a command in this process; what it raises is in the result."""
-        return CliRunner().invoke(cli, [words[0], "--url", self.url, *words[1:]], input=answer)
+        return CliRunner(env={"LOCKWORK_URL": self.url}).invoke(cli, words, input=answer)
 
     def json(self, *words: str) -> Any:
         """Run a command that ends well with --json, and read its document."""
@@ -66,4 +67,7 @@ def office(at_work: Callable[[Path, str], str]) -> Iterator[Office]:
     app = load_app(apps, "office", url)
     with app.lw:
         until(lambda: app.lw.apps() and app.lw.schedules(), "its worker has announced it, and declared its schedule")
+        # the worker adds its queues to the index at another moment
+        queues = {schedule.queue for schedule in app.lw.schedules()}
+        app.lw.runtime.run(index.put(app.lw.config.prefix, index.QUEUES, sorted(queues)))
         yield Office(app.lw, url, app)

@@ -38,7 +38,7 @@ def test_ctrl_c_while_it_loads(entry: str, command: str, module: str, tmp_path: 
         assert process.errors == ""
 
 
-def test_an_ignored_ctrl_c_stays_ignored(tmp_path: Path) -> None:
+def test_ignored_ctrl_c_stays_ignored(tmp_path: Path) -> None:
     """A shell's background job."""
     inner = f"trap '' INT; exec env {slow('click', tmp_path)} {sys.executable} -m lockwork --help"
     with started(["sh", "-c", inner], folder=tmp_path) as process:

@@ -13,7 +13,9 @@ import redis
 from click.testing import CliRunner
 
 from cli.conftest import Office
+from clients import client_of
 from hanging import black_hole, frozen
+from indexed import listed
 from lockwork.cli.commands import cli
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.embedded import start_private
@@ -52,7 +54,9 @@ def test_commands_actions_and_options_are_completed_without_a_server(tmp_path: P
     assert completed("lockwork dead --qu", tmp_path) == ["--queue"]
     assert completed("lockwork dead re", tmp_path) == ["retry"]
     assert completed("lockwork locks rel", tmp_path) == ["release"]
-    assert completed("lockwork job 0NnhHJ0kVzCPa1Gg re", tmp_path) == ["retry", "reschedule"]
+    assert completed("lockwork job re", tmp_path) == ["retry", "reschedule"]
+    assert completed("lockwork queue drain --d", tmp_path) == ["--delayed"]
+    assert completed("lockwork dead ", tmp_path) == ["list", "groups", "show", "retry", "delete"]
     assert completed("lockwork completion ", tmp_path) == ["bash", "zsh", "fish"]
     assert completed("lockwork jobs --s", tmp_path) == ["--scheduled", "--succeeded", "--since", "--search"]
 
@@ -70,12 +74,14 @@ def test_names_are_completed_from_the_server(office: Office, tmp_path: Path) -> 
     def offered(line: str) -> list[str]:
         return completed(f"lockwork {line}", tmp_path, office.url)
 
-    with office.lw.lock("catalog"):
+    with office.lw.lock("catalog"), client_of(office.url) as admin:
+        listed(admin, "{lock:catalog}")
         assert offered("locks release cat") == ["catalog"]
     assert offered("queue pause s") == ["slow", "sums"]
+    assert offered("queue s") == ["show", "slow", "sums"]
     assert offered("jobs mai") == ["mail"]
     assert offered("jobs cancel k") == ["keyed"]
-    assert offered("dead -q mai") == ["mail"]
+    assert offered("dead -q mai") == offered("dead retry -q mai") == ["mail"]
     assert offered("flows --queue mai") == ["mail"]
     assert offered("enqueue se") == ["send"]
     assert offered("enqueue a") == ["add", "again"]
@@ -98,6 +104,7 @@ def test_names_that_would_steer_the_terminal_are_left_out(own_url: str, tmp_path
     with redis.Redis.from_url(own_url) as admin:
         for name in ("mail", "mail\x1b[2J", "mail\nrm"):
             admin.hset(QueueKeys("lw", name).stats, "enqueued", "1")  # by another program: Lockwork refuses the name
+            admin.zadd("lw:{lockwork}:index:queues", {name: time.time() * 1000})
     assert completed("lockwork queue pause ma", tmp_path, own_url) == ["mail"]
 
 
@@ -125,7 +132,7 @@ def test_wrong_password_completes_nothing(url: str, tmp_path: Path) -> None:
     assert completed("lockwork queue pause m", tmp_path, url.replace("://", "://ada:wrong@")) == []
 
 
-def test_the_embedded_server_is_not_started_to_complete_a_name(tmp_path: Path) -> None:
+def test_completion_does_not_start_the_embedded_server(tmp_path: Path) -> None:
     assert completed("lockwork queue pause m", tmp_path) == []
 
 

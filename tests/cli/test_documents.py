@@ -11,7 +11,8 @@ from cli.conftest import Office
 from processes import until
 
 JOB = {"id", "queue", "partition", "task", "args", "kwargs", "state", "attempt", "enqueued", "due", "started", "ended",
-       "worker", "error", "priority", "key", "group", "tags", "flow", "schedule", "stock", "size"}  # fmt: skip
+       "worker", "error", "priority", "key", "group", "tags", "flow", "schedule", "stock", "size",
+       "hidden"}  # fmt: skip
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def keys(document: Any, path: str = "") -> dict[str, set[str]]:
 
 TOP = {
     "status": {"findings", "last_hour", "queues", "workers"},
-    "jobs": {"jobs", "searched", "total", "next", "sampled"},
+    "jobs": {"jobs", "searched", "total", "next", "sampled", "undecided"},
     "workers": {"workers"},
     "schedules": {"schedules"},
     "flows": {"flows", "searched", "total"},
@@ -76,9 +77,10 @@ COUNTS = {"ready", "scheduled", "running", "blocked", "dead", "enqueued", "succe
 SCHEDULE = {"name", "queue", "task", "when", "next", "last", "last_job", "enqueued", "overlapped", "missed", "misfire",
             "overlap", "paused", "declared"}  # fmt: skip
 WORKER = {"name", "host", "pid", "version", "app", "app_version", "queues", "processes", "concurrency", "started",
-          "lease", "state", "busy", "slots", "jobs", "memory", "lag", "seen"}  # fmt: skip
-DEAD = {"id", "task", "args", "kwargs", "priority", "attempts", "crashes", "deliveries", "size", "cut", "problem",
-        "error", "dead_for", "age"}  # fmt: skip
+          "lease", "state", "busy", "slots", "jobs", "memory", "lag", "seen", "isolating", "code",
+          "waiting"}  # fmt: skip
+DEAD = {"id", "task", "args", "kwargs", "priority", "attempts", "crashes", "shared_crashes", "deliveries", "size",
+        "cut", "problem", "error", "dead_for", "age"}  # fmt: skip
 ROWS: dict[str, dict[str, set[str]]] = {
     "status": {"queues[]": {"queue", "workers", "oldest", "status"}, "queues[].status": COUNTS, "workers[]": WORKER},
     "jobs": {"jobs[]": JOB},
@@ -110,7 +112,7 @@ def test_documents_of_one_thing(busy: Any) -> None:
     assert (job["id"], job["state"], job["error"]["type"]) == (dead.id, "dead", "ValueError")
     assert office.json("workers", worker.name)["workers"][0]["name"] == worker.name
     assert {"id", "queue", "state", "jobs", "graph"} <= set(office.json("flows", flow.id))
-    assert set(office.json("dead", "-q", "mail", "show", dead.id)) == DEAD
+    assert set(office.json("dead", "show", "-q", "mail", dead.id)) == DEAD
     queue = office.json("queue", "mail")
     assert {"queue", "limits", "workers"} <= set(queue)
     assert set(queue["limits"]) == {"rate", "concurrency", "size"}

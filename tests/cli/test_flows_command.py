@@ -17,7 +17,7 @@ def test_flows_are_listed(office: Office) -> None:
     assert run.id in office.run("flows").output
 
 
-def test_a_flow_is_a_tree(office: Office) -> None:
+def test_flow_is_shown_as_a_tree_and_cancelled(office: Office) -> None:
     rest = office.app.rest
     flow = office.lw.flow()
     first = flow.add(rest.call())
@@ -30,13 +30,13 @@ def test_a_flow_is_a_tree(office: Office) -> None:
         f"flow   {run.id}\nqueue  slow\nstate  running\njobs   2\n1 rest  running\n└── 2 rest  blocked\n"
     )
     assert office.json("flows", run.id)["graph"][0]["children"] == [2]
-    assert office.run("flows", run.id, "cancel").exit_code == 0
+    assert office.run("flows", "cancel", run.id).exit_code == 0
     until(lambda: run.inspect().state == "cancelled", "it is cancelled")
-    again = office.run("flows", run.id, "cancel")
+    again = office.run("flows", "cancel", run.id)
     assert (again.exit_code, str(again.exception)) == (1, f"flow {run.id} has ended: it cannot be cancelled")
 
 
-def test_an_unknown_flow_suggests_the_close_one(office: Office) -> None:
+def test_mistyped_flow_id_gets_a_suggestion(office: Office) -> None:
     run = office.lw.group([office.app.add.call(1)]).enqueue()
     typed = run.id[:-1] + ("a" if run.id[-1] != "a" else "b")
     assert str(office.run("flows", typed).exception) == f"no flow {typed} exists: did you mean {run.id}?"
@@ -44,7 +44,7 @@ def test_an_unknown_flow_suggests_the_close_one(office: Office) -> None:
     assert "no queue sumz exists: did you mean sums?" in str(office.run("flows", "-q", "sumz").exception)
 
 
-def test_a_flow_of_many_jobs_is_cut(office: Office) -> None:
+def test_flow_of_many_jobs_is_cut(office: Office) -> None:
     add = office.app.add
     run = office.lw.group([add.call(number) for number in range(203)]).enqueue()
     assert office.run("flows", run.id).output.endswith("and 3 more jobs\n")

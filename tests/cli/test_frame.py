@@ -7,51 +7,79 @@ import re
 import shlex
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+import redis
 from click.testing import CliRunner
 
+from indexed import listed
 from lockwork import Lockwork
+from lockwork.cli.action_group import ActionGroup
 from lockwork.cli.commands import _COMMANDS, cli
 from lockwork.cli.help import Command
 from processes import started
 
 assert isinstance(cli, click.Group)
-COMMANDS = {name: cli.get_command(click.Context(cli), name) for name in cli.list_commands(click.Context(cli))}
+ROOT = click.Context(cli, info_name="lockwork")
+
+
+def commands(group: click.Group, parent: click.Context) -> Iterator[tuple[str, Command, click.Context]]:
+    """Return the commands, and the actions of groups, each with the context of its group."""
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
+        if isinstance(command, ActionGroup):
+            context = click.Context(command, info_name=name, parent=parent)
+            yield from ((f"{name} {action}", each, within) for action, each, within in commands(command, context))
+        else:
+            assert isinstance(command, Command)
+            yield name, command, parent
+
+
+COMMANDS = {name: (command, parent) for name, command, parent in commands(cli, ROOT)}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_examples_that_it_accepts(name: str) -> None:
-    command = COMMANDS[name]
-    assert isinstance(command, Command)
+    command, parent = COMMANDS[name]
     assert command.examples
     for line in command.examples:
         words = shlex.split(re.sub(r'"\$\((.*)\)"', r"\1", line))
         assert "lockwork" in words, line
         while "lockwork" in words:
             words = words[words.index("lockwork") + 1 :]
-            assert words[0] == name
-            end = next((at for at, word in enumerate(words) if word in ("&&", ">", "|")), len(words))
-            command.make_context(name, words[1:end])
-    assert "Examples:" in CliRunner().invoke(cli, [name, "--help"]).output
+            first, *rest = words[: next((at for at, word in enumerate(words) if word in ("&&", ">", "|")), len(words))]
+            assert first == name.split(maxsplit=1)[0]
+            group = parent.command
+            if isinstance(group, ActionGroup):
+                context = group.make_context(first, rest, parent=ROOT)
+                action, chosen, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+                assert chosen is not None
+                chosen.make_context(action, rest, parent=context)
+            else:
+                command.make_context(first, rest, parent=ROOT)
+    assert "Examples:" in CliRunner().invoke(cli, [*name.split(), "--help"]).output
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_says_what_it_does(name: str) -> None:
-    command = COMMANDS[name]
-    assert command is not None
+    command, _ = COMMANDS[name]
     assert [each.name for each in command.params if isinstance(each, click.Option) and not each.help] == []
 
 
-def test_watch_prints_one_document_a_line_to_a_program(lw: Lockwork, url: str, tmp_path: Path) -> None:
+def test_watch_prints_one_document_a_line_to_a_program(
+    lw: Lockwork, url: str, admin: redis.Redis, tmp_path: Path
+) -> None:
     command = [sys.executable, "-m", "lockwork", "locks", "--json", "--watch", "0.1"]
-    with lw.lock("a"), started(command, folder=tmp_path, url=url) as process:
-        for _ in range(3):
-            assert [each["name"] for each in json.loads(process.line())["locks"]] == ["a"]
-        process.send(signal.SIGINT)
-        assert (process.wait(), process.errors) == (130, "")
+    with lw.lock("a"):
+        listed(admin, "{lock:a}")
+        with started(command, folder=tmp_path, url=url) as process:
+            for _ in range(3):
+                assert [each["name"] for each in json.loads(process.line())["locks"]] == ["a"]
+            process.send(signal.SIGINT)
+            assert (process.wait(), process.errors) == (130, "")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +87,7 @@ def test_watch_prints_one_document_a_line_to_a_program(lw: Lockwork, url: str, t
     [
         (["--watch=x"], "'x' is not a number of seconds"),
         (["--watch", "0"], "the pause must be 0.1 s to a day, not 0"),
-        (["--watch", "a", "b"], "pass one pattern of names"),
+        (["--watch", "a", "b"], "pass one name, or an action and a name"),
     ],
 )
 def test_wrong_pause(url: str, words: list[str], said: str) -> None:
@@ -75,7 +103,7 @@ def test_wrong_pause(url: str, words: list[str], said: str) -> None:
         ("jobs --state=dead", "No such option '--state': did you mean --dead?"),
         ("jobs mail --status runing", "No such option '--status': did you mean --running?"),
         ("jobs --state finished", "No such option '--state': there are --running, --ready, --scheduled,"),
-        ("jobs --queue mail", "No such option '--queue': omit it before the name: lockwork jobs [QUEUE]"),
+        ("jobs --queue mail", "No such option '--queue': omit it before the name: lockwork jobs show [QUEUE]"),
         ("stocks --name phone", "No such option '--name': omit it before the name: lockwork stocks [NAME]"),
         ("jobs --ded --json", "No such option"),
     ],

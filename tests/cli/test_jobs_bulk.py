@@ -19,8 +19,8 @@ def full(lw: Lockwork, url: str) -> Office:
     return Office(lw, url)
 
 
-def test_it_asks_with_the_exact_number(full: Office) -> None:
-    refused = full.run("jobs", "mail", "--task", "send_mail", "cancel", answer="n\n")
+def test_question_names_the_exact_number_of_jobs(full: Office) -> None:
+    refused = full.run("jobs", "cancel", "mail", "--task", "send_mail", answer="n\n")
     assert refused.exit_code == 1
     assert "cancel 10 jobs of queue mail? [y/N]" in refused.stderr
     assert full.lw.queue("mail").status().ready == 10
@@ -32,23 +32,37 @@ def test_it_asks_with_the_exact_number(full: Office) -> None:
 
 
 def test_cancelled_jobs_run_again_and_are_deleted(full: Office) -> None:
-    assert full.json("jobs", "mail", "cancel", "--yes", "--limit", "4") == {
+    assert full.json("jobs", "cancel", "mail", "--yes", "--limit", "4") == {
         "action": "cancel",
         "matched": 10,
         "changed": 4,
+        "undecided": 0,
     }
     assert full.lw.queue("mail").status().ready == 6
-    assert full.run("jobs", "mail", "--cancelled", "retry", "--yes").output == "4 jobs will run again\n"
+    assert full.run("jobs", "retry", "mail", "--cancelled", "--yes").output == "4 jobs will run again\n"
     assert full.lw.queue("mail").status().ready == 10
-    assert full.run("jobs", "mail", "delete", "--yes").output == "10 jobs deleted\n"
+    assert full.run("jobs", "delete", "mail", "--yes").output == "10 jobs deleted\n"
     assert full.lw.queue("mail").status().ready == 0
     assert full.lw.queue("other").status().ready == 10
 
 
-def test_nothing_that_applies_is_status_1_with_the_reason(full: Office) -> None:
+def test_jobs_whose_kept_part_does_not_decide_are_left_out(full: Office) -> None:
+    send = full.lw.task(name="long", queue="mail")(lambda text, n: None)
+    send.enqueue("x" * 5000, 77)
+    send.enqueue("x", 77)
+    assert full.run("jobs", "cancel", "mail", "--task", "long", "--yes").output == "2 jobs cancelled\n"
+    wanted = ("mail", "--arg", "77")
+    assert "1 more job may match: history has only the beginning of a long record" in full.run("jobs", *wanted).output
+    left_out = "; 1 job left out: the kept part of the record does not decide"
+    assert full.run("jobs", "delete", *wanted, "--yes").output == f"1 job deleted{left_out}\n"
+    nothing = full.run("jobs", "delete", *wanted, "--yes")
+    assert (nothing.exit_code, str(nothing.exception).endswith(f"do not run{left_out}")) == (1, True)
+
+
+def test_change_of_no_job_fails_with_the_reason(full: Office) -> None:
     for words, said in (
         (("retry",), "nothing to retry: no job matches among those that are dead, cancelled or expired"),
-        (("mail", "--arg", "77", "cancel"), "nothing to cancel: no job matches among those that wait or run"),
+        (("cancel", "mail", "--arg", "77"), "nothing to cancel: no job matches among those that wait or run"),
     ):
         found = full.run("jobs", *words, "--yes")
         assert (found.exit_code, str(found.exception)) == (1, said)
@@ -57,13 +71,13 @@ def test_nothing_that_applies_is_status_1_with_the_reason(full: Office) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--dead", "cancel"], "cancel applies to jobs that wait or run, not to --dead"),
-        (["--running", "delete"], "delete applies to jobs that do not run, not to --running"),
-        (["--succeeded", "retry"], "retry applies to jobs that are dead, cancelled or expired, not to --succeeded"),
-        (["cancel", "retry"], "pass at most one queue, and cancel, retry, delete or no action"),
-        (["mail", "cancl"], "pass at most one queue, and cancel, retry, delete or no action"),
-        (["cancel", "--watch"], "--after, --oldest and --watch cannot be used with an action"),
-        (["--yes"], "--yes is an option of cancel, retry and delete"),
+        (["cancel", "--dead"], "cancel applies to jobs that wait or run, not to --dead"),
+        (["delete", "--running"], "delete applies to jobs that do not run, not to --running"),
+        (["retry", "--succeeded"], "retry applies to jobs that are dead, cancelled or expired, not to --succeeded"),
+        (["cancel", "mail", "other"], "Got unexpected extra argument (other)"),
+        (["mail", "cancl"], "did you mean lockwork jobs cancel mail?"),
+        (["cancel", "--watch"], "it is an option of lockwork jobs show"),
+        (["--yes"], "it is an option of lockwork jobs cancel, lockwork jobs retry and lockwork jobs delete"),
         (["--limit", "1001"], "a list has at most 1,000 jobs: continue with --after"),
     ],
 )
@@ -76,14 +90,14 @@ def test_wrong_words(full: Office, words: list[str], said: str) -> None:
 def test_dead_jobs_run_again_and_die_again(office: Office) -> None:
     job = office.app.send.enqueue(7)
     until(lambda: job.state() == "dead", "it dies")
-    words = ("mail", "--dead", "--text", job.id, "retry", "--yes")
+    words = ("retry", "mail", "--dead", "--text", job.id, "--yes")
     assert office.run("jobs", *words).output == "1 job will run again\n"
     until(lambda: job.state() == "dead", "it dies again")
-    assert office.run("jobs", "mail", "--dead", "--text", job.id, "delete", "--yes").output == "1 job deleted\n"
+    assert office.run("jobs", "delete", "mail", "--dead", "--text", job.id, "--yes").output == "1 job deleted\n"
     assert office.json("jobs", "mail", "--text", job.id)["jobs"] == []
 
 
-def test_a_named_argument_is_found_by_what_the_task_announced(office: Office) -> None:
+def test_argument_is_found_by_its_announced_name(office: Office) -> None:
     one, other = office.app.send.enqueue(2100), office.app.send.enqueue(1, subject="2100")
     one.result(30)
     other.result(30)
@@ -93,7 +107,7 @@ def test_a_named_argument_is_found_by_what_the_task_announced(office: Office) ->
     assert {one.id, other.id} <= {*both}
 
 
-def test_a_mistyped_task_is_an_error(office: Office) -> None:
+def test_mistyped_task_is_an_error(office: Office) -> None:
     found = office.run("jobs", "--task", "sned")
     assert (found.exit_code, str(found.exception)) == (1, "no task sned exists: did you mean send?")
 
@@ -108,3 +122,21 @@ def test_arguments_of_a_task_are_hidden(office: Office) -> None:
     assert "arguments  (hidden)\n" in office.run("job", job.id).output
     assert json.loads(office.run("job", job.id, "--json").output)["args"] is None
     assert job.delete()
+
+
+def test_names_made_from_hidden_arguments_are_hidden(lw: Lockwork, url: str) -> None:
+    """No app has announced the task: the jobs themselves say it."""
+    office = Office(lw, url)
+    options: dict[str, str] = {"key": "card:{card}", "group": "all:{card}"}
+    pay = lw.task(name="pay", queue="keyed", hide_arguments=True, **options)(lambda card: None)  # type: ignore[call-overload]
+    job = pay.options(delay="1h").enqueue("4111")
+    views = [("jobs", "keyed"), ("job", job.id), ("jobs", "keyed", "--json"), ("job", job.id, "--json")]
+    for words in [*views, ("jobs", "keyed", "--key", "card:4111")]:
+        shown = office.run(*words)
+        assert job.id in shown.output
+        assert "4111" not in shown.output, words
+    assert "key        (hidden)\n" in office.run("job", job.id).output
+    for guess in (("--text", "4111"), ("--text", "card:"), ("--arg", "4111")):
+        assert office.json("jobs", "keyed", *guess)["jobs"] == []
+        assert "nothing to cancel" in str(office.run("jobs", "cancel", "keyed", *guess, "--yes").exception)
+    assert office.run("jobs", "cancel", "keyed", "--key", "card:4111", "--yes").output == "1 job cancelled\n"

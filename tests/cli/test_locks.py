@@ -7,51 +7,20 @@ import io
 import json
 import re
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import redis
 from rich.console import Console
 
-from lockwork import ConfigError, LockLost, LockTimeout, Lockwork
+from deadlocked import deadlock
+from indexed import listed
+from lockwork import ConfigError, LockTimeout, Lockwork
 from lockwork.cli.locks import report
-from lockwork.doctor import examine
+from lockwork.doctor.findings import findings
 from processes import Started, started, until
-
-
-@contextmanager
-def deadlock(lw: Lockwork) -> Iterator[None]:
-    """Two threads, A and B, that took two locks in different orders, until the end of the block."""
-    taken = threading.Barrier(2)
-
-    def work(first: str, second: str) -> None:
-        with lw.lock(first, tags=["night"]):
-            taken.wait()
-            with lw.lock(second):
-                pass
-
-    threads = [
-        threading.Thread(target=quiet, args=(work, *names), name=name)
-        for name, names in (("A", ("a", "b")), ("B", ("b", "a")))
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        until(lambda: len(lw.locks().waits) == 2, "both wait")
-        yield
-    finally:
-        lw.lock("a").force_release()
-        for thread in threads:
-            thread.join(20)
-
-
-def quiet(work: Callable[[str, str], None], first: str, second: str) -> None:
-    """The holder of the lock that was taken away ends with LockLost, which is what the test wants."""
-    with suppress(LockLost):
-        work(first, second)
 
 
 @contextmanager
@@ -68,7 +37,7 @@ def output(url: str, *words: str, status: int = 0) -> str:
         return text
 
 
-def test_no_lock_is_held(lw: Lockwork, url: str) -> None:
+def test_released_lock_is_not_listed(lw: Lockwork, url: str) -> None:
     with lw.lock("a"):
         pass
     seen = lw.locks()
@@ -106,15 +75,16 @@ async def test_waiters_are_listed_in_queue_order(alw: Lockwork) -> None:
 
 def test_doctor_finds_a_deadlock(lw: Lockwork) -> None:
     with deadlock(lw):
-        (found,) = (each for each in examine(lw).findings if each.subject == "Deadlock")
+        (found,) = (each for each in findings(lw) if each.subject == "Deadlock")
         assert found.level == "serious"
         assert "A holds lock a and waits for lock b; " in found.text
         assert re.search("`lockwork locks release [ab]`", found.fix)
-    assert [each for each in examine(lw).findings if each.subject == "Deadlock"] == []
+    assert [each for each in findings(lw) if each.subject == "Deadlock"] == []
 
 
-def test_a_deadlock_is_named(lw: Lockwork, url: str) -> None:
+def test_deadlock_is_named(lw: Lockwork, admin: redis.Redis, url: str) -> None:
     with deadlock(lw):
+        listed(admin, "{lock:a}", "{lock:b}")
         (found,) = lw.locks().deadlocks
         a, b = (owner.rpartition(":")[2] for owner in found.members)
         assert {a, b} == {"A", "B"}
@@ -130,7 +100,7 @@ def test_a_deadlock_is_named(lw: Lockwork, url: str) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_any_width(lw: Lockwork, width: int) -> None:
+def test_locks_fit_any_terminal_width(lw: Lockwork, width: int) -> None:
     with deadlock(lw):
         out = io.StringIO()
         Console(file=out, width=width, highlight=False).print(*report(lw.locks()).body)
@@ -159,9 +129,9 @@ def _url(admin: redis.Redis) -> str:
     return f"unix://{admin.connection_pool.connection_kwargs['path']}"
 
 
-def test_a_bad_pattern(lw: Lockwork) -> None:
-    with pytest.raises(ConfigError):
-        lw.locks("a b")
+def test_pattern_that_is_not_text_is_refused(lw: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="a pattern of locks' names must be text, not 5"):
+        lw.locks(5)  # type: ignore[arg-type]
 
 
 def test_release_asks_first(lw: Lockwork, url: str) -> None:
@@ -204,7 +174,7 @@ def test_release_of_every_kind(lw: Lockwork, url: str) -> None:
     assert lw.locks().locks == ()
 
 
-def test_a_holder_that_came_after_the_question_keeps_it(lw: Lockwork, url: str) -> None:
+def test_new_holder_keeps_the_lock_after_the_question(lw: Lockwork, url: str) -> None:
     first = lw.lock("x").acquire()
     with command(url, "release", "x") as process:
         until(lambda: "Release it?" in process.errors, "it asks")
@@ -217,7 +187,7 @@ def test_a_holder_that_came_after_the_question_keeps_it(lw: Lockwork, url: str) 
             assert lw.lock("x").locked()
 
 
-def test_a_quorum_is_shown_and_not_released(lw: Lockwork, url: str) -> None:
+def test_quorum_is_shown_and_not_released(lw: Lockwork, url: str) -> None:
     with Lockwork(url, prefix="b") as b, Lockwork(url, prefix="c") as c, lw.quorum([lw, b, c]) as quorum:
         grant = quorum.lock("x").acquire()
         until(lambda: [each.kind for each in lw.locks().locks] == ["quorum"], "it is shown")
@@ -225,18 +195,25 @@ def test_a_quorum_is_shown_and_not_released(lw: Lockwork, url: str) -> None:
         grant.release()
 
 
-@pytest.mark.parametrize("words", [("a", "b"), ("release",), ("release", "a", "b")])
-def test_wrong_usage(lw: Lockwork, url: str, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("a", "b"), "pass one name, or an action and a name; the actions are show, release"),
+        (("release",), "Missing argument 'NAME'"),
+        (("release", "a", "b"), "Got unexpected extra argument (b)"),
+    ],
+)
+def test_missing_and_extra_names_are_refused(url: str, words: tuple[str, ...], text: str) -> None:
     with command(url, *words) as process:
         assert process.wait() == 2
-        assert "pass one pattern of names, or: release NAME" in process.errors
+        assert text in process.errors
 
 
 @pytest.mark.parametrize(
     "address",
     ["redis://:hunter2@127.0.0.1:1/0", "rediss://u:hunter2@[::1", "redis://:hunter2@h:no/0", "hunter2", ""],
 )
-def test_an_address_is_not_shown(lw: Lockwork, url: str, address: str) -> None:
+def test_password_of_the_url_is_not_printed(lw: Lockwork, url: str, address: str) -> None:
     with command(url, "--url", address) as process:
         assert process.wait(30) == 1
         assert "hunter2" not in process.errors
@@ -244,8 +221,9 @@ def test_an_address_is_not_shown(lw: Lockwork, url: str, address: str) -> None:
         assert process.errors.count("\n") == 1
 
 
-def test_the_document(lw: Lockwork, url: str) -> None:
+def test_json_has_modes_units_and_holders(lw: Lockwork, admin: redis.Redis, url: str) -> None:
     with lw.rwlock("r").read(), lw.rwlock("r2").write(), lw.semaphore("s", 4, units=3, tags=["t"]):
+        listed(admin, "{rw:r}", "{rw:r2}", "{sem:s}")
         document = json.loads(output(url, "--json", "r*"))
         assert [each["name"] for each in document["locks"]] == ["r", "r2"]
         read, write, permits = json.loads(output(url, "--json"))["locks"]
@@ -257,6 +235,6 @@ def test_the_document(lw: Lockwork, url: str) -> None:
             "capacity", "holders", "kept_for", "kind", "more_holders", "more_waiters", "name", "waiters",
         ]  # fmt: skip
         assert sorted(holder) == [
-            "expires_in", "fence", "held_for", "host", "label", "mode", "owner", "pid", "tags", "units",
+            "expires_in", "fence", "held_for", "host", "job", "label", "mode", "owner", "pid", "tags", "task", "units",
         ]  # fmt: skip
         assert holder["tags"] == ["t"]

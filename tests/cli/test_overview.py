@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from lockwork import LockTimeout, Lockwork
-from lockwork.protocol.effects import Call, Protocol, Shards
+from lockwork.protocol.effects import Call, Indexed, Protocol, Shards
 from lockwork.protocol.locks.overview import Overview, look
 from processes import until
 
@@ -28,10 +28,11 @@ def played(*replies: Sequence[Entry]) -> Overview:
     """The overview that is made of these replies."""
     protocol = look("lw")
     effect = next(protocol)
-    left, reply = iter(replies), None
-    while isinstance(effect, Shards) or (reply := next(left, None)) is not None:
+    left, reply = iter([[7, [b"{lock:a}", b"{lock:b}"]], *replies]), None
+    while not isinstance(effect, Call) or (reply := next(left, None)) is not None:
         try:
-            effect = protocol.send(1 if isinstance(effect, Shards) else [b"0", *(reply or ())])
+            given = [] if isinstance(effect, Indexed) else 1 if isinstance(effect, Shards) else reply
+            effect = protocol.send(given)
         except StopIteration as end:
             seen: Overview = end.value
             return seen
@@ -56,7 +57,7 @@ def test_deadlock_seen_by_two_checks() -> None:
         [lock("a", "C", 9, ("B", 100)), lock("b", "B", 8, ("A", 100))],
     ],
 )
-def test_a_deadlock_seen_only_by_the_first_inspection(later: list[Entry]) -> None:
+def test_deadlock_of_the_first_inspection_alone_is_not_reported(later: list[Entry]) -> None:
     seen = played(CIRCLE, later)
     assert seen.deadlocks == ()
     assert len(seen.waits) == 2
@@ -69,6 +70,9 @@ def test_lock_granted_to_earlier_call_of_waiter() -> None:
     assert [(edge.waiter, edge.blocker) for edge in seen.waits] == [("B", "A")]
 
 
+NAMES = [f"{{sem:s{at}}}" for at in range(20)]
+
+
 def limited(protocol: Protocol[T], client: redis.Redis, work: int) -> tuple[T, int]:
     """Run a protocol whose script may look at so little in one call; returns its result, and how many calls it took."""
     calls, value = 0, None
@@ -77,19 +81,18 @@ def limited(protocol: Protocol[T], client: redis.Redis, work: int) -> tuple[T, i
             effect = protocol.send(value)
         except StopIteration as end:
             return end.value, calls
-        if isinstance(effect, Shards):
-            value = 1
+        if isinstance(effect, Indexed | Shards):
+            value = 1 if isinstance(effect, Shards) else NAMES
             continue
         assert isinstance(effect, Call)
         source = effect.script.source
-        assert "local work = 10000" in source
-        calls += 1
+        calls += "local budget = 10000" in source
         value = client.eval(
-            source.replace("work = 10000", f"work = {work}"), len(effect.keys), *effect.keys, *effect.args
+            source.replace("budget = 10000", f"budget = {work}"), len(effect.keys), *effect.keys, *effect.args
         )
 
 
-def test_a_call_does_not_look_at_everything(lw: Lockwork, admin: redis.Redis) -> None:
+def test_overview_is_read_in_steps(lw: Lockwork, admin: redis.Redis) -> None:
     grants = [lw.semaphore(f"s{at}", 3).acquire() for at in range(20) for _ in range(3)]
     whole, calls = limited(look("lw"), admin, 10000)
     assert calls == 1
@@ -101,7 +104,7 @@ def test_a_call_does_not_look_at_everything(lw: Lockwork, admin: redis.Redis) ->
         grant.release()
 
 
-def test_a_sticky_lock_is_nobodys(lw: Lockwork, url: str) -> None:
+def test_sticky_lock_has_its_thread_as_holder_only_in_its_block(lw: Lockwork, url: str) -> None:
     """Another thread of the process may use it now, so its first thread is not taken for the holder."""
     with lw.lock("kept", sticky=True, tags=["t"]):
         (held,) = lw.locks().locks[0].holders
@@ -109,7 +112,7 @@ def test_a_sticky_lock_is_nobodys(lw: Lockwork, url: str) -> None:
         assert "~" in held.holder.owner
 
 
-def test_an_exported_grant_has_no_holder(lw: Lockwork, url: str) -> None:
+def test_exported_grant_has_no_holder(lw: Lockwork, url: str) -> None:
     """Its thread waits for what the other one holds, who waits for the exported grant: whoever adopts it ends that."""
     with Lockwork(url) as other, lw.lock("b"):
         moved: list[str] = []
@@ -138,13 +141,13 @@ def test_an_exported_grant_has_no_holder(lw: Lockwork, url: str) -> None:
         threads[0].join()
 
 
-async def test_a_task_sees_the_same(alw: Lockwork) -> None:
+async def test_alocks_selects_locks_by_pattern(alw: Lockwork) -> None:
     async with alw.lock("a"):
         assert [each.name for each in (await alw.alocks("a*")).locks] == ["a"]
         assert (await alw.alocks("b*")).locks == ()
 
 
-def test_a_multilock_that_waits(lw: Lockwork) -> None:
+def test_waiting_multilock_holds_no_later_lock(lw: Lockwork) -> None:
     with lw.lock("b") as held:
         thread = threading.Thread(target=lambda: lw.multilock("a", "b", "c").acquire().release(), name="multi")
         thread.start()
@@ -158,7 +161,7 @@ def test_a_multilock_that_waits(lw: Lockwork) -> None:
         thread.join()
 
 
-def test_no_deadlock_is_reported_when_locks_are_taken_in_order(lw: Lockwork) -> None:
+def test_locks_taken_in_order_report_no_deadlock(lw: Lockwork) -> None:
     """Everything is taken in the order of its name, so nobody waits for ever, however the looks fall in between."""
     done = threading.Event()
 

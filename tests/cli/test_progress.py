@@ -41,9 +41,9 @@ def full(lw: Lockwork) -> Iterator[Lockwork]:
 @pytest.mark.parametrize(
     ("words", "doing", "done"),
     [
-        ("jobs mail cancel", "cancelling", "30 jobs cancelled"),
-        ("jobs mail --cancelled retry", "retrying", "30 jobs will run again"),
-        ("jobs mail delete", "deleting", "60 jobs deleted"),
+        ("jobs cancel mail", "cancelling", "30 jobs cancelled"),
+        ("jobs retry mail --cancelled", "retrying", "30 jobs will run again"),
+        ("jobs delete mail", "deleting", "60 jobs deleted"),
         ("queue clear mail", "deleting", "30 jobs deleted"),
     ],
 )
@@ -68,7 +68,7 @@ def test_bar_of_dead_jobs(own_url: str, tmp_path: Path, words: str, doing: str, 
         with worker("clinic:lw", url=own_url, folder=APPS):
             app.send.enqueue_many([(-1,)] * 5)
             until(lambda: app.lw.queue("mail").status().dead == 5, "they die")
-        with typist(command(f"dead -q mail {words} --all"), tmp_path, own_url, environment=XTERM) as somebody:
+        with typist(command(f"dead {words} -q mail --all"), tmp_path, own_url, environment=XTERM) as somebody:
             somebody.sees("5 dead jobs of queue 'mail'? [y/N]")
             answer_slowly(client, somebody)
             somebody.sees(doing)
@@ -78,7 +78,7 @@ def test_bar_of_dead_jobs(own_url: str, tmp_path: Path, words: str, doing: str, 
 
 
 def test_ctrl_c_takes_the_bar_away(full: Lockwork, url: str, admin: redis.Redis, tmp_path: Path) -> None:
-    with typist(command("jobs mail cancel"), tmp_path, url, environment=XTERM) as somebody:
+    with typist(command("jobs cancel mail"), tmp_path, url, environment=XTERM) as somebody:
         somebody.sees("[y/N]")
         answer_slowly(admin, somebody)
         somebody.sees("cancelling")
@@ -97,7 +97,7 @@ def answer_slowly(admin: redis.Redis, somebody: Typist) -> None:
 
 def test_bar_counts_on_a_slow_link(full: Lockwork, proxy: Proxy, tmp_path: Path) -> None:
     full.task(name="more", queue="mail")(print).enqueue_many([(number,) for number in range(170)])
-    with typist(command("jobs mail cancel"), tmp_path, proxy.url, environment=XTERM, columns=100) as somebody:
+    with typist(command("jobs cancel mail"), tmp_path, proxy.url, environment=XTERM, columns=100) as somebody:
         somebody.sees("cancel 200 jobs of queue mail? [y/N]")
         proxy.slow_down(40_000)
         somebody.types("y\n")
@@ -117,7 +117,7 @@ def test_bar_goes_to_the_terminal_and_the_result_to_the_file(
     full: Lockwork, url: str, admin: redis.Redis, tmp_path: Path
 ) -> None:
     with (tmp_path / "out").open("wb") as out:
-        asked = typist(command("jobs mail cancel"), tmp_path, url, environment=XTERM, stdout=out)
+        asked = typist(command("jobs cancel mail"), tmp_path, url, environment=XTERM, stdout=out)
         with asked as somebody:
             somebody.sees("[y/N]")
             answer_slowly(admin, somebody)
@@ -147,7 +147,7 @@ def test_drain_shows_a_bar_until_the_queue_is_empty(holding: Callable[[], None],
         assert somebody.process.wait(PATIENCE) == 0
 
 
-def test_nothing_of_a_bar_is_printed_into_a_pipe(holding: Callable[[], None], own_url: str, tmp_path: Path) -> None:
+def test_progress_bar_is_not_printed_into_a_pipe(holding: Callable[[], None], own_url: str, tmp_path: Path) -> None:
     with started(command("queue drain mail --json"), folder=tmp_path, url=own_url) as process:
         threading.Event().wait(2.5)  # longer than it takes for a bar to appear
         assert process.process.poll() is None

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queue import leases
 from lockwork.queues.limits import QueueLimits
 
 
@@ -24,7 +24,7 @@ def command(lw: Lockwork, url: str, tmp_path: Path) -> Callable[..., Result]:
     send.enqueue_many([(1,), (2,)])
 
     def run(*words: str, name: str = "queue") -> Result:
-        return CliRunner().invoke(cli, [name, "--url", url, *words])
+        return CliRunner(env={"LOCKWORK_URL": url}).invoke(cli, [name, *words])
 
     return run
 
@@ -57,26 +57,26 @@ def test_pause_and_resume(lw: Lockwork, command: Callable[..., Result]) -> None:
         ("queue", "drain", "mial"),
         ("queue", "pause", "mial", "--partitions", "3"),
         ("dead", "-q", "mial"),
-        ("dead", "-q", "mial", "groups"),
-        ("dead", "-q", "mial", "show", "x"),
-        ("dead", "-q", "mial", "retry", "x"),
-        ("dead", "-q", "mial", "--all", "--yes", "retry"),
-        ("dead", "-q", "mial", "--all", "--yes", "delete"),
+        ("dead", "groups", "-q", "mial"),
+        ("dead", "show", "-q", "mial", "x"),
+        ("dead", "retry", "-q", "mial", "x"),
+        ("dead", "retry", "-q", "mial", "--all", "--yes"),
+        ("dead", "delete", "-q", "mial", "--all", "--yes"),
     ],
 )
-def test_a_queue_that_never_existed(lw: Lockwork, command: Callable[..., Result], words: tuple[str, ...]) -> None:
+def test_unknown_queue_gets_a_suggestion(lw: Lockwork, command: Callable[..., Result], words: tuple[str, ...]) -> None:
     found = command(*words[1:], name=words[0])
     assert (found.exit_code, found.stdout) == (1, "")
     assert "no queue mial exists: did you mean mail?" in str(found.exception)
     assert lw.queues() == ["mail"]
 
 
-def test_a_queue_is_named_even_if_none_is_like_it(lw: Lockwork, command: Callable[..., Result]) -> None:
-    assert str(command("xyz").exception) == "no queue xyz exists: there are mail"
-    assert str(command("mail", "--prefix", "no").exception) == "no queue mail exists: there is none"
+def test_unknown_queue_lists_known_queues(lw: Lockwork, command: Callable[..., Result]) -> None:
+    assert str(command("xyz").exception) == "no queue xyz exists: known is mail."
+    assert str(command("mail", "--prefix", "no").exception) == "no queue mail exists: there is none."
 
 
-def test_a_queue_that_shall_exist(lw: Lockwork, command: Callable[..., Result]) -> None:
+def test_create_accepts_an_unknown_queue(lw: Lockwork, command: Callable[..., Result]) -> None:
     assert str(command("pause", "mial").exception).endswith("did you mean mail? Add --create to use it anyway.")
     assert row(command("pause", "mial", "--create"))[:2] == ["mial", "paused"]
     assert row(command("mial"))[:2] == ["mial", "paused"], "it is no mistake any more"
@@ -88,7 +88,7 @@ def test_a_queue_that_shall_exist(lw: Lockwork, command: Callable[..., Result]) 
     assert command("letters").exit_code == command("pause", "letters", "--create").exit_code == 0
 
 
-def test_a_queue_that_only_a_worker_serves(lw: Lockwork, command: Callable[..., Result]) -> None:
+def test_queue_with_a_worker_and_no_jobs_exists(lw: Lockwork, command: Callable[..., Result]) -> None:
     lw.runtime.run(leases.beat(QueueKeys("lw", "idle"), {"host/1/a": True}, 60_000, 1))
     assert row(command("pause", "idle")) == ["idle", "paused", "0", "0", "0", "0", "1"]
 
@@ -114,14 +114,14 @@ def test_jobs_that_wait_for_others_are_shown_when_there_are_any(lw: Lockwork, co
 
 
 def test_status_as_json(command: Callable[..., Result]) -> None:
-    found = json.loads(command("status", "mail", "--json").output)
+    found = json.loads(command("show", "mail", "--json").output)
     assert (found["queue"], found["ready"], found["running"], found["paused"]) == ("mail", 2, 0, False)
 
 
-def test_all_of_them(lw: Lockwork, url: str, command: Callable[..., Result]) -> None:
+def test_all_queues_are_listed(lw: Lockwork, url: str, command: Callable[..., Result]) -> None:
     lw.queue("mail").pause()
     lw.task(name="post", queue="letters")(print).enqueue()
-    for words in ((), ("status",)):
+    for words in ((), ("show",)):
         assert command(*words).output == (
             "queue    state   ready  running  scheduled  dead  workers\n"
             "letters  open        1        0          0     0        0\n"
@@ -153,16 +153,16 @@ def test_clear_asks_with_the_number_of_jobs(lw: Lockwork, command: Callable[...,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("stop", "mail", "now"), "give status, pause, resume, limit, clear or drain, and the queue's name"),
-        (("--size", "3"), "are options of limit"),
-        (("pause",), "pause which queue?"),
-        (("stop", "mail"), "give status, pause"),
-        (("pause", "mail", "more"), "give status, pause"),
-        (("pause", "mail", "--size", "3"), "are options of limit"),
-        (("status", "mail", "--delayed"), "are options of drain"),
-        (("pause", "mail", "--yes"), "--yes is an option of clear"),
-        (("pause", "mail", "--watch", "1"), "--watch is an option of status"),
-        (("drain", "mail", "--create"), "--create is an option of pause and limit"),
+        (("stop", "mail", "now"), "pass one name, or an action and a name; the actions are show, pause, resume"),
+        (("--size", "3"), "it is an option of lockwork queue limit"),
+        (("pause",), "Missing argument 'NAME'"),
+        (("stop", "mail"), "pass one name, or an action and a name"),
+        (("pause", "mail", "more"), "Got unexpected extra argument (more)"),
+        (("pause", "mail", "--size", "3"), "it is an option of lockwork queue limit"),
+        (("show", "mail", "--delayed"), "it is an option of lockwork queue drain"),
+        (("pause", "mail", "--yes"), "it is an option of lockwork queue clear"),
+        (("pause", "mail", "--watch", "1"), "it is an option of lockwork queue show"),
+        (("drain", "mail", "--create"), "it is an option of lockwork queue pause and lockwork queue limit"),
         (("limit", "mail", "--size", "many"), "--size is a number of jobs, or none, not 'many'"),
         (("limit", "mail", "--size", "9" * 5000), "--size is a number of jobs, or none, not '999"),
     ],

@@ -33,7 +33,7 @@ FORWARDED = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signa
         ([], 125),
     ],
 )
-def test_the_exit_status(run: Run, lw: Lockwork, command: list[str], status: int) -> None:
+def test_exit_status_is_the_status_of_the_program(run: Run, lw: Lockwork, command: list[str], status: int) -> None:
     with run(*command) as process:
         assert process.wait() == status, process.errors
         assert "Traceback" not in process.errors
@@ -44,7 +44,7 @@ def test_the_exit_status(run: Run, lw: Lockwork, command: list[str], status: int
     ("program", "said"),
     [("no-such-program", "command not found"), ("/", "cannot be executed: Permission denied")],
 )
-def test_a_program_that_does_not_start_is_named(run: Run, program: str, said: str) -> None:
+def test_program_that_does_not_start_is_named(run: Run, program: str, said: str) -> None:
     with run("--", program) as process:
         process.wait()
         assert process.errors.startswith(f"lockwork: {program}")
@@ -62,14 +62,14 @@ def test_streams_and_environment(run: Run, lw: Lockwork) -> None:
         assert process.errors == "trouble\n"
 
 
-def test_the_program_sees_the_end_of_its_input(run: Run) -> None:
+def test_program_sees_the_end_of_its_input(run: Run) -> None:
     with run("--", "cat") as process:
         assert process.process.stdin is not None
         process.process.stdin.close()
         assert process.wait() == 0
 
 
-def test_a_descriptor_of_the_caller_reaches_the_program(run: Run, url: str, tmp_path: Path) -> None:
+def test_descriptor_of_the_caller_reaches_the_program(run: Run, url: str, tmp_path: Path) -> None:
     inner = f"{sys.executable} -m lockwork run --lock x -- sh -c 'echo passed on >&5' 5>found"
     with started(["sh", "-c", inner], folder=tmp_path, url=url) as process:
         assert process.wait() == 0
@@ -90,7 +90,7 @@ def test_output_ends_with_the_program(run: Run) -> None:
         assert process.wait() == 0
 
 
-def test_the_lock_is_held_and_shows_the_program(run: Run, lw: Lockwork) -> None:
+def test_held_lock_shows_the_program(run: Run, lw: Lockwork) -> None:
     with run("--", "sh", "-c", "echo began; read line") as process:
         process.line()
         owner = lw.lock("x").owner()
@@ -102,7 +102,7 @@ def test_the_lock_is_held_and_shows_the_program(run: Run, lw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("number", FORWARDED)
-def test_a_signal_goes_to_the_program(run: Run, lw: Lockwork, number: signal.Signals) -> None:
+def test_signal_is_forwarded_to_the_program(run: Run, lw: Lockwork, number: signal.Signals) -> None:
     code = (
         "import signal, sys\n"
         f"signal.signal({int(number)}, lambda *_: (print('heard', flush=True), sys.exit(5)))\n"
@@ -118,7 +118,7 @@ def test_a_signal_goes_to_the_program(run: Run, lw: Lockwork, number: signal.Sig
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_processes_that_the_program_started(run: Run, number: signal.Signals) -> None:
+def test_signal_ends_the_processes_that_the_program_started(run: Run, number: signal.Signals) -> None:
     with run("--", "sh", "-c", "sleep 100 & echo $!; wait") as process:
         child = int(process.line())
         process.send(number)
@@ -126,14 +126,14 @@ def test_a_signal_ends_the_processes_that_the_program_started(run: Run, number: 
         until(lambda: not alive(child), "the program's child is gone")
 
 
-def test_an_ignored_signal_stays_ignored(url: str, admin: redis.Redis, tmp_path: Path) -> None:
+def test_ignored_signal_stays_ignored(url: str, admin: redis.Redis, tmp_path: Path) -> None:
     inner = f"trap '' HUP; exec {sys.executable} -m lockwork run --lock x -- sh -c 'kill -HUP $$; exit 3'"
     with started(["sh", "-c", inner], folder=tmp_path, url=url) as process:
         assert process.wait() == 3
 
 
 @pytest.mark.parametrize("number", FORWARDED)
-def test_a_signal_while_it_waits(run: Run, lw: Lockwork, number: signal.Signals) -> None:
+def test_signal_ends_the_wait_for_the_lock(run: Run, lw: Lockwork, number: signal.Signals) -> None:
     with lw.lock("x"), run("--", "echo", "ran") as process:
         until(lambda: lw.lock("x").inspect().waiters, "it stands in line")
         process.send(number)
@@ -161,7 +161,7 @@ def test_granted_after_waiting(run: Run, lw: Lockwork) -> None:
         assert process.wait() == 0, process.errors
 
 
-def test_a_url_on_the_command_line_goes_first(run: Run, url: str) -> None:
+def test_url_option_overrides_the_environment(run: Run, url: str) -> None:
     nowhere = f"redis://127.0.0.1:{free_port()}/0"
     with run("--", "true", options=("--url", url), server=nowhere) as process:
         assert process.wait() == 0, process.errors
@@ -172,7 +172,7 @@ def test_a_url_on_the_command_line_goes_first(run: Run, url: str) -> None:
     ["redis://user:s3cr3t@127.0.0.1:{port}/0", "http://:s3cr3t@x", "user:s3cr3t@redis://x", "redis://:s3cr3t@x:port"],
 )
 @pytest.mark.parametrize("given", ["option", "environment"])
-def test_an_error_does_not_show_the_password(run: Run, address: str, given: str) -> None:
+def test_error_hides_the_password(run: Run, address: str, given: str) -> None:
     address = address.format(port=free_port())
     options = ("--wait", "0", "--url", address) if given == "option" else ("--wait", "0")
     with run("--", "true", options=options, server="" if given == "option" else address) as process:
@@ -193,7 +193,7 @@ def test_bad_options(run: Run, options: tuple[str, ...]) -> None:
         assert "Traceback" not in process.errors
 
 
-def test_an_unknown_option(run: Run) -> None:
+def test_unknown_option_of_run_is_refused(run: Run) -> None:
     with run("--", "true", options=("--lokc", "x")) as process:
         assert process.wait() == 125
         assert "--lokc" in process.errors

@@ -36,7 +36,7 @@ def gone(pids: list[int]) -> bool:
 
 @pytest.mark.parametrize("code", [MEEK, STUBBORN], ids=["meek", "stubborn"])
 @pytest.mark.parametrize("loss", ["deleted", "taken away"])
-def test_a_lost_lock_ends_the_program(run: Run, lw: Lockwork, admin: redis.Redis, code: str, loss: str) -> None:
+def test_lost_lock_ends_the_program(run: Run, lw: Lockwork, admin: redis.Redis, code: str, loss: str) -> None:
     with run("--", "sh", "-c", code, options=("--grace", "0.3")) as process:
         pids = begun(process)
         if loss == "deleted":
@@ -49,7 +49,7 @@ def test_a_lost_lock_ends_the_program(run: Run, lw: Lockwork, admin: redis.Redis
         until(lambda: gone(pids), "what the program has started is gone, too")
 
 
-def test_the_program_may_clean_up(run: Run, lw: Lockwork) -> None:
+def test_program_cleans_up_after_sigterm(run: Run, lw: Lockwork) -> None:
     code = "trap 'echo tidy; exit 0' TERM; echo began; while :; do sleep 0.05; done"
     with run("--", "sh", "-c", code, options=("--grace", "30s")) as process:
         process.line()
@@ -58,7 +58,7 @@ def test_the_program_may_clean_up(run: Run, lw: Lockwork) -> None:
         assert process.wait() == 76
 
 
-def test_the_next_holder_keeps_the_lock(run: Run, lw: Lockwork) -> None:
+def test_next_holder_keeps_the_lock(run: Run, lw: Lockwork) -> None:
     with run("--", "sh", "-c", MEEK) as process:
         begun(process)
         lw.lock("x").force_release()
@@ -68,7 +68,7 @@ def test_the_next_holder_keeps_the_lock(run: Run, lw: Lockwork) -> None:
             assert lw.lock("x").locked()
 
 
-def test_a_lock_that_was_lost_when_the_program_had_just_ended(run: Run, lw: Lockwork, admin: redis.Redis) -> None:
+def test_lock_lost_at_the_end_of_the_program_is_reported(run: Run, lw: Lockwork, admin: redis.Redis) -> None:
     with run("--", "sh", "-c", "echo began; read line; exit 3") as process:
         process.line()
         process.send(signal.SIGSTOP)  # it shall not see the loss before the end of the program
@@ -82,7 +82,7 @@ def test_a_lock_that_was_lost_when_the_program_had_just_ended(run: Run, lw: Lock
         assert "ran to its end, with status 3" in process.errors
 
 
-def test_a_lost_server_ends_the_program_before_the_lease_expires(run: Run, tmp_path: Path) -> None:
+def test_lost_server_ends_the_program_before_the_lease_expires(run: Run, tmp_path: Path) -> None:
     """Nobody else can have the lock before the lease's end: then the program has ended."""
     (tmp_path / "own").mkdir()
     with (
@@ -111,14 +111,14 @@ def test_kill_9_leaves_no_program_behind(run: Run, code: str) -> None:
 LEAVES = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(100)"
 
 
-def test_a_program_that_leaves_its_group_is_ended_with_the_lock(run: Run, lw: Lockwork) -> None:
+def test_program_that_leaves_its_group_is_ended_with_the_lock(run: Run, lw: Lockwork) -> None:
     with run("--", sys.executable, "-c", LEAVES) as process:
         begun(process)
         lw.lock("x").force_release()
         assert process.wait() == 76
 
 
-def test_a_program_that_leaves_its_group_is_ended_after_kill_9(run: Run) -> None:
+def test_program_that_leaves_its_group_is_ended_after_kill_9(run: Run) -> None:
     with run("--", sys.executable, "-c", LEAVES) as process:
         pids = begun(process)
         process.process.kill()
@@ -146,7 +146,7 @@ def test_paused_past_its_lease(run: Run) -> None:
         assert process.wait() == 76
 
 
-def test_a_stopped_program_is_ended_with_its_lock(run: Run, lw: Lockwork) -> None:
+def test_stopped_program_is_ended_with_its_lock(run: Run, lw: Lockwork) -> None:
     with run("--", "sh", "-c", MEEK) as process:
         pids = begun(process)
         os.kill(pids[0], signal.SIGSTOP)
@@ -155,7 +155,7 @@ def test_a_stopped_program_is_ended_with_its_lock(run: Run, lw: Lockwork) -> Non
         assert process.wait() == 76
 
 
-def test_a_killed_watcher_is_replaced(run: Run) -> None:
+def test_killed_watcher_is_replaced(run: Run) -> None:
     with run("--", "sh", "-c", MEEK, options=("--grace", "0.3")) as process:
         pids = begun(process)
         first = watcher(process, pids[0])
@@ -171,7 +171,7 @@ def test_a_killed_watcher_is_replaced(run: Run) -> None:
         until(lambda: gone(pids), "everything is gone")
 
 
-def test_no_key_is_left_after_a_clean_exit(run: Run, lw: Lockwork) -> None:
+def test_clean_exit_leaves_no_key(run: Run, lw: Lockwork) -> None:
     with run("--", sys.executable, "-c", "print('began', flush=True); input()") as process:
         process.line()
         left = process.children()

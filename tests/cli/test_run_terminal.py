@@ -34,7 +34,7 @@ def shell(lw: Lockwork, url: str, tmp_path: Path) -> Iterator[Typist]:
         yield at_work
 
 
-def test_the_program_reads_and_ctrl_c_reaches_it_once(direct: Typist, lw: Lockwork) -> None:
+def test_program_reads_and_ctrl_c_reaches_it_once(direct: Typist, lw: Lockwork) -> None:
     direct.types("hello\n")
     direct.sees("got hello")
     direct.types("\x03")
@@ -51,7 +51,7 @@ def test_ctrl_c_while_it_waits(lw: Lockwork, url: str, tmp_path: Path) -> None:
         assert lw.lock("x").inspect().waiters == 0
 
 
-def test_a_closed_terminal_ends_the_program(direct: Typist, lw: Lockwork) -> None:
+def test_closed_terminal_ends_the_program(direct: Typist, lw: Lockwork) -> None:
     direct.types("hello\n")
     direct.sees("got hello")
     left = children(direct.process.pid)
@@ -62,7 +62,7 @@ def test_a_closed_terminal_ends_the_program(direct: Typist, lw: Lockwork) -> Non
     assert not lw.lock("x").locked()
 
 
-def test_the_shell_has_its_terminal_back(shell: Typist) -> None:
+def test_shell_has_its_terminal_back(shell: Typist) -> None:
     shell.types(f"{RUN} -- sh -c 'read a; echo got $a'; read b; echo then $? $b\n")
     shell.types("one\n")
     shell.sees("got one")
@@ -70,7 +70,7 @@ def test_the_shell_has_its_terminal_back(shell: Typist) -> None:
     shell.sees("then 0 two")
 
 
-def test_the_shell_has_its_terminal_back_after_kill_9(shell: Typist) -> None:
+def test_shell_has_its_terminal_back_after_kill_9(shell: Typist) -> None:
     shell.types(f"{RUN} --grace 0.2 -- sh -c 'echo by $PPID; while :; do sleep 0.05; done'; echo status $?\n")
     shell.sees("by ")
     pid = int(shell.sees("\n"))
@@ -96,7 +96,7 @@ def test_ctrl_z_stops_all_of_it_and_fg_goes_on(shell: Typist, lw: Lockwork) -> N
     assert not lw.lock("x").locked()
 
 
-def test_a_shell_in_the_shell(shell: Typist, lw: Lockwork) -> None:
+def test_nested_shell_has_the_terminal(shell: Typist, lw: Lockwork) -> None:
     """It makes process groups of its own and moves the terminal between them."""
     shell.types(f"{RUN} -- bash --norc --noprofile --noediting -i; echo status $?\n")
     shell.sees("ready> ")
@@ -115,7 +115,7 @@ def test_a_shell_in_the_shell(shell: Typist, lw: Lockwork) -> None:
     shell.sees("then two")
 
 
-def test_a_lock_that_was_lost_during_ctrl_z(shell: Typist, lw: Lockwork) -> None:
+def test_lock_lost_during_ctrl_z_ends_the_program(shell: Typist, lw: Lockwork) -> None:
     shell.types(f"{RUN} -- sh -c 'echo began; read a; echo; echo went on'\n")
     shell.sees("began")
     shell.types("\x1a")

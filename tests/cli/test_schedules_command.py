@@ -34,7 +34,7 @@ def test_schedules_are_listed_and_paused(office: Office) -> None:
 
 
 @pytest.mark.usefixtures("declared")
-def test_a_schedule_runs_now(office: Office) -> None:
+def test_schedule_runs_now(office: Office) -> None:
     ran = office.json("schedules", "run", "nightly")
     assert ran["task"] == "nightly"
     job = office.lw.job(ran["job"], ran["queue"])
@@ -49,12 +49,12 @@ def test_a_schedule_runs_now(office: Office) -> None:
     ("words", "status", "said"),
     [
         (["run", "nihgtly"], 1, "no schedule nihgtly exists: did you mean nightly?"),
-        (["pause"], 2, "pause which schedule?"),
-        (["stop", "nightly"], 2, "pass pause, resume or run, and the schedule's name"),
-        (["pause", "nightly", "--watch", "1"], 2, "--watch cannot be used with an action"),
+        (["pause"], 2, "Missing argument 'NAME'"),
+        (["stop", "nightly"], 2, "the actions are show, pause, resume, run"),
+        (["pause", "nightly", "--watch", "1"], 2, "it is an option of lockwork schedules show"),
     ],
 )
-def test_what_cannot_be_done(office: Office, words: list[str], status: int, said: str) -> None:
+def test_impossible_change_of_a_schedule_is_refused(office: Office, words: list[str], status: int, said: str) -> None:
     found = office.run("schedules", *words)
     assert found.exit_code == status
     assert said in found.output + str(found.exception)
@@ -71,5 +71,5 @@ def test_schedule_without_a_worker_does_not_look_as_if_it_would_fire(own_url: st
     assert "next" not in text
 
 
-def test_no_schedule(office: Office) -> None:
+def test_empty_list_of_schedules_explains_itself(office: Office) -> None:
     assert "no worker has declared a schedule" in office.run("schedules", "--prefix", "none").output

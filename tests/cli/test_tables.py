@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from lockwork.cli.dead import _JOBS as DEAD
+from lockwork.cli.dead_reports import _JOBS as DEAD
 from lockwork.cli.flows import _COLUMNS as FLOWS
 from lockwork.cli.jobs import _COLUMNS as JOBS
 from lockwork.cli.queue import _COLUMNS as QUEUES

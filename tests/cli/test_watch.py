@@ -41,7 +41,7 @@ def settings(shell: Typist) -> str:
     return shell.sees(" so")
 
 
-def test_it_redraws_and_ctrl_c_restores_the_terminal(shell: Typist, lw: Lockwork) -> None:
+def test_watch_redraws_and_ctrl_c_restores_the_terminal(shell: Typist, lw: Lockwork) -> None:
     send = lw.task(name="send", queue="mail")(print)
     send.enqueue()
     before = settings(shell)

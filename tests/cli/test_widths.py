@@ -15,7 +15,7 @@ from terminals import typist
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_nothing_is_wider_than_the_screen_and_ids_stay_whole(
+def test_output_fits_the_screen_and_ids_stay_whole(
     office: Office, width: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     dead = office.app.send.enqueue(7)

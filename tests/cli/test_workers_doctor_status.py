@@ -13,13 +13,26 @@ from click.testing import CliRunner, Result
 
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
-from lockwork.protocol import announcements as protocol
-from lockwork.protocol.announcements import WORKERS
-from lockwork.workers import RunningJob, Worker
+from lockwork.protocol.announcements import announcements
+from lockwork.protocol.announcements.announcements import WORKERS
+from lockwork.workers import AwaitedJob, RunningJob, Worker
 
-JOB = RunningJob("j1", "mail", "send", datetime.now(UTC), 2)
+JOB = RunningJob("j1", "mail", "send", datetime.now(UTC), 2, [AwaitedJob("j2", "mail", 3.0)])
 WORKER = Worker(
-    "web1/1/abc", "web1", 1, "1", "shop:lw", ["mail"], 1, 10, datetime.now(UTC), 15.0, busy=1, slots=10, jobs=[JOB]
+    "web1/1/abc",
+    "web1",
+    1,
+    "1",
+    "shop:lw",
+    ["mail"],
+    1,
+    10,
+    datetime.now(UTC),
+    15.0,
+    busy=1,
+    slots=10,
+    jobs=[JOB],
+    waiting=1,
 )
 
 
@@ -33,7 +46,7 @@ def shop(own_url: str) -> Iterator[Lockwork]:
 
         send.enqueue()
         for worker in (WORKER, replace(WORKER, name="web2/1/abc", jobs=[])):
-            lw.runtime.run(protocol.put("lw", WORKERS, worker.name, msgspec.msgpack.encode(worker)))
+            lw.runtime.run(announcements.put("lw", WORKERS, worker.name, msgspec.msgpack.encode(worker)))
         yield lw
 
 
@@ -50,6 +63,8 @@ def test_workers_are_listed(shop: Lockwork, own_url: str) -> None:
     assert [worker["name"] for worker in found] == ["web1/1/abc", "web2/1/abc"]
     one = call(own_url, "workers", "web1/1/abc").output
     assert "send" in one
+    assert "1 of 10, 1 of them wait for results" in one
+    assert "j2" in one
     assert "web2" not in one
     assert len(shop.workers()) == 2
 
@@ -59,7 +74,7 @@ def test_orders_are_left_for_workers(shop: Lockwork, own_url: str) -> None:
     assert call(own_url, "workers", "stop", "--all", "--yes").output.count("stop") == 2
     asked = CliRunner().invoke(cli, ["workers", "stop", "--all", "--url", own_url], input="n\n")
     assert asked.exit_code
-    assert shop.runtime.run(protocol.put("lw", WORKERS, "web1/1/abc", b"x")) == "stop"
+    assert shop.runtime.run(announcements.put("lw", WORKERS, "web1/1/abc", b"x")) == "stop"
 
 
 @pytest.mark.parametrize("words", [["quiet"], ["stop", "a", "b"], ["--all"], ["quiet", "a", "--all"]])

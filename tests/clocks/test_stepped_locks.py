@@ -1,4 +1,4 @@
-"""Locks while the server's clock is set: nothing is kept for longer than its own length, and the fence never falls."""
+"""Locks during steps of the server's clock: leases keep their length, and fences never decrease."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from server_steps import Stepping
 
 BACK = -7200.0
 SOON = 20.0
-"""Seconds; every lease here is a second, and places in lines are shorter than this."""
+"""Seconds; every lease here is one second, and waiters expire earlier than this."""
 
 
 @pytest.mark.parametrize(
@@ -30,20 +30,20 @@ SOON = 20.0
     ],
     ids=["lock", "multilock", "semaphore", "rwlock", "queue lock"],
 )
-def test_a_dead_holder_keeps_a_lock_for_a_lease_only_after_a_step_back(
+def test_dead_holder_keeps_lock_for_one_lease_after_step_back(
     lw: Lockwork, other: Lockwork, clock: Stepping, made: Callable[[Lockwork], Any]
 ) -> None:
-    made(other).acquire()  # a lease that is not renewed, as that of a holder that died
+    made(other).acquire()  # a lease without renewal, like that of a dead holder
     clock.step(BACK)
     with made(lw).acquire(wait=SOON):
         pass
 
 
 @pytest.mark.parametrize("kind", ["lock", "rwlock"])
-def test_a_live_holder_keeps_its_lock_through_a_step_back(
+def test_live_holder_keeps_its_lock_through_step_back(
     lw: Lockwork, url: str, admin: redis.Redis, clock: Stepping, kind: str
 ) -> None:
-    """Nobody else gets it for longer than a lease, although its deadline was two hours away."""
+    """No other caller acquires the lock, although its deadline was two hours away."""
     with Lockwork(url, lock_lease=1.0) as holder:
         mine = holder.lock("x") if kind == "lock" else holder.rwlock("x").write()
         grant = mine.acquire()
@@ -55,8 +55,8 @@ def test_a_live_holder_keeps_its_lock_through_a_step_back(
         grant.release()
 
 
-def test_a_fence_that_is_ahead_of_the_clock_is_not_forgotten(lw: Lockwork, admin: redis.Redis, clock: Stepping) -> None:
-    """After a minute of rest its key was gone, and the next fence two hours lower."""
+def test_fence_ahead_of_the_clock_is_kept(lw: Lockwork, admin: redis.Redis, clock: Stepping) -> None:
+    """The key was deleted after an idle minute, and the next fence was two hours lower."""
     with lw.lock("x").acquire() as grant:
         first = grant.fence
     clock.step(BACK)
@@ -68,7 +68,7 @@ def test_a_fence_that_is_ahead_of_the_clock_is_not_forgotten(lw: Lockwork, admin
     with lw.semaphore("s", 1).acquire() as permit:
         assert permit.fence > first
     for key in ("lw:{lock:x}", "lw:{sem:s}"):
-        assert admin.pttl(key) > -BACK * 1000, "the clock passes the fence before it is forgotten"
+        assert admin.pttl(key) > -BACK * 1000, "the clock passes the fence before the key expires"
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore"])
@@ -91,14 +91,14 @@ def test_holder_is_notified_of_clock_step_at_next_renewal(
 def test_new_caller_after_clock_step_notifies_the_holder(
     lw: Lockwork, other: Lockwork, clock: Stepping, admin: redis.Redis
 ) -> None:
-    """Its next renewal is five seconds away; the word comes at once."""
+    """The next renewal is five seconds away, and the message comes at once."""
     grant = other.lock("x").acquire()
     first = admin.hget("lw:{lock:x}", "d")
-    until(lambda: admin.hget("lw:{lock:x}", "d") != first, "it was renewed, and its process hears")
-    until(lambda: admin.pubsub_numsub(other.runtime.channel)[0][1], "it hears")
+    until(lambda: admin.hget("lw:{lock:x}", "d") != first, "the lease was renewed")
+    until(lambda: admin.pubsub_numsub(other.runtime.channel)[0][1], "the process is subscribed")
     clock.step(20)
     with lw.lock("x").acquire(wait=SOON) as mine:
-        until(lambda: grant.lost, "the other one knows", patience=3.0)
+        until(lambda: grant.lost, "the holder is notified", patience=3.0)
         assert mine.fence > grant.fence
 
 
@@ -110,19 +110,17 @@ def test_used_tokens_refill_as_before_after_a_step_back(lw: Lockwork, clock: Ste
     limiter.acquire(wait=SOON)
 
 
-def test_a_dead_run_of_once_is_over_after_a_lease_in_spite_of_a_step_back(
-    lw: Lockwork, url: str, clock: Stepping
-) -> None:
-    asked = once.OnceRequest(
+def test_dead_run_of_once_ends_after_one_lease_despite_step_back(lw: Lockwork, url: str, clock: Stepping) -> None:
+    request = once.OnceRequest(
         keys.once("lw", "x"), "x", "h/1/a:1:t", "r1", "channel", 1000, 86_400_000, again_if_lost=True
     )
-    lw.runtime.run(once.begin(asked, 0))  # and whoever began it dies
+    lw.runtime.run(once.begin(request, 0))  # without a run, like a dead caller
     clock.step(BACK)
     ran = lw.once("x", every="1d", again_if_lost=True, wait=SOON)(lambda: "again")
     assert ran() == "again"
 
 
-def test_a_hold_of_a_stock_ends_after_its_time_in_spite_of_a_step_back(lw: Lockwork, clock: Stepping) -> None:
+def test_hold_of_a_stock_ends_after_its_time_despite_step_back(lw: Lockwork, clock: Stepping) -> None:
     phones = lw.stock("phone", 1)
     phones.reserve("ann", hold=1)
     clock.step(BACK)

@@ -1,4 +1,4 @@
-"""Workers while the server's clock is set: nobody who is alive is called dead, and the dead are found in time."""
+"""Workers during steps of the server's clock: live workers keep their sessions, and dead workers are noticed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEASE = 2.0
 
 
 def _beats(admin: redis.Redis, count: int) -> None:
-    """Wait until every worker has beaten so often."""
+    """Wait until every worker has sent this many heartbeats."""
     for _ in range(count):
         before = _leases(admin)
         until(lambda before=before: _all_changed(admin, before), "all have beaten")  # type: ignore[misc]
@@ -37,7 +37,7 @@ def _all_changed(admin: redis.Redis, before: dict[bytes, float]) -> bool:
 
 @pytest.fixture
 def two(url: str, load: Load, apps: Path, tmp_path: Path, admin: redis.Redis, clock: Stepping) -> Any:
-    """Two workers, one of which runs a job; yields the app, the job, and the processes."""
+    """Two workers, with a job on one of them; yields the job and the processes."""
     app: Any = load(url, "stepped")
     with app.lw, ExitStack() as stack:
         worker_processes = [
@@ -66,10 +66,10 @@ def test_running_job_is_not_run_twice_or_marked_dead(
 
 
 @pytest.mark.timeout(120)
-def test_a_dead_workers_job_waits_for_a_lease_only_after_a_step_back(
+def test_job_of_dead_worker_waits_for_one_lease_after_step_back(
     two: tuple[Any, list[Started]], admin: redis.Redis, clock: Stepping, tmp_path: Path
 ) -> None:
-    """It would wait for two hours, until its session's lease has run out by the clock."""
+    """Without a correction, the job would wait two hours for the end of the session's lease."""
     job, worker_processes = two
     busy = next(run for run in admin.scan_iter(KEYS.run("*"))).decode().removeprefix(KEYS.run(""))
     victim = next(

@@ -1,4 +1,4 @@
-"""Laravel in a PHP process, where that is installed."""
+"""Other programs in a PHP process, where that is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from compat.laravel import CACHE, CONNECTION, Laravel
 from lockwork.runtime.embedded import Embedded
-from processes import started
+from processes import Started, started
 
 HERE = Path(__file__).parent
 PACKAGES = "php-cli php-redis php-illuminate-cache php-illuminate-redis php-illuminate-events"
@@ -27,6 +27,19 @@ def laravel(server: Embedded) -> Iterator[Laravel]:
     command = ["php", str(HERE / "laravel.php"), server.url.removeprefix("unix://").partition("?")[0]]
     with started([*command, CONNECTION, CACHE], folder=HERE) as process:
         yield Laravel(process)
+
+
+@pytest.fixture
+def php_holder(server: Embedded) -> Iterator[Started]:
+    """The holder of cut_time.php for key "cut"; skipped, with a reason, where PHP or its extension is not installed."""
+    if shutil.which("php") is None:
+        pytest.skip("PHP is not installed; on Debian: apt-get install php-cli php-redis")
+    found = subprocess.run(["php", "-r", "exit(extension_loaded('redis') ? 0 : 1);"], check=False, timeout=30)
+    if found.returncode:
+        pytest.skip("PHP lacks its extension for Redis; on Debian: apt-get install php-redis")
+    command = ["php", str(HERE / "cut_time.php"), server.url.removeprefix("unix://").partition("?")[0], "cut"]
+    with started(command, folder=HERE) as process:
+        yield process
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Laravel's cache lock, as a process that does what it is told."""
+"""A PHP process that uses Laravel's cache lock on command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CACHE = "laravel_cache"
 
 
 class Laravel:
-    """A PHP process that does with its own cache lock what it is told."""
+    """A PHP process that applies commands to its cache lock."""
 
     def __init__(self, process: Started) -> None:
         self._process = process
@@ -27,10 +27,10 @@ class Laravel:
         self._process.tell(" ".join(map(str, words)))
 
     def hear(self) -> Any:
-        """Its next answer."""
+        """Return its next reply."""
         return json.loads(self._process.line())
 
     def ask(self, *words: object) -> Any:
-        """Tell it something, and return what it answers."""
+        """Send it a command, and return its reply."""
         self.say(*words)
         return self.hear()

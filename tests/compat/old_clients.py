@@ -25,15 +25,15 @@ class ExpiringLock:
                 if not self._dies_between:
                     self._client.expire(key, ends)  # the flaw: an absolute time as a duration
                 return True
-            if self._client.ttl(key) < 0:  # the flaw: also -2, the key that was released this moment
-                self._client.set(key, ends)  # the flaw: two may do so, and without an expiry others do it again
+            if self._client.ttl(key) < 0:  # the bug: true also for -2, a key released at this moment
+                self._client.set(key, ends)  # the bug: two clients may do so, and without an expiry others do it again
                 return True
             if time.time() >= till:
                 return False
             time.sleep(interval)
 
     def unlock(self, name: str) -> bool:
-        return bool(self._client.delete(f"Lock:{name}"))  # the flaw: whoever's it is
+        return bool(self._client.delete(f"Lock:{name}"))  # the bug: deletes any owner's key
 
 
 class GetsetLock:
@@ -53,15 +53,15 @@ class GetsetLock:
         if self._client.setnx(key, mine):
             self._mine = mine
             return True
-        found = self._client.get(key)
-        if found is not None and float(found) < self.now() and self.take(key, found, mine):
+        old = self._client.get(key)
+        if old is not None and float(old) < self.now() and self.take(key, old, mine):
             self._mine = mine
             return True
         return False
 
-    def take(self, key: str, found: bytes | str, mine: bytes) -> bool:
-        """Its second half, for a test that lets something happen in between."""
-        return bool(self._client.getset(key, mine) == found)
+    def take(self, key: str, old: bytes | str, mine: bytes) -> bool:
+        """The second half of `lock`, separate so that a test can act in between."""
+        return bool(self._client.getset(key, mine) == old)
 
     def unlock(self, key: str) -> bool:
         if self._mine is not None and self._client.get(key) == self._mine:

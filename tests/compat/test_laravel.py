@@ -51,14 +51,14 @@ def test_php_gives_up_waiting(lw: Lockwork, laravel: Laravel) -> None:
         assert not grant.lost
 
 
-def test_a_lock_that_php_let_expire_is_ours_and_php_cannot_end_it(lw: Lockwork, laravel: Laravel) -> None:
+def test_lock_expired_in_php_is_granted_to_us_and_php_cannot_end_it(lw: Lockwork, laravel: Laravel) -> None:
     assert laravel.ask("get", NAME, 1)
     with PlainLock(lw, laravel.key(NAME), wait=30) as grant:
         assert not laravel.ask("release", NAME)
         assert not grant.lost
 
 
-def test_a_lock_that_we_let_expire_is_phps_and_we_cannot_end_it(lw: Lockwork, laravel: Laravel) -> None:
+def test_lock_expired_here_is_granted_to_php_and_we_cannot_end_it(lw: Lockwork, laravel: Laravel) -> None:
     grant = PlainLock(lw, laravel.key(NAME), lease=0.3).acquire()
     laravel.say("block", NAME, 30)
     assert laravel.hear() == "waiting"

@@ -38,7 +38,7 @@ async def test_key_that_lost_its_expiry_in_asyncio(alw: Lockwork, admin: redis.R
 
 
 def test_holder_that_sets_its_expiry_later_keeps_it(lw: Lockwork, admin: redis.Redis) -> None:
-    """We asked between its two commands: its expiry is the one that counts."""
+    """We polled between its two commands: its expiry counts."""
     assert admin.setnx(KEY, "theirs")
     ours = PlainLock(lw, KEY, missing_expiry="30s")
     assert ours.try_acquire() is None

@@ -26,7 +26,7 @@ async def theirs(url: str, admin: redis.Redis) -> AsyncIterator[redis.asyncio.Re
     await client.aclose()
 
 
-def test_a_redis_py_lock_blocks_lockwork_until_it_is_released(lw: Lockwork, admin: redis.Redis) -> None:
+def test_redis_py_lock_blocks_lockwork_until_it_is_released(lw: Lockwork, admin: redis.Redis) -> None:
     their = admin.lock(KEY, timeout=30)
     ours = PlainLock(lw, KEY)
     assert their.acquire(blocking=False)
@@ -57,7 +57,7 @@ def test_our_lock_keeps_theirs_out_until_it_is_released(lw: Lockwork, admin: red
     their.release()
 
 
-async def test_each_library_blocks_the_other_in_asyncio(alw: Lockwork, theirs: redis.asyncio.Redis) -> None:
+async def test_libraries_block_each_other_in_asyncio(alw: Lockwork, theirs: redis.asyncio.Redis) -> None:
     ours = PlainLock(alw, KEY)
     their = theirs.lock(KEY, timeout=30, sleep=0.01)
     async with ours:
@@ -77,9 +77,7 @@ async def test_each_library_blocks_the_other_in_asyncio(alw: Lockwork, theirs: r
     assert not await their.locked()
 
 
-def test_an_expired_redis_py_lock_is_granted_to_lockwork_and_cannot_be_released_by_redis_py(
-    lw: Lockwork, admin: redis.Redis
-) -> None:
+def test_expired_redis_py_lock_is_granted_to_lockwork(lw: Lockwork, admin: redis.Redis) -> None:
     their = admin.lock(KEY, timeout=0.3)
     assert their.acquire()
     with PlainLock(lw, KEY, wait=30) as grant:
@@ -89,7 +87,7 @@ def test_an_expired_redis_py_lock_is_granted_to_lockwork_and_cannot_be_released_
         assert admin.exists(KEY)
 
 
-def test_a_lock_that_we_let_expire_is_theirs_and_we_cannot_end_it(lw: Lockwork, admin: redis.Redis) -> None:
+def test_lock_expired_here_is_granted_to_redis_py(lw: Lockwork, admin: redis.Redis) -> None:
     their = admin.lock(KEY, timeout=30, sleep=0.01)
     grant = PlainLock(lw, KEY, lease=0.3).acquire()
     assert their.acquire(blocking_timeout=30)
@@ -109,7 +107,7 @@ def test_ours_is_renewed_and_stays_taken(lw: Lockwork, admin: redis.Redis, url: 
         assert 0 < admin.pttl(KEY) <= 1500
 
 
-def test_a_redis_py_lock_without_a_timeout_never_expires(lw: Lockwork, admin: redis.Redis) -> None:
+def test_redis_py_lock_without_a_timeout_never_expires(lw: Lockwork, admin: redis.Redis) -> None:
     their = admin.lock(KEY)
     assert their.acquire()
     ours = PlainLock(lw, KEY)
@@ -120,7 +118,7 @@ def test_a_redis_py_lock_without_a_timeout_never_expires(lw: Lockwork, admin: re
     their.release()
 
 
-def test_a_redis_py_lock_can_be_force_released_but_not_released(lw: Lockwork, admin: redis.Redis) -> None:
+def test_redis_py_lock_can_be_force_released_but_not_released(lw: Lockwork, admin: redis.Redis) -> None:
     their = admin.lock(KEY, timeout=30)
     assert their.acquire()
     ours = PlainLock(lw, KEY)

@@ -1,4 +1,4 @@
-"""What holds for every lock in a shared format: lost calls, cancellation, a full server, and what waiting costs."""
+"""Behavior of all locks in shared formats: lost calls, cancellation, a full server, and the cost of waiting."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from commandstats import script_calls
+from indexed import keys_but_indexes
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused
 from lockwork.compat.plain import PlainLock
 from lockwork.compat.timestamp import TimestampLock
@@ -42,24 +43,24 @@ def test_lost_calls(lw: Lockwork, kind: Kind, proxy: Proxy, phase: Phase) -> Non
     with Lockwork(proxy.url) as app:
         with kind(app, "warm"):
             pass
-        proxy.lose(script(f"{kind.kind}_acquire").sha, phase)
+        proxy.lose(script(kind.scripts.acquire).sha, phase)
         with kind(app, KEY, wait=0) as grant:
             assert other.locked()
             assert other.try_acquire() is None
-            proxy.lose(script(f"{kind.kind}_renew").sha, phase)
+            proxy.lose(script(kind.scripts.renew).sha, phase)
             grant.extend(60)
             assert grant.remaining > 50
-            proxy.lose(script(f"{kind.kind}_release").sha, phase)
+            proxy.lose(script(kind.scripts.release).sha, phase)
         assert proxy.lost == 3
         assert not other.locked()
 
 
-def test_a_release_sent_again_does_not_end_the_next_grant(lw: Lockwork, kind: Kind, proxy: Proxy) -> None:
+def test_repeated_release_does_not_end_the_next_grant(lw: Lockwork, kind: Kind, proxy: Proxy) -> None:
     with Lockwork(proxy.url) as app, ThreadPoolExecutor(1) as pool:
 
         def turn() -> None:
             with kind(app, KEY):
-                proxy.lose(script(f"{kind.kind}_release").sha, "reply")
+                proxy.lose(script(kind.scripts.release).sha, "reply")
                 proxy.refuse(True)
 
         with kind(app, "warm"):
@@ -112,7 +113,7 @@ def _other_thread(what: Callable[[], object]) -> None:
         pool.submit(what).result(30)
 
 
-def test_many_threads_take_turns(lw: Lockwork, kind: Kind) -> None:
+def test_threads_take_turns(lw: Lockwork, kind: Kind) -> None:
     inside, most, turns = 0, 0, 0
 
     def turn() -> None:
@@ -130,7 +131,7 @@ def test_many_threads_take_turns(lw: Lockwork, kind: Kind) -> None:
     assert (most, turns) == (1, 30)
 
 
-def test_it_can_be_entered_again_and_belongs_to_its_thread(lw: Lockwork, kind: Kind) -> None:
+def test_shared_lock_is_reentrant_and_owned_by_its_thread(lw: Lockwork, kind: Kind) -> None:
     lock = kind(lw, KEY)
     with lock as one, lock as two:
         assert one is two
@@ -148,7 +149,7 @@ def test_everything_held_is_released_at_once(lw: Lockwork, kind: Kind, admin: re
     for number in range(3):
         kind(lw, f"{KEY}:{number}").acquire()
     assert lw.release_all() == 3
-    assert not admin.keys()
+    assert not keys_but_indexes(admin)
 
 
 def test_holder_is_notified_when_key_is_deleted(admin: redis.Redis, url: str, kind: Kind) -> None:
@@ -161,7 +162,7 @@ def test_holder_is_notified_when_key_is_deleted(admin: redis.Redis, url: str, ki
             grant.release()
 
 
-def test_a_full_server_still_renews_and_releases(kind: Kind, tmp_path: Path) -> None:
+def test_full_server_still_renews_and_releases(kind: Kind, tmp_path: Path) -> None:
     with start_private(tmp_path / "full") as server, Lockwork(server.url) as app:
         with redis.Redis.from_url(server.url) as client, kind(app, KEY) as grant:
             client.config_set("maxmemory", 1)
@@ -172,7 +173,7 @@ def test_a_full_server_still_renews_and_releases(kind: Kind, tmp_path: Path) -> 
         assert not kind(app, KEY).locked()
 
 
-def test_a_key_of_another_type(lw: Lockwork, kind: Kind, admin: redis.Redis) -> None:
+def test_key_of_another_type_is_refused(lw: Lockwork, kind: Kind, admin: redis.Redis) -> None:
     """A Redisson lock is a hash: sharing the key with one is a mistake that must be seen."""
     admin.hset(KEY, "uuid:1", 1)
     with pytest.raises(ServerRefused, match="shares its key with a hash"):
@@ -186,7 +187,7 @@ def test_bad_keys(lw: Lockwork, kind: Kind, key: object) -> None:
         kind(lw, key)  # type: ignore[arg-type]
 
 
-async def test_the_body_is_cancelled_when_the_key_is_deleted(url: str, admin: redis.Redis, kind: Kind) -> None:
+async def test_body_is_cancelled_when_the_key_is_deleted(url: str, admin: redis.Redis, kind: Kind) -> None:
     async with Lockwork(url, lock_lease=0.9) as app:
         with pytest.raises(LockLost):
             async with kind(app, KEY):

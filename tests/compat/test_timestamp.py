@@ -12,8 +12,8 @@ import redis
 from compat.old_clients import ExpiringLock, GetsetLock
 from lockwork import LockLost, LockTimeout, Lockwork
 from lockwork.compat.timestamp import TimestampLock
-from lockwork.protocol.locks.timestamp import Unit
-from processes import until
+from lockwork.protocol.formats.timestamp import Unit
+from processes import Started, until
 
 KEY = "goods100"
 A1 = "Lock:sale"
@@ -24,7 +24,7 @@ def past(seconds: float = 5) -> bytes:
 
 
 @pytest.mark.parametrize("unit", ["s", "ms"])
-def test_a_getset_client_holds_and_we_wait(lw: Lockwork, admin: redis.Redis, unit: Unit) -> None:
+def test_lockwork_waits_for_a_getset_client(lw: Lockwork, admin: redis.Redis, unit: Unit) -> None:
     their = GetsetLock(admin, milliseconds=unit == "ms")
     ours = TimestampLock(lw, KEY, unit=unit)
     assert their.lock(KEY, 60)
@@ -57,14 +57,14 @@ def test_we_hold_and_a_getset_client_waits(lw: Lockwork, admin: redis.Redis, uni
     assert their.lock(KEY, 60)
 
 
-def test_an_expired_value_is_taken_over_at_once(lw: Lockwork, admin: redis.Redis) -> None:
+def test_expired_value_is_taken_over_at_once(lw: Lockwork, admin: redis.Redis) -> None:
     admin.set(KEY, past())
     with TimestampLock(lw, KEY, wait=0):
         assert admin.pttl(KEY) > 0
         assert not GetsetLock(admin).lock(KEY, 60)
 
 
-def test_a_getset_client_takes_over_ours_only_when_it_is_over(lw: Lockwork, admin: redis.Redis) -> None:
+def test_getset_client_takes_over_only_after_the_end_of_the_lease(lw: Lockwork, admin: redis.Redis) -> None:
     their = GetsetLock(admin)
     grant = TimestampLock(lw, KEY, lease=0.2).acquire()
     admin.persist(KEY)  # so that they must read the time
@@ -75,8 +75,8 @@ def test_a_getset_client_takes_over_ours_only_when_it_is_over(lw: Lockwork, admi
     assert their.unlock(KEY)
 
 
-def test_two_that_take_over_at_once_are_one(lw: Lockwork, admin: redis.Redis) -> None:
-    """The old clients' take-over takes two steps, and two may do it."""
+def test_concurrent_takeovers_grant_one_lock(lw: Lockwork, admin: redis.Redis) -> None:
+    """The old clients' take-over has two steps, which two clients may both do."""
     start = Barrier(8)
 
     def take() -> bool:
@@ -118,10 +118,10 @@ def test_turns_of_old_and_new_clients_do_not_overlap(lw: Lockwork, url: str) -> 
     assert most == 1
 
 
-def test_the_holder_is_notified_when_an_old_client_with_a_fast_clock_takes_its_lock(
+def test_holder_is_notified_when_an_old_client_with_a_fast_clock_takes_its_lock(
     lw: Lockwork, admin: redis.Redis
 ) -> None:
-    """Nothing can prevent it; we must neither renew nor delete what is theirs."""
+    """The take-over cannot be prevented; Lockwork must neither renew nor delete the other client's key."""
     their = GetsetLock(admin, clock_ahead=60)
     grant = TimestampLock(lw, KEY).acquire()
     assert their.lock(KEY, 60)
@@ -132,14 +132,14 @@ def test_the_holder_is_notified_when_an_old_client_with_a_fast_clock_takes_its_l
     assert their.unlock(KEY)
 
 
-def test_the_lease_is_lost_when_a_getset_loser_overwrites_its_value(lw: Lockwork, admin: redis.Redis) -> None:
-    """It read the old value before we took over; its GETSET leaves its own time, and nobody holds the lock then."""
+def test_lease_is_lost_when_a_getset_loser_overwrites_its_value(lw: Lockwork, admin: redis.Redis) -> None:
+    """The client read the old value before our take-over; its GETSET leaves its own time, without a holder."""
     admin.set(KEY, past())
-    found = admin.get(KEY)
-    assert found is not None
+    old = admin.get(KEY)
+    assert old is not None
     grant = TimestampLock(lw, KEY).acquire(wait=0)
     their = str(int(time.time()) + 1).encode()
-    assert not GetsetLock(admin).take(KEY, found, their)
+    assert not GetsetLock(admin).take(KEY, old, their)
     with pytest.raises(LockLost):
         grant.release()
     assert admin.get(KEY) == their
@@ -147,7 +147,7 @@ def test_the_lease_is_lost_when_a_getset_loser_overwrites_its_value(lw: Lockwork
         pass
 
 
-def test_an_expiring_client_holds_and_we_wait(lw: Lockwork, admin: redis.Redis) -> None:
+def test_lockwork_waits_for_an_expiring_client(lw: Lockwork, admin: redis.Redis) -> None:
     their = ExpiringLock(admin)
     ours = TimestampLock(lw, A1)
     assert their.lock("sale")
@@ -171,16 +171,16 @@ def test_we_hold_and_an_expiring_client_waits(lw: Lockwork, admin: redis.Redis) 
     assert ours.try_acquire() is None
 
 
-def test_an_expiring_client_that_was_killed_leaves_its_key_for_54_years(lw: Lockwork, admin: redis.Redis) -> None:
-    """It passes an absolute time to EXPIRE; its value says when the lock ends."""
+def test_killed_expiring_client_leaves_its_key_for_54_years(lw: Lockwork, admin: redis.Redis) -> None:
+    """It passes an absolute time to EXPIRE; the value contains the end of the lock."""
     assert ExpiringLock(admin).lock("sale", expire=1)
     assert admin.ttl(A1) > 50 * 365 * 86400
     with TimestampLock(lw, A1, wait=30):
         assert 0 < admin.pttl(A1) < 20_000
 
 
-def test_one_that_died_between_setnx_and_expire(lw: Lockwork, admin: redis.Redis) -> None:
-    """Its key has no expiry, but its value says when the lock ends."""
+def test_client_killed_between_setnx_and_expire_ends_at_its_value(lw: Lockwork, admin: redis.Redis) -> None:
+    """The key has no expiry, but the value contains the end of the lock."""
     assert ExpiringLock(admin, dies_between=True).lock("sale", expire=1)
     assert admin.ttl(A1) == -1
     with TimestampLock(lw, A1, wait=30) as grant:
@@ -188,8 +188,8 @@ def test_one_that_died_between_setnx_and_expire(lw: Lockwork, admin: redis.Redis
         assert not ExpiringLock(admin).lock("sale")
 
 
-def test_one_that_took_over_without_an_expiry_keeps_the_lock_until_its_time(lw: Lockwork, admin: redis.Redis) -> None:
-    """Its take-over is a plain SET: a key without an expiry is the normal form of a live holder."""
+def test_takeover_without_an_expiry_keeps_the_lock_until_its_time(lw: Lockwork, admin: redis.Redis) -> None:
+    """The take-over is a plain SET, so a live holder's key normally has no expiry."""
     assert ExpiringLock(admin, dies_between=True).lock("sale", expire=1)
     assert ExpiringLock(admin).lock("sale", expire=3600)
     value = admin.get(A1)
@@ -202,12 +202,12 @@ def test_one_that_took_over_without_an_expiry_keeps_the_lock_until_its_time(lw: 
 
 
 def test_expiring_clients_do_not_exclude_each_other(admin: redis.Redis) -> None:
-    """After one take-over, all of them take it over: what docs/compat.md says of this class."""
+    """After one take-over, all clients take it over, as docs/compat.md says."""
     assert ExpiringLock(admin, dies_between=True).lock("sale", expire=3600)
     assert all(ExpiringLock(admin).lock("sale", expire=3600) for _ in range(3))
 
 
-def test_an_unlock_that_deletes_a_strangers_key(lw: Lockwork, admin: redis.Redis) -> None:
+def test_unlock_that_deletes_a_foreign_key_is_a_lost_lock(lw: Lockwork, admin: redis.Redis) -> None:
     """Theirs has no owner check; ours does, so the harm ends here."""
     grant = TimestampLock(lw, A1).acquire()
     assert ExpiringLock(admin).unlock("sale")
@@ -229,3 +229,12 @@ async def test_in_asyncio(alw: Lockwork, admin: redis.Redis) -> None:
         assert not their.lock(KEY, 60)
     assert their.lock(KEY, 60)
     assert await ours.aforce_release()
+
+
+def test_php_holder_with_a_cut_time_is_not_overtaken(lw: Lockwork, php_holder: Started) -> None:
+    for _ in range(3):
+        php_holder.tell("go")
+        assert php_holder.line() == "in"
+        with TimestampLock(lw, "cut", wait=30):
+            entered = time.time()
+            assert entered >= float(php_holder.line())

@@ -15,7 +15,7 @@ KEY = "goods100"
 A1 = "Lock:sale"
 
 
-def test_every_value_is_another_and_not_before_the_end_of_the_lease(lw: Lockwork, admin: redis.Redis) -> None:
+def test_values_are_unique_and_not_before_the_end_of_the_lease(lw: Lockwork, admin: redis.Redis) -> None:
     seen = set()
     for _ in range(50):
         before = time.time()
@@ -35,7 +35,7 @@ def test_expire_and_is_locking(lw: Lockwork, admin: redis.Redis) -> None:
         assert ours.held()
         ours.extend(60)
         assert admin.ttl(A1) > 50
-        ours.extend(1)  # never shorter: somebody may have counted on it
+        ours.extend(1)  # never shorter: another client may rely on it
         assert admin.ttl(A1) > 50
     assert not ours.held()
     assert not ours.locked()
@@ -61,6 +61,6 @@ def test_values_that_are_no_times(lw: Lockwork, admin: redis.Redis, value: bytes
     assert admin.get(KEY) == value
 
 
-def test_an_unknown_unit(lw: Lockwork) -> None:
+def test_unknown_unit_is_refused(lw: Lockwork) -> None:
     with pytest.raises(ConfigError, match="unit"):
         TimestampLock(lw, KEY, unit="us")  # type: ignore[arg-type]

@@ -111,13 +111,13 @@ class Traced:
         self._history = history
 
     def spans(self, name: str, count: int) -> list[dict[str, Any]]:
-        """Wait for so many spans of one name."""
+        """Wait for `count` spans of one name."""
 
-        def found() -> list[dict[str, Any]]:
+        def complete() -> list[dict[str, Any]]:
             spans = [line for line in self._history.lines("span") if line["name"] == name]
             return spans if len(spans) >= count else []
 
-        spans = until(found, f"{count} spans {name!r}")
+        spans = until(complete, f"{count} spans {name!r}")
         assert len(spans) == count
         return spans
 
@@ -132,7 +132,7 @@ def traced(own_url: str, tmp_path: Path, history: History, load: Callable[..., A
         yield Traced(app, history)
 
 
-def test_a_trace_goes_from_the_enqueue_through_each_attempt(traced: Traced) -> None:
+def test_trace_goes_from_the_enqueue_through_each_attempt(traced: Traced) -> None:
     token = context.attach(baggage.set_baggage("tenant", "acme"))
     job = traced.app.flaky.enqueue(1)
     context.detach(token)
@@ -175,12 +175,12 @@ def test_spans_inside_a_thread_belong_to_the_job(traced: Traced) -> None:
 
 
 @pytest.mark.parametrize(("task", "status"), [("snoozes", "UNSET"), ("retries", "ERROR")])
-def test_a_snooze_is_no_error_and_a_retry_is(traced: Traced, task: str, status: str) -> None:
+def test_snooze_is_no_error_and_retry_is(traced: Traced, task: str, status: str) -> None:
     getattr(traced.app, task).enqueue().result(30)
     assert [span["status"] for span in traced.spans("process default", 2)] == [status, "UNSET"]
 
 
-def test_each_job_of_a_batch_has_its_own_span(traced: Traced) -> None:
+def test_job_of_a_batch_has_its_own_span(traced: Traced) -> None:
     good, bad = (traced.app.batched.enqueue(item) for item in (1, 0))
     assert good.result(30) == 1
     spans = {span["attributes"]["messaging.message.id"]: span for span in traced.spans("process default", 2)}
@@ -190,7 +190,7 @@ def test_each_job_of_a_batch_has_its_own_span(traced: Traced) -> None:
     assert spans[bad.id]["attributes"]["error.type"] == "KeyError"
 
 
-def test_many_jobs_are_one_send(traced: Traced) -> None:
+def test_enqueue_many_is_one_send_span(traced: Traced) -> None:
     jobs = traced.app.elsewhere.enqueue_many([()] * 4)
     for job in jobs:
         job.result(30)
@@ -210,13 +210,13 @@ def test_metrics(traced: Traced) -> None:
     assert '"error.type": "ValueError"' in text
 
 
-def test_an_enqueue_that_fails() -> None:
+def test_failed_enqueue_is_an_error_span() -> None:
     spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     lw = Lockwork("redis://127.0.0.1:1", patience=0)
     instrument(lw, tracer_provider=provider, meter_provider=MeterProvider([reader]))
-    task = lw.task(test_an_enqueue_that_fails)
+    task = lw.task(test_failed_enqueue_is_an_error_span)
     with pytest.raises(ServerUnavailable):
         task.enqueue()
     (span,) = spans.get_finished_spans()
@@ -232,7 +232,7 @@ def test_an_enqueue_that_fails() -> None:
     assert not trace.get_current_span().get_span_context().is_valid
 
 
-def test_it_is_not_imported_unless_used() -> None:
+def test_opentelemetry_is_not_imported_unless_used() -> None:
     # redis-py imports the API where it is installed
     code = (
         "import sys, lockwork.app.lockwork, lockwork.types; sys.exit('lockwork.contrib.opentelemetry' in sys.modules)"
@@ -285,7 +285,7 @@ def test_spans_are_exported_when_a_worker_stops(tmp_path: Path, own_url: str, hi
     assert {line["task"] for line in history.lines("span")} == {"here", "there"}
 
 
-def test_an_exporter_that_hangs_delays_no_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_exporter_delays_no_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lockwork.contrib.opentelemetry._LAST", 0.05)
     never, lifespans = threading.Event(), list[Callable[[], Iterator[None]]]()
     lw, provider = Lockwork("redis://127.0.0.1:1"), TracerProvider()

@@ -21,7 +21,7 @@ from processes import until
 
 
 class Traced:
-    """An app, and what it has exported."""
+    """An app, and its exported spans and metrics."""
 
     def __init__(self, url: str, **settings: Any) -> None:
         self._spans = InMemorySpanExporter()
@@ -43,8 +43,8 @@ class Traced:
         """The attributes and the count of each point of a histogram."""
         data = self._reader.get_metrics_data()
         assert data is not None
-        found: Any = (each for each in data.resource_metrics[0].scope_metrics[0].metrics if each.name == name)
-        return [(dict(point.attributes or {}), point.count) for each in found for point in each.data.data_points]
+        metrics: Any = (each for each in data.resource_metrics[0].scope_metrics[0].metrics if each.name == name)
+        return [(dict(point.attributes or {}), point.count) for each in metrics for point in each.data.data_points]
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def traced(own_url: str) -> Iterator[Traced]:
         yield traced
 
 
-def test_the_wait_and_the_hold_are_spans_of_the_caller(traced: Traced) -> None:
+def test_wait_and_hold_are_spans_of_the_caller(traced: Traced) -> None:
     with traced.provider.get_tracer("app").start_as_current_span("request") as request:
         with traced.lw.lock("till") as grant:
             assert traced.names() == ["acquire lock"]
@@ -104,7 +104,7 @@ def test_locks_of_every_kind(traced: Traced, own_url: str) -> None:
     assert traced.names() == ["acquire lock", "hold lock", *twice]  # the second time, the sticky lock is here
 
 
-def test_who_stops_waiting_has_not_failed(traced: Traced) -> None:
+def test_unsuccessful_try_is_no_error(traced: Traced) -> None:
     with traced.lw.lock("till"), ThreadPoolExecutor(1) as other:
         assert other.submit(traced.lw.lock("till").try_acquire).result() is None
     wait = traced.spans()[1]
@@ -114,7 +114,7 @@ def test_who_stops_waiting_has_not_failed(traced: Traced) -> None:
     assert (timeout, 1) in traced.points("lockwork.lock.wait.duration")
 
 
-def test_a_server_that_does_not_answer_is_an_error() -> None:
+def test_unreachable_server_is_an_error() -> None:
     traced = Traced("redis://127.0.0.1:1", patience=0)
     with pytest.raises(ServerUnavailable):
         traced.lw.lock("till").acquire()
@@ -124,7 +124,7 @@ def test_a_server_that_does_not_answer_is_an_error() -> None:
     assert wait.status.status_code is StatusCode.ERROR
 
 
-def test_a_lost_lease_ends_the_hold_at_once(traced: Traced) -> None:
+def test_lost_lease_ends_the_hold_at_once(traced: Traced) -> None:
     lock = traced.lw.lock("till", lease=0.2)
     lock.acquire()
     until(lambda: len(traced.spans()) == 2, "the lease ends")

@@ -91,20 +91,20 @@ class Reported:
         self._history = history
 
     def events(self, count: int = 1) -> list[dict[str, Any]]:
-        """Wait for so many errors."""
+        """Wait for `count` errors."""
         return self._items("event", count)
 
     def transactions(self, count: int) -> list[dict[str, Any]]:
-        """Wait for so many transactions."""
+        """Wait for `count` transactions."""
         return self._items("transaction", count)
 
     def _items(self, kind: str, count: int) -> list[dict[str, Any]]:
-        def found() -> list[dict[str, Any]]:
+        def complete() -> list[dict[str, Any]]:
             # an item has its kind under "event", unless it brings a field of that name
             items = self._history.lines(kind)
             return items if len(items) >= count else []
 
-        items = until(found, f"{count} items of kind {kind!r}") if count else self._history.lines(kind)
+        items = until(complete, f"{count} items of kind {kind!r}") if count else self._history.lines(kind)
         assert len(items) == count
         return items
 
@@ -123,7 +123,7 @@ def _error(event: dict[str, Any]) -> tuple[str, str]:
     return found["type"], found["value"]
 
 
-def test_a_job_that_failed_for_good_is_one_event(reported: Reported) -> None:
+def test_job_that_failed_for_good_is_one_event(reported: Reported) -> None:
     job = reported.app.refuse.enqueue(7)
     (event,) = reported.events()
     assert _error(event) == ("ValueError", "attempt 3")
@@ -145,11 +145,11 @@ def test_a_job_that_failed_for_good_is_one_event(reported: Reported) -> None:
     assert frames[-1]["function"] == "refuse"
 
 
-def test_all_attempts_belong_to_the_trace_of_the_enqueue(reported: Reported) -> None:
+def test_attempts_belong_to_the_trace_of_the_enqueue(reported: Reported) -> None:
     assert reported.app.orders.enqueue().result(30) == "done"
-    found = reported.transactions(3)
-    (orders,) = [each for each in found if each["transaction"] == "orders"]
-    attempts = [each for each in found if each["transaction"] == "second_time"]
+    transactions = reported.transactions(3)
+    (orders,) = [each for each in transactions if each["transaction"] == "orders"]
+    attempts = [each for each in transactions if each["transaction"] == "second_time"]
     (publish,) = orders["spans"]
     assert publish["op"] == "queue.publish"
     for attempt in attempts:
@@ -172,14 +172,14 @@ def test_threads_and_processes(reported: Reported, task: str, text: str) -> None
     assert event["contexts"]["trace"]["trace_id"] == transaction["contexts"]["trace"]["trace_id"]
 
 
-def test_a_snooze_leaves_nothing_behind(reported: Reported) -> None:
+def test_snooze_leaves_nothing_behind(reported: Reported) -> None:
     reported.app.snoozes.enqueue()
     (event,) = reported.events()
     assert _error(event) == ("ValueError", "after the snooze")
     assert [each["contexts"]["trace"]["status"] for each in reported.transactions(2)] == ["cancelled", "internal_error"]
 
 
-def test_a_job_of_a_batch(reported: Reported) -> None:
+def test_failed_job_of_a_batch_is_one_event(reported: Reported) -> None:
     _good, bad = (reported.app.batched.enqueue(item) for item in (1, 0))
     (event,) = reported.events()
     assert _error(event)[0] == "KeyError"

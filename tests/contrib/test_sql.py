@@ -1,4 +1,4 @@
-"""Fenced rows in a real database, and the texts of the styles that it does not speak."""
+"""Fenced rows in a real database, and the SQL of other styles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def row(shop: sqlite3.Connection, key: int = 1) -> Any:
     return shop.execute("SELECT state, fence FROM orders WHERE id = ?", (key,)).fetchone()
 
 
-def test_a_row_takes_the_same_fence_again_and_no_lower_one(lw: Lockwork, shop: sqlite3.Connection) -> None:
+def test_row_accepts_the_same_fence_again_and_no_lower_one(lw: Lockwork, shop: sqlite3.Connection) -> None:
     with lw.lock("order:1") as old:
         ORDERS.update(shop, 1, {"state": "one"}, old)
         ORDERS.update(shop, 1, {"state": "two"}, old)
@@ -59,7 +59,7 @@ def test_missing_row_differs_from_refused_row(shop: sqlite3.Connection) -> None:
         ORDERS.update(shop, 1, {"state": "one"}, 4)
 
 
-def test_the_first_write_inserts(shop: sqlite3.Connection) -> None:
+def test_first_write_inserts(shop: sqlite3.Connection) -> None:
     ORDERS.put(shop, 2, {"state": "one"}, 5)
     assert row(shop, 2) == ("one", 5)
     ORDERS.put(shop, 2, {"state": "two"}, 6, strict=True)
@@ -71,8 +71,8 @@ def test_the_first_write_inserts(shop: sqlite3.Connection) -> None:
     assert (row(shop, 2), row(shop, 3)) == (("two", 6), ("strictly", 5))
 
 
-def test_a_row_inserted_concurrently_by_another_session(shop: sqlite3.Connection) -> None:
-    """Two first writes meet: the higher fence wins, and the lower one is told."""
+def test_concurrent_insert_by_another_session_is_fenced(shop: sqlite3.Connection) -> None:
+    """Two first writes race: the higher fence wins, and the lower one fails."""
 
     class Meanwhile(_Cursor):
         def execute(self, text: str, parameters: Any = ()) -> Any:
@@ -93,7 +93,7 @@ def test_other_errors_of_an_insert_are_seen(shop: sqlite3.Connection) -> None:
         ORDERS.put(shop, 2, {"select": "no state"}, 5)
 
 
-def test_a_cursor_is_accepted_and_the_caller_owns_the_transaction(shop: sqlite3.Connection) -> None:
+def test_cursor_is_accepted_and_the_caller_owns_the_transaction(shop: sqlite3.Connection) -> None:
     with closing(shop.cursor()) as cursor:
         ORDERS.update(cursor, 1, {"state": "one"}, 5)
     assert shop.in_transaction
@@ -106,7 +106,7 @@ def test_named_and_quoted(shop: sqlite3.Connection) -> None:
     assert shop.execute('SELECT "select" FROM orders').fetchone() == ("a'b\"c%s",)
 
 
-def test_a_fence_without_new_values(shop: sqlite3.Connection) -> None:
+def test_fence_without_new_values_is_stored(shop: sqlite3.Connection) -> None:
     """Before its first step a holder may shut out its predecessors."""
     ORDERS.update(shop, 1, {}, 9)
     assert row(shop) == ("new", 9)
@@ -140,7 +140,7 @@ def test_strict_text() -> None:
 
 
 class _Cursor:
-    """A driver that wraps SQLite's, for what other drivers do."""
+    """A driver that wraps SQLite's, to imitate other drivers."""
 
     def __init__(self, shop: sqlite3.Connection) -> None:
         self._cursor = shop.cursor()
@@ -158,17 +158,17 @@ class _Cursor:
 
 
 class _MySQL(_Cursor):
-    """It does not count rows that have the new values already, and has words of its own."""
+    """A driver that does not count unchanged rows, with MySQL's dialect."""
 
     def execute(self, text: str, parameters: Any = ()) -> Any:
         before = self._cursor.execute("SELECT * FROM orders ORDER BY id").fetchall()
-        spoken = text.replace("`", '"').replace(" FOR UPDATE", "").replace("%s", "?")
-        spoken = spoken.replace('ON DUPLICATE KEY UPDATE "id" = "id"', "ON CONFLICT DO NOTHING")
-        super().execute(spoken, parameters)
+        translated = text.replace("`", '"').replace(" FOR UPDATE", "").replace("%s", "?")
+        translated = translated.replace('ON DUPLICATE KEY UPDATE "id" = "id"', "ON CONFLICT DO NOTHING")
+        super().execute(translated, parameters)
         self.texts[-1] = text
         if text.startswith("UPDATE"):
-            kept = self._cursor.execute("SELECT * FROM orders ORDER BY id").fetchall()
-            self.rowcount = int(kept != before)
+            after = self._cursor.execute("SELECT * FROM orders ORDER BY id").fetchall()
+            self.rowcount = int(after != before)
         return self
 
 
@@ -185,7 +185,7 @@ def test_mysql_does_not_count_a_row_that_did_not_change(shop: sqlite3.Connection
     assert any("ON DUPLICATE KEY UPDATE `id` = `id`" in text for text in database.texts)
 
 
-def test_a_driver_that_does_not_count(shop: sqlite3.Connection) -> None:
+def test_driver_without_row_counts_is_supported(shop: sqlite3.Connection) -> None:
     class Silent(_Cursor):
         def execute(self, text: str, parameters: Any = ()) -> Any:
             super().execute(text, parameters)
@@ -198,7 +198,7 @@ def test_a_driver_that_does_not_count(shop: sqlite3.Connection) -> None:
         ORDERS.update(Silent(shop), 1, {"state": "two"}, 4)
 
 
-def test_a_row_that_no_write_ever_hits(shop: sqlite3.Connection) -> None:
+def test_row_that_no_write_hits_is_an_error(shop: sqlite3.Connection) -> None:
     class Deaf(_Cursor):
         def execute(self, text: str, parameters: Any = ()) -> Any:
             if not text.startswith("UPDATE"):

@@ -19,6 +19,7 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page
 
 from lockwork import Lockwork
 from lockwork.dashboard import app
+from lockwork.dashboard.connections import PROTOCOL
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 
@@ -29,6 +30,8 @@ def serving(url: str, **options: Any) -> Iterator[str]:
     lw = Lockwork(url, patience=2)
     config = uvicorn.Config(
         app(lw, **{"refresh": 0.2} | options),
+        http=PROTOCOL,
+        ws="none",
         log_config=None,
         log_level="critical",  # it says that it cuts live pages off
         access_log=False,
@@ -53,7 +56,7 @@ def serving(url: str, **options: Any) -> Iterator[str]:
 
 
 SHOTS = Path(__file__).parents[2] / ".screenshots"
-"""Where the screenshots of each run go."""
+"""Folder of the screenshots of each run."""
 SIZES = {"light": (1440, 900), "dark": (1440, 900), "phone": (390, 844)}
 
 
@@ -71,7 +74,7 @@ T = TypeVar("T")
 
 
 def aside(call: Callable[[], T]) -> T:
-    """Call it on a thread of its own: the one that drives the browser has an event loop, where nothing may block."""
+    """Call it on another thread: the thread that drives the browser has an event loop, which must not block."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(call).result()
 

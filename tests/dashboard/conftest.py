@@ -1,4 +1,4 @@
-"""A dashboard without a server of its own, and a client that asks it as a browser would."""
+"""A dashboard without its own server, and a client that sends a browser's requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockwork import Lockwork
 from lockwork.dashboard import app
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
-"""What a browser sends with the forms of a page of ours."""
+"""Header that a browser sends with the forms of a page of the dashboard."""
 Client = Callable[..., httpx.AsyncClient]
 
 
@@ -30,14 +30,14 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def address(url: str) -> Iterator[str]:
-    """Where the dashboard is, which allows actions."""
-    with serving(url, allow_actions=True) as found:
-        yield found
+    """Address of a dashboard that allows actions."""
+    with serving(url, allow_actions=True) as served:
+        yield served
 
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """A page on which nothing may go wrong: no dialog, no error, no word of the console."""
+    """A page that fails the test after a dialog, an error or a console message."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, base_url=address)
     made = watched(context)
     yield made
@@ -58,7 +58,7 @@ def client(alw: Lockwork) -> Client:
 
 @pytest.fixture
 async def mail(alw: Lockwork) -> list[str]:
-    """Three jobs of a queue "mail" that nobody works on: their ids."""
+    """Ids of three jobs in a queue "mail" without workers."""
 
     @alw.task(queue="mail")
     async def send(n: int) -> None: ...
@@ -87,6 +87,6 @@ async def said(browser: httpx.AsyncClient, path: str, action: str, **form: str) 
     answer = await act(browser, path, action, None, **form)
     assert answer.status_code == 303, answer.text
     page = await browser.get(answer.headers["location"])
-    found = re.search(r'class="said (?:good|bad)" role="status">.*?<span>(.*?)</span>', page.text)
+    found = re.search(r'class="said (?:good|bad)" role="status">.*?<span>(.*?)</span>', page.text, re.DOTALL)
     assert found, page.text[:3000]
     return html.unescape(found[1])

@@ -1,4 +1,4 @@
-"""What a page says when an action cannot apply, and when its thing is gone."""
+"""Messages of actions that cannot apply, or whose target was deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def answered(browser: httpx.AsyncClient, path: str, token: str, action: st
     return shown, f"{found[1]}: {html.unescape(found[2])}"
 
 
-async def test_what_is_gone_is_told_on_the_list(client: Client, alw: Lockwork, mail: list[str]) -> None:
+async def test_deleted_job_is_reported_on_the_list(client: Client, alw: Lockwork, mail: list[str]) -> None:
     async with client(allow_actions=True) as browser:
         first, second = (f"/job/{id}?queue=mail" for id in mail[:2])
         token = await csrf(browser, first)
@@ -40,7 +40,7 @@ async def test_what_is_gone_is_told_on_the_list(client: Client, alw: Lockwork, m
             assert await answered(browser, second, token, action) == ("/jobs", f"bad: {text}")
 
 
-async def test_an_action_that_did_nothing_has_failed_in_the_log(
+async def test_ineffective_action_is_logged_as_failed(
     client: Client, alw: Lockwork, mail: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "lockwork.dashboard")
@@ -52,7 +52,7 @@ async def test_an_action_that_did_nothing_has_failed_in_the_log(
     assert line.endswith("failed, 'The job has already ended, or no longer exists.'")
 
 
-async def test_a_queue_is_cleared_after_its_name_is_typed(client: Client, alw: Lockwork, mail: list[str]) -> None:
+async def test_queue_is_cleared_after_its_name_is_typed(client: Client, alw: Lockwork, mail: list[str]) -> None:
     path = "/queues/mail"
     async with client(allow_actions=True) as browser:
         token = await csrf(browser, path)

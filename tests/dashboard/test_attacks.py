@@ -1,4 +1,4 @@
-"""What an attacker tries: guess the token, forge where a request comes from, and wear the dashboard out."""
+"""Attacks: guessed tokens, forged origins, and exhausted resources."""
 
 from __future__ import annotations
 
@@ -7,57 +7,118 @@ import logging
 import time
 from collections.abc import Mapping
 
+import httpx
 import pytest
 
 from dashboard.conftest import SAME, Client, act
 from lockwork import Lockwork
-from lockwork.dashboard import access, app
+from lockwork.dashboard import addresses, app
+from lockwork.dashboard import users as users_file
 from lockwork.errors import ConfigError
 
 TOKEN = "0123456789abcdef0123"
-GUESSES = access.MOST_FAILURES
+GUESSES = addresses.MOST_FAILURES
+
+
+async def guessed(browser: httpx.AsyncClient, token: str, by: str, **headers: str) -> int:
+    if by == "header":
+        sent = {**headers, "Authorization": f"Bearer {token}"}
+        return (await browser.get("/queues", headers=sent)).status_code
+    return (await browser.post("/-/login", data={"secret": token}, headers={**SAME, **headers})).status_code
 
 
 @pytest.mark.parametrize("by", ["form", "header"])
-async def test_after_many_wrong_tokens_an_address_has_to_wait(
+async def test_right_token_passes_after_many_wrong_ones(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, by: str
+) -> None:
+    """Behind a proxy all clients have one address: an attacker must not lock the others out."""
+    monkeypatch.setattr("lockwork.dashboard.server._WRONG_SECONDS", 0.0)
+    async with client(token=TOKEN) as browser:
+        found = [await guessed(browser, f"{number:020}", by) for number in range(GUESSES + 10)]
+        assert found[-11:] == [429] * 11
+        assert 429 not in found[: GUESSES - 1]
+        assert "127.0.0.1 has to wait: 20 wrong tokens" in caplog.text
+        assert await guessed(browser, TOKEN, by) in (200, 303)
+        metrics = await browser.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert metrics.status_code == 200
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + addresses.FAILURE_SECONDS + 1)
+        assert await guessed(browser, "x" * 20, by) != 429
+
+
+@pytest.mark.parametrize("by", ["form", "header"])
+async def test_wrong_tokens_count_by_the_address_that_a_trusted_proxy_names(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, by: str
 ) -> None:
     monkeypatch.setattr("lockwork.dashboard.server._WRONG_SECONDS", 0.0)
-    async with client(token=TOKEN) as browser:
-
-        async def guess(token: str) -> int:
-            if by == "header":
-                return (await browser.get("/queues", headers={"Authorization": f"Bearer {token}"})).status_code
-            return (await browser.post("/-/login", data={"secret": token}, headers=SAME)).status_code
-
-        await browser.post("/-/login", data={"secret": TOKEN}, headers=SAME)
-        session = dict(browser.cookies)
-        browser.cookies.clear()
-        found = [await guess(f"{number:020}") for number in range(GUESSES)]
-        assert 429 not in found[:-1]
-        assert await guess(TOKEN) == 429
-        assert "127.0.0.1 has to wait: it sent 20 wrong" in caplog.text
-        assert (await browser.get("/queues", headers={"Accept": "text/html"})).status_code == 303
-        browser.cookies.update(session)
-        assert (await browser.get("/queues")).status_code == 200  # who is logged in stays so
-        browser.cookies.clear()
-        now = time.monotonic()
-        monkeypatch.setattr(time, "monotonic", lambda: now + access.FAILURE_SECONDS + 1)
-        assert await guess(TOKEN) in (200, 303)
+    async with client(token=TOKEN, client="10.0.0.7", trust_proxies=["10.0.0.0/24"]) as browser:
+        for number in range(GUESSES + 1):  # the attacker's own header values come before the proxy's
+            forwarded = f"203.0.113.{number}, 192.0.2.66:4711, 10.0.0.9"
+            last = await guessed(browser, "x" * 20, by, **{"X-Forwarded-For": forwarded})
+        assert last == 429
+        assert "192.0.2.66 has to wait" in caplog.text
+        assert await guessed(browser, "x" * 20, by, **{"X-Forwarded-For": "192.0.2.67"}) != 429
+    async with client(token=TOKEN, client="10.0.1.7", trust_proxies=["10.0.0.0/24"]) as browser:
+        for number in range(GUESSES + 1):  # not a trusted proxy, so its header does not count
+            last = await guessed(browser, "x" * 20, by, **{"X-Forwarded-For": f"203.0.113.{number}"})
+        assert last == 429
 
 
-async def test_passwords_are_guessed_no_faster_all_at_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, "10.0.0.7"),
+        ({"X-Forwarded-For": "192.0.2.1"}, "192.0.2.1"),
+        ({"X-Forwarded-For": "[2001:db8::1]:80"}, "2001:db8::1"),
+        ({"X-Forwarded-For": "::ffff:192.0.2.1"}, "192.0.2.1"),
+        ({"X-Forwarded-For": "192.0.2.1, unknown"}, "10.0.0.7"),
+        ({"X-Forwarded-For": "192.0.2.1, 10.0.0.8, 10.0.0.9"}, "192.0.2.1"),
+        ({"X-Forwarded-For": "10.0.0.8"}, "10.0.0.8"),
+        ({"X-Forwarded-For": ""}, "10.0.0.7"),
+        ({"X-Real-IP": "192.0.2.1", "Forwarded": "for=192.0.2.1"}, "10.0.0.7"),
+    ],
+)
+async def test_audit_names_the_client_of_a_trusted_proxy(
+    client: Client, caplog: pytest.LogCaptureFixture, headers: Mapping[str, str], expected: str
+) -> None:
+    caplog.set_level(logging.INFO, "lockwork.dashboard")
+    async with client(token=TOKEN, client="10.0.0.7", trust_proxies=["10.0.0.0/24"]) as browser:
+        await browser.post("/-/login", data={"secret": TOKEN}, headers={**SAME, **headers})
+    assert f"login of 'token' from {expected}" in caplog.messages
+
+
+async def test_client_of_a_trusted_proxy_is_served_without_a_login_only_on_this_machine(client: Client) -> None:
+    for named, status in (("127.0.0.1", 200), ("192.0.2.7", 403), ("127.0.0.1, 192.0.2.7", 403)):
+        async with client(trust_proxies=["127.0.0.1"]) as browser:
+            answer = await browser.get("/queues", headers={"X-Forwarded-For": named})
+            assert answer.status_code == status, named
+
+
+@pytest.mark.parametrize("wrong", ["proxy.example", "10.0.0.7/8", "", "10.0.0.7:80"])
+def test_trusted_proxy_that_is_no_address_is_refused(lw: Lockwork, wrong: str) -> None:
+    with pytest.raises(ConfigError, match="an address or a network"):
+        app(lw, token=TOKEN, trust_proxies=[wrong])
+    with pytest.raises(ConfigError, match="list of addresses"):
+        app(lw, token=TOKEN, trust_proxies="10.0.0.7")
+
+
+async def test_passwords_count_before_the_comparison_by_user_and_address(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("lockwork.dashboard.server._WRONG_SECONDS", 0.0)
-    users = {"ada": access.hash_password("lovelace")}
-    async with client(users=users) as browser, asyncio.TaskGroup() as group:
-        tries = [
-            group.create_task(browser.post("/-/login", data={"name": "ada", "secret": str(number)}, headers=SAME))
-            for number in range(GUESSES + 10)
-        ]
-    assert sorted(each.result().status_code for each in tries) == [401] * GUESSES + [429] * 10
+    users = {name: users_file.hash_password("lovelace") for name in ("ada", "bob")}
+
+    async def enter(browser: httpx.AsyncClient, name: str, secret: str) -> int:
+        return (await browser.post("/-/login", data={"name": name, "secret": secret}, headers=SAME)).status_code
+
+    async with client(users=users) as browser:
+        async with asyncio.TaskGroup() as group:
+            tries = [group.create_task(enter(browser, "ada", str(number))) for number in range(GUESSES + 10)]
+        assert sorted(each.result() for each in tries) == [401] * GUESSES + [429] * 10
+        assert await enter(browser, "ada", "lovelace") == 429  # else a guess among many at once would be compared
+        assert await enter(browser, "bob", "lovelace") == 303
     async with client(users=users, client="192.0.2.7") as browser:
-        answer = await browser.post("/-/login", data={"name": "ada", "secret": "lovelace"}, headers=SAME)
-        assert answer.status_code == 303
+        assert await enter(browser, "ada", "lovelace") == 303
 
 
 @pytest.mark.parametrize(
@@ -85,7 +146,7 @@ async def test_cookies_are_secure_behind_a_proxy_with_tls(
         assert ("Secure" in answer.headers["set-cookie"]) is secure
 
 
-async def test_a_proxy_that_hides_the_host_is_named(client: Client, mail: list[str]) -> None:
+async def test_proxy_that_hides_the_host_is_named(client: Client, mail: list[str]) -> None:
     """The browser shows https://board.example, and the proxy asks for http://127.0.0.1:8787."""
     headers = {**SAME, "Origin": "https://board.example"}
     async with client(allow_actions=True) as browser:
@@ -116,7 +177,7 @@ async def test_other_sites_may_link_to_a_page_and_load_nothing(
 
 
 @pytest.mark.parametrize("query", ["q=" + "a" * 62_000, "&".join(f"f{at}=1" for at in range(5000))])
-async def test_a_query_of_any_length_is_answered_at_once(client: Client, mail: list[str], query: str) -> None:
+async def test_query_of_any_length_is_answered_at_once(client: Client, mail: list[str], query: str) -> None:
     async with client() as browser:
         before = time.perf_counter()
         answer = await browser.get(f"/jobs?{query}")
@@ -129,8 +190,15 @@ async def test_a_query_of_any_length_is_answered_at_once(client: Client, mail: l
         assert time.perf_counter() - before < 3
 
 
-@pytest.mark.parametrize("path", ["/dead?after=bnVsbA==", "/job/x?queue=%00", "/dead?after=zz"])
-async def test_a_wrong_address_is_no_fault_of_the_server(client: Client, path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/job/x?queue=%00",
+        "/jobs?after=zz",
+        "/jobs?after=WzUsdHJ1ZSwxZTMwMCwiIiwiIl0=",
+    ],
+)
+async def test_wrong_address_is_a_client_error(client: Client, path: str) -> None:
     async with client() as browser:
         answer = await browser.get(path)
         assert answer.status_code == 400
@@ -140,18 +208,18 @@ async def test_a_wrong_address_is_no_fault_of_the_server(client: Client, path: s
 @pytest.mark.parametrize(
     "host", ["[::1].evil.example", "localhost:80:90", "127.0.0.1, evil.example", "127.0.0.1:8787x"]
 )
-async def test_a_host_that_is_none_is_refused(client: Client, host: str) -> None:
+async def test_invalid_host_is_refused(client: Client, host: str) -> None:
     async with client() as browser:
         assert (await browser.get("/queues", headers={"Host": host})).status_code == 421
 
 
 @pytest.mark.parametrize("name", ["http://board.example", "board.example:8787", "", "a b", "board.example/"])
-def test_an_allowed_host_that_no_browser_sends_is_refused(lw: Lockwork, name: str) -> None:
+def test_allowed_host_that_no_browser_sends_is_refused(lw: Lockwork, name: str) -> None:
     with pytest.raises(ConfigError, match="names alone"):
         app(lw, allowed_hosts=["board.example", name])
 
 
-async def test_who_is_not_logged_in_leaves_a_line_in_the_log(
+async def test_action_without_a_login_is_logged(
     client: Client, alw: Lockwork, mail: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "lockwork.dashboard")

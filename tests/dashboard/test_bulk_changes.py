@@ -1,4 +1,4 @@
-"""Many jobs at once: counted and shown first, changed in steps, and what happened said; undone where it can be."""
+"""Bulk changes: a count and preview first, changes in steps, a report, and undo where possible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def asked(browser: httpx.AsyncClient, query: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", "", found[1] or found[2])).split())
 
 
-async def test_all_that_match_are_counted_shown_and_cancelled_and_revived(
+async def test_matching_jobs_are_counted_shown_cancelled_and_revived(
     client: Client, alw: Lockwork, mail: list[str]
 ) -> None:
     later = alw.task(queue="later", name="later")(lambda n: None)
@@ -52,7 +52,24 @@ async def test_all_that_match_are_counted_shown_and_cancelled_and_revived(
         assert "Undo" not in (await browser.get(f"/jobs/change?{query}")).text
 
 
-async def test_no_more_are_changed_than_were_confirmed_and_the_oldest_first(
+async def test_jobs_whose_kept_part_does_not_decide_are_left_out(client: Client, alw: Lockwork) -> None:
+    send = alw.task(name="long")(lambda text, n: None)
+    for job in [await send.aenqueue("x" * 5000, 77), await send.aenqueue("x", 77)]:
+        await job.acancel()
+    left_out = "1 job is left out: history has only the beginning of a long record"
+    async with client(allow_actions=True) as browser:
+        query = "do=delete&arg=77&state=cancelled"
+        assert (await asked(browser, query)).startswith("Delete this 1 job?")
+        assert left_out in (await browser.get(f"/jobs/change?{query}")).text
+        done = await said(browser, f"/jobs/change?{query}", "run", count="1")
+        assert done.startswith(f"1 job is deleted. {left_out}")
+        for page in ("/jobs?q=77", "/jobs?arg=77", "/jobs?q=7777"):
+            assert "Of 1 more job, history has only the beginning" in (await browser.get(page)).text, page
+        assert "No job to delete" in await asked(browser, query + "&key=k")
+    assert (await alw.ajobs(state="cancelled")).total == 1
+
+
+async def test_oldest_jobs_are_changed_up_to_the_confirmed_count(
     client: Client, alw: Lockwork, mail: list[str]
 ) -> None:
     async with client(allow_actions=True) as browser:
@@ -71,18 +88,18 @@ async def test_no_more_are_changed_than_were_confirmed_and_the_oldest_first(
         ("since=1h", 5), ("until=1h", 0), ("queue=mail", 5), ("state=scheduled", 1), ("state=ready", 4), ("error=x", 0),
     ],
 )  # fmt: skip
-async def test_the_count_is_exact_for_every_filter(
+async def test_count_is_exact_for_every_filter(
     client: Client, alw: Lockwork, mail: list[str], query: str, count: int
 ) -> None:
     write = alw.task(queue="mail", name="write")(lambda n: None)
     await write.options(key="user:1").aenqueue(7)
     await write.options(tags=["draft"], delay="1h").aenqueue(8)
     async with client() as browser:
-        found = await asked(browser, f"do=cancel&{query}")
+        question = await asked(browser, f"do=cancel&{query}")
         if count:
-            assert f" {count} job" in found
+            assert f" {count} job" in question
         else:
-            assert found.startswith("No job to cancel")
+            assert question.startswith("No job to cancel")
 
 
 async def test_selected_jobs_are_changed_and_those_that_cannot_be_stay(
@@ -108,24 +125,24 @@ async def test_selected_jobs_are_changed_and_those_that_cannot_be_stay(
         ("do=retry&state=succeeded", "Enqueue a successful job anew."),
         ("do=retry&state=ready", "Only dead, cancelled and expired jobs can run again."),
         ("do=delete&state=running", "A running job cannot be deleted: cancel it first."),
-        ("do=cancel&since=soon", "Within is a time such as 10m"),
+        ("do=cancel&since=soon", "Since is an age such as 10m"),
         ("do=burn", "Select jobs, or filter them"),
     ],
 )
-async def test_an_action_that_cannot_apply_says_why(client: Client, mail: list[str], query: str, why: str) -> None:
+async def test_action_that_cannot_apply_says_why(client: Client, mail: list[str], query: str, why: str) -> None:
     async with client(allow_actions=True) as browser:
         page = (await browser.get(f"/jobs/change?{query}")).text
         assert why in page
         assert 'value="run"' not in page
 
 
-async def test_what_ended_meanwhile_is_told(client: Client, alw: Lockwork, mail: list[str]) -> None:
+async def test_jobs_that_ended_meanwhile_are_reported(client: Client, alw: Lockwork, mail: list[str]) -> None:
     picked = "do=cancel&picked=1&" + "&".join(f"pick=mail+{id}" for id in mail)
     async with client(allow_actions=True) as browser:
         assert (await asked(browser, picked)).startswith("Cancel these 3 jobs?")
         await alw.job(mail[0], "mail").adelete()
-        told = await said(browser, f"/jobs/change?{picked}", "run", count="3")
-        assert told == "2 jobs are cancelled. 1 job could not be changed: it has ended."
+        report = await said(browser, f"/jobs/change?{picked}", "run", count="3")
+        assert report == "2 jobs are cancelled. 1 job could not be changed: it has ended."
 
 
 async def test_progress_is_shown_while_it_runs_and_it_can_be_stopped(
@@ -156,7 +173,7 @@ async def test_progress_is_shown_while_it_runs_and_it_can_be_stopped(
         assert (await alw.queue("later").astatus()).scheduled == 250
 
 
-async def test_the_end_of_a_long_change_is_a_line_in_the_log(
+async def test_end_of_a_long_change_is_logged(
     client: Client, mail: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "lockwork.dashboard")

@@ -1,4 +1,4 @@
-"""What a page costs the server, with many jobs; LOCKWORK_DASHBOARD_JOBS=1000000 makes them a million."""
+"""Server cost of each page with many jobs; LOCKWORK_DASHBOARD_JOBS=1000000 makes them a million."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from lockwork.dashboard import app
 from lockwork.dashboard.pages import jobs
 from lockwork.ids import new_ids
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import enqueue, leases
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
 
 JOBS = int(os.environ.get("LOCKWORK_DASHBOARD_JOBS", "20000"))
 PAGE_MS = 50
@@ -56,7 +56,7 @@ def fill(lw: Lockwork, count: int) -> None:
 
 
 def furnish(lw: Lockwork) -> dict[str, str]:
-    """Fill what else has a page: flows, of which one is large, jobs of a key, limiters, semaphores, stocks."""
+    """Fill the other pages: flows, including a large one, jobs of a key, limiters, semaphores, stocks."""
     step = lw.task(name="step", queue="plans")(print)
     for _ in range(200):
         lw.chord([step.call(at) for at in range(10)], step).enqueue()
@@ -81,7 +81,7 @@ def record(at: int) -> bytes:
 
 @pytest.fixture
 def names(own_url: str) -> dict[str, str]:
-    """What stands for the ids in PAGES."""
+    """Values for the ids in PAGES."""
     with Lockwork(own_url) as lw:
         return aside(lambda: furnish(lw))
 
@@ -97,7 +97,7 @@ async def board(own_url: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 class Used(NamedTuple):
-    """What the server has worked so far: ms of its processor, which other programs do not lengthen, and calls."""
+    """The server's work so far: milliseconds of CPU, which other programs do not lengthen, and calls."""
 
     ms: float
     calls: int
@@ -110,7 +110,7 @@ class Used(NamedTuple):
 
 
 @pytest.mark.timeout(600)
-async def test_each_page_costs_the_server_little(
+async def test_page_costs_the_server_little(
     board: httpx.AsyncClient, names: dict[str, str], own_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     admin = redis.Redis.from_url(own_url)

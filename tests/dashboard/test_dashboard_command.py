@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from lockwork.cli.dashboard import dashboard
-from lockwork.dashboard import access
+from lockwork.dashboard import addresses
+from lockwork.dashboard import users as users_file
 from lockwork.errors import ConfigError
 from ports import free_port
 from processes import started, until
@@ -37,7 +38,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "lockwork", "dashboard", *arguments]
 
 
-def test_it_serves_this_machine_and_ends_by_a_signal(url: str, tmp_path: Path) -> None:
+def test_dashboard_serves_this_machine_and_ends_by_a_signal(url: str, tmp_path: Path) -> None:
     port = free_port()
     with started(command("--port", str(port)), folder=tmp_path, url=url) as process:
         assert until(lambda: get(port), "it serves") == 200
@@ -46,7 +47,7 @@ def test_it_serves_this_machine_and_ends_by_a_signal(url: str, tmp_path: Path) -
         process.process.wait(10)
 
 
-def test_a_proxy_may_strip_the_prefix_or_pass_it_on(url: str, tmp_path: Path) -> None:
+def test_proxy_may_strip_or_keep_the_prefix(url: str, tmp_path: Path) -> None:
     port = free_port()
     with started(command("--port", str(port), "--root-path", "lockwork/"), folder=tmp_path, url=url):
         assert until(lambda: get(port), "it serves") == 200
@@ -58,14 +59,14 @@ def test_a_proxy_may_strip_the_prefix_or_pass_it_on(url: str, tmp_path: Path) ->
             assert get(port, links[0].replace("&amp;", "&")) == 200
 
 
-def test_it_binds_to_this_machine_and_only_reads_by_default() -> None:
-    given = dashboard.make_context("dashboard", []).params
-    assert access.is_loopback(given["host"])
-    assert given["allow_actions"] is False
-    assert not any(access.is_loopback(host) for host in ("0.0.0.0", "::", "192.0.2.1", "localhost.evil.example", ""))
+def test_dashboard_is_local_and_read_only_by_default() -> None:
+    options = dashboard.make_context("dashboard", []).params
+    assert addresses.is_loopback(options["host"])
+    assert options["allow_actions"] is False
+    assert not any(addresses.is_loopback(host) for host in ("0.0.0.0", "::", "192.0.2.1", "localhost.evil.example", ""))
 
 
-def test_it_asks_for_the_token(url: str, tmp_path: Path) -> None:
+def test_dashboard_requires_its_token(url: str, tmp_path: Path) -> None:
     port = free_port()
     with started(command("--host", "0.0.0.0", "--port", str(port), "--token", TOKEN), folder=tmp_path, url=url):
         assert until(lambda: get(port), "it serves") == 401
@@ -73,12 +74,12 @@ def test_it_asks_for_the_token(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "board.example"])
-def test_it_refuses_to_serve_others_without_a_login(host: str) -> None:
-    with pytest.raises(ConfigError, match="pass --token or --users FILE"):
+def test_dashboard_refuses_other_machines_without_a_login(host: str) -> None:
+    with pytest.raises(ConfigError, match="--token-file FILE or --users FILE"):
         CliRunner().invoke(dashboard, ["--host", host], catch_exceptions=False)
 
 
-def test_it_says_that_the_port_is_taken(url: str) -> None:
+def test_busy_port_is_one_clear_error(url: str) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -87,7 +88,7 @@ def test_it_says_that_the_port_is_taken(url: str) -> None:
             CliRunner().invoke(dashboard, ["--port", port, "--url", url], catch_exceptions=False)
 
 
-def test_it_writes_users_whose_passwords_only_it_knows(tmp_path: Path) -> None:
+def test_added_users_have_hashed_passwords(tmp_path: Path) -> None:
     file = tmp_path / "users"
     for name, view in (("ada", []), ("bob", ["--view"]), ("ada", [])):
         answer = CliRunner().invoke(
@@ -96,7 +97,7 @@ def test_it_writes_users_whose_passwords_only_it_knows(tmp_path: Path) -> None:
         assert f"{name} is in" in answer.output
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "secret" not in file.read_text()
-    users = access.read_users(file)
+    users = users_file.read_users(file)
     assert list(users) == ["ada", "bob"]
-    assert access.password_matches("secret of bob", users["bob"])
+    assert users_file.password_matches("secret of bob", users["bob"])
     assert users["bob"].endswith(":view")

@@ -1,11 +1,11 @@
-"""The picture of a flow: what is folded, what is marked, and what is left out."""
+"""The picture of a flow: folded, marked and omitted nodes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from lockwork.dashboard.flow_picture import fold, picture
-from lockwork.protocol.queues.flow_graph import FlowNode
+from lockwork.protocol.flows.flow_graph import FlowNode
 
 
 def node(number: int, task: str | None, children: tuple[int, ...] = (), state: Any = "succeeded") -> FlowNode:
@@ -13,7 +13,7 @@ def node(number: int, task: str | None, children: tuple[int, ...] = (), state: A
 
 
 def mapped(many: int, task: str | None = "resize") -> list[FlowNode]:
-    """A job, `many` equal ones that wait for it, and one that waits for those."""
+    """Return a job, `many` equal jobs that wait for it, and a job that waits for them all."""
     middle = tuple(range(2, many + 2))
     return [node(1, "list", middle), *(node(at, task, (many + 2,)) for at in middle), node(many + 2, "publish")]
 
@@ -94,5 +94,5 @@ def test_dense_flow_shows_only_the_lines_from_which_the_others_follow() -> None:
     assert [(line.start, line.end) for line in drawn.lines] == [(str(at), str(at + 1)) for at in range(1, 40)]
 
 
-def test_no_jobs_are_no_picture() -> None:
+def test_picture_without_jobs_is_none() -> None:
     assert picture([]) is None

@@ -141,9 +141,9 @@ async def test_limiters_semaphores_and_limits_show_their_room(alw: Lockwork, cli
         await alw.queue("mail").alimit(rate="5/s", concurrency=2, size=10)
         page = (await browser.get("/limiters")).text
         assert "20/h" in page
-        assert "3 of 5 in use" in page
-        assert "3 of 4 in use" in page
-        assert "1 of 10 in use" in page
+        assert "2 of 5 left" in page
+        assert "1 of 4 left" in page
+        assert "9 of 10 left" in page
         assert "5/s" in page
         some = (await browser.get("/limiters?name=ap")).text
         assert 'id="limiter-api"' in some

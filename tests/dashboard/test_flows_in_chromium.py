@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"
 
 @pytest.fixture
 def album(lw: Lockwork) -> FlowRun:
-    """A job, 500 equal ones that wait for it, and two that wait for those."""
+    """A job, 500 equal jobs that wait for it, and two jobs that wait for the 500."""
     tasks: Any = [lw.task(name=name, queue="album")(print) for name in ("list", "resize", "publish", "index")]
     plan = lw.flow()
     first = plan.add(tasks[0].call(0))

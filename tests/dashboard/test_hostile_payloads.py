@@ -15,14 +15,15 @@ from dashboard.browsing import CHROMIUM, aside, serving, troubles_of, watched
 from dashboard.payloads import PAYLOADS
 from lockwork import Lockwork
 from lockwork.ids import new_ids
-from lockwork.protocol import announcements
+from lockwork.protocol.announcements import announcements
+from lockwork.protocol.flows import flows
+from lockwork.protocol.flows.flows import FlowJob
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, flows, leases
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.flows import FlowJob
-from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import head
+from lockwork.protocol.queue import enqueue, leases
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.protocol.queue.record_header import head
 from lockwork.workers import AnnouncedTask, App, RunningJob, Worker
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
@@ -54,13 +55,13 @@ def error(text: str) -> bytes:
 
 
 def records(*, keyed: bool) -> list[bytes]:
-    """A record for each payload, and one for each twenty of them."""
+    """Return a record for each payload, and a record for each twenty payloads."""
     single = [record(each, [each], [each], name(each, at) if keyed else "") for at, each in enumerate(PAYLOADS)]
     return single + [record(group[0], group, group) for group in GROUPS]
 
 
 class Attacker:
-    """Somebody who can write to the server what workers and producers write."""
+    """A client that can write to the server like workers and producers."""
 
     def __init__(self, lw: Lockwork) -> None:
         self.run = lw.runtime.run
@@ -77,7 +78,7 @@ class Attacker:
             held = self.lease()
             ends = [self.end(job, kind, text) for job, text in zip(held, texts, strict=True)]
             assert all(self.run(leases.settle(KEYS, SESSION, ends, WINDOW_MS)))
-        for job, text in zip(self.lease(), texts, strict=True):  # those that run, and say how far they are
+        for job, text in zip(self.lease(), texts, strict=True):  # running jobs, with progress
             assert self.run(control.note(KEYS, SESSION, job, "", msgspec.json.encode(text), 8192)) == 1
             assert self.run(control.note(KEYS, SESSION, job, name(text), msgspec.json.encode(text), 8192)) == 1
         self.push(keyed=True)
@@ -127,7 +128,7 @@ class Attacker:
 
 @pytest.fixture
 def attacked(own_url: str) -> Iterator[tuple[str, Attacker]]:
-    """A dashboard of a server that somebody has filled with hostile texts."""
+    """A dashboard of a server with hostile texts everywhere."""
     with Lockwork(own_url) as lw:
         attacker = Attacker(lw)
         aside(attacker.attack)
@@ -135,11 +136,11 @@ def attacked(own_url: str) -> Iterator[tuple[str, Attacker]]:
             yield address, attacker
 
 
-def look(page: Page, path: str) -> None:
+def look(page: Page, path: str, status: int = 200) -> None:
     """Open a page, let it be updated once where that is cheap, and see that nothing was born and nothing ran."""
     answer = page.goto(path)
     assert answer is not None
-    assert answer.status == 200, (path, answer.status)
+    assert answer.status == status, (path, answer.status)
     born = page.evaluate("[...document.querySelectorAll('#content *')].map((one) => one.tagName.toUpperCase())")
     assert set(born) <= ELEMENTS, (path, set(born) - ELEMENTS)
     handlers = "[...document.querySelectorAll('*')].flatMap((one) => one.getAttributeNames())"
@@ -154,7 +155,7 @@ def look(page: Page, path: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_no_text_of_anybody_becomes_markup(browser: Browser, attacked: tuple[str, Attacker]) -> None:
+def test_hostile_text_never_becomes_markup(browser: Browser, attacked: tuple[str, Attacker]) -> None:
     address, attacker = attacked
     context = browser.new_context(base_url=address)
     context.add_init_script(
@@ -187,8 +188,9 @@ def test_no_text_of_anybody_becomes_markup(browser: Browser, attacked: tuple[str
         hostile = PAYLOADS[at]
         look(page, f"/queues/{quote(name(hostile, at))}")
         look(page, f"/workers/{quote(name(hostile, at))}")
-        for field in ("q", "task", "arg", "error", "tag", "queue", "since", "after", "key"):
+        for field in ("q", "task", "arg", "error", "tag", "queue", "since", "key"):
             look(page, f"/jobs?{field}={quote(hostile)}")
+        look(page, f"/jobs?after={quote(hostile)}", 400)
         look(page, f"/jobs/change?do=cancel&queue=hostile&arg={quote(hostile)}")
         look(page, f"/jobs/change?do={quote(hostile)}&n={quote(hostile)}")
         look(page, f"/flows?queue={quote(hostile)}&state={quote(hostile)}&after={quote(hostile)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from dashboard.payloads import PAYLOADS
 from lockwork import Lockwork
 from lockwork.dashboard.pages import PAGES
 from lockwork.errors import LockLost
+from lockwork.jobs.current import slot
+from running_jobs import running
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
 
@@ -40,6 +43,8 @@ def shop(lw: Lockwork) -> Iterator[Lockwork]:
     first, second = threading.Event(), threading.Event()
 
     def hold(mine: str, other: str, ours: threading.Event, theirs: threading.Event) -> None:
+        if mine == "order:1":
+            slot.set(running("P7RSMfoiXM2K9_cYUq", "import_orders"))
         with lw.lock(mine, tags=("checkout",)):
             ours.set()
             theirs.wait(10)
@@ -83,6 +88,7 @@ _WIDE = """
     .filter((each) => each.offsetWidth > each.parentElement.clientWidth + 1)
     .map((each) => each.id)
 """
+_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 _SHIFTS = """
   window.shifts = 0;
   new PerformanceObserver((list) => { for (const each of list.getEntries()) window.shifts += each.value; })
@@ -91,9 +97,7 @@ _SHIFTS = """
 
 
 @pytest.mark.parametrize("look", SIZES)
-def test_each_page_is_accessible_and_looks_as_it_should(
-    browser: Browser, address: str, shop: Lockwork, look: str
-) -> None:
+def test_page_is_accessible_and_matches_its_layout(browser: Browser, address: str, shop: Lockwork, look: str) -> None:
     width, height = SIZES[look]
     context = browser.new_context(
         viewport={"width": width, "height": height},
@@ -118,15 +122,46 @@ def test_each_page_is_accessible_and_looks_as_it_should(
     context.close()
 
 
-def test_page_does_not_move_while_it_loads(browser: Browser, address: str, shop: Lockwork) -> None:
-    context = browser.new_context(base_url=address, viewport={"width": 390, "height": 844})
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_page_does_not_move_while_it_loads(
+    browser: Browser, address: str, shop: Lockwork, size: tuple[int, int]
+) -> None:
+    context = browser.new_context(base_url=address, viewport={"width": size[0], "height": size[1]})
     page = watched(context)
     page.add_init_script(_SHIFTS)
     for name, path in paths(shop).items():
         page.goto(f"{path}{'&' if '?' in path else '?'}paused=1")
         expect(page.locator("html.js")).to_be_attached()
-        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.evaluate(_FRAMES)
         assert page.evaluate("window.shifts") < 0.01, name
+    assert troubles_of(page) == []
+    context.close()
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_page_does_not_move_while_it_is_live(
+    browser: Browser, address: str, shop: Lockwork, size: tuple[int, int]
+) -> None:
+    """Times grow from seconds to hours, counts by a digit, and jobs come and go."""
+    context = browser.new_context(base_url=address, viewport={"width": size[0], "height": size[1]}, locale="en-US")
+    page = watched(context)
+    page.clock.install()
+    page.add_init_script(_SHIFTS)
+    moved: dict[str, float] = {}
+    visited = {**paths(shop), "jobs-of-task": "/jobs?state=ready&task=sent-jobs-of-task"}
+    del visited["locks"]  # here the deadlock ends and begins again each second
+    for name, path in visited.items():
+        send = shop.task(queue="mail", name=f"sent-{name}")(lambda n: None)
+        page.goto(path)
+        expect(page.locator(".live")).to_have_attribute("data-state", "on")
+        for away in ("00:08", "00:55", "09:00", "50:00", "09:00:00"):
+            page.clock.fast_forward(away)
+            page.evaluate(_FRAMES)
+        for many in (1, 9, 90):
+            aside(functools.partial(send.enqueue_many, [(n,) for n in range(many)]))
+            page.wait_for_timeout(500)  # it is updated, if this changes it
+        moved[name] = page.evaluate("window.shifts")
+    assert {name: shift for name, shift in moved.items() if shift >= 0.01} == {}
     assert troubles_of(page) == []
     context.close()
 
@@ -170,7 +205,7 @@ def test_page_is_updated_live_and_says_when_the_server_is_lost(page: Page, shop:
     expect(page.locator(".lost")).to_contain_text("What you see is of")
     page.context.set_offline(False)
     expect(page.locator(".lost")).to_be_hidden(timeout=10_000)
-    troubles_of(page).clear()  # the browser says that it was offline
+    troubles_of(page).clear()  # the browser logs that it was offline
 
 
 def test_keys_move_open_search_and_explain(page: Page, shop: Lockwork) -> None:
@@ -202,7 +237,7 @@ def test_keys_move_open_search_and_explain(page: Page, shop: Lockwork) -> None:
     expect(page.locator("h1")).to_have_text("Overview")
 
 
-def test_each_action_of_a_queue(page: Page, shop: Lockwork) -> None:
+def test_action_of_a_queue_changes_it_and_reports(page: Page, shop: Lockwork) -> None:
     queue = shop.queue("images")
     page.goto("/queues/images")
     page.get_by_role("button", name="Pause").click()
@@ -245,6 +280,10 @@ def test_deadlock_is_named_and_a_lock_is_released_after_its_name_is_typed(page: 
     deadlock = page.get_by_role("alert").filter(has_text="Deadlock.")
     expect(deadlock).to_contain_text("holds lock order:1 and waits for lock order:2")
     expect(page.locator("svg.graph .stuck rect")).to_have_count(2)
+    job = page.get_by_role("row", name="import_orders").get_by_role("link", name="P7RS…2K9_cYUq")
+    expect(job.first).to_have_attribute("href", "/job/P7RSMfoiXM2K9_cYUq")
+    expect(deadlock.get_by_role("link", name="P7RS…2K9_cYUq")).to_have_count(1)
+    expect(page.locator("svg.graph a").filter(has_text="P7RS…2K9_cYUq import_orders")).to_have_count(1)
     page.get_by_label("Name").fill("invoice")
     expect(page.locator("table#locks tbody tr")).to_have_count(1)
     expect(page).to_have_url(re.compile(r"name=invoice"))
@@ -260,8 +299,8 @@ def test_deadlock_is_named_and_a_lock_is_released_after_its_name_is_typed(page: 
     expect(page.get_by_text("No such lock is held")).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["/queues/none", "/job/none", "/dead?after=zz", "/nothing"])
-def test_a_page_that_is_not_there_is_still_and_can_be_read(page: Page, shop: Lockwork, path: str) -> None:
+@pytest.mark.parametrize("path", ["/queues/none", "/job/none", "/jobs?after=zz", "/nothing"])
+def test_missing_page_is_static_and_accessible(page: Page, shop: Lockwork, path: str) -> None:
     page.goto(path)
     page.wait_for_timeout(600)
     expect(page.locator(".lost")).to_be_hidden()

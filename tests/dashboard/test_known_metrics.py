@@ -1,4 +1,4 @@
-"""Metrics by hour are read once in a while, however many pages show them."""
+"""Pages share one cached read of the hourly metrics."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_map_of_many_is_one_layer_of_boxes_apart(many: int) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=25))
-def test_any_graph_is_laid_out(pairs: list[tuple[int, int]]) -> None:
+def test_graph_of_any_shape_is_laid_out(pairs: list[tuple[int, int]]) -> None:
     nodes = [str(number) for number in range(10)]
     drawing = layered(nodes, [(str(one), str(other)) for one, other in pairs], WIDE, HIGH)
     assert set(drawing.places) == set(nodes)

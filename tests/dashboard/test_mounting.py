@@ -1,4 +1,4 @@
-"""The dashboard below a prefix of another app, and what it sends to the browser."""
+"""The dashboard below a prefix of another app, and its responses."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from starlette.types import ASGIApp
 from dashboard.conftest import SAME, Client
 from lockwork import Lockwork
 from lockwork.dashboard import Hidden, app
-from lockwork.protocol import announcements
+from lockwork.protocol.announcements import announcements
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.workers import AnnouncedTask, App
 
 VENDORED = {
@@ -83,7 +83,7 @@ def test_vendored_scripts_are_those_that_were_published() -> None:
     assert found == VENDORED
 
 
-async def test_a_page_with_all_that_it_loads_is_small(client: Client, mail: list[str]) -> None:
+async def test_page_with_its_assets_is_small(client: Client, mail: list[str]) -> None:
     async with client(allow_actions=True) as browser:
         page = await browser.get("/")
         bytes = len(gzip.compress(page.content, 6))
@@ -141,7 +141,59 @@ async def test_arguments_are_hidden_by_the_task(client: Client, mail: list[str],
         assert "<code>2</code>" not in page
 
 
-async def test_a_search_finds_no_job_by_what_is_hidden(client: Client, alw: Lockwork, mail: list[str]) -> None:
+async def test_job_says_itself_that_its_arguments_are_hidden(client: Client, alw: Lockwork, url: str) -> None:
+    """No app has announced its task, and a page that was read before does not know it."""
+    keys, run = QueueKeys("lw", "mail"), alw.runtime.arun
+    options: dict[str, str] = {"key": "card:{card}", "group": "all:{card}"}
+    async with client(allow_actions=True) as browser, Lockwork(url) as other:
+        await browser.get("/jobs")
+        send = other.task(queue="mail", hide_arguments=True, name="pay", **options)  # type: ignore[call-overload]
+        jobs = [await send(lambda card: None).aenqueue("4111") for _ in range(3)]
+        await run(leases.beat(keys, {"host/1/a": True}, 600_000, 60))
+        (dead,) = (await run(leases.reserve(keys, "host/1/a", 1, "x", ""))).jobs
+        error = b'{"type":"ValueError","message":"declined","traceback":"x"}'
+        assert all(await run(leases.settle(keys, "host/1/a", [Outcome(dead.id, dead.token, "d", error)], 600_000)))
+        await jobs[-1].acancel()
+        paths = [
+            "/queues/mail",
+            "/jobs",
+            "/jobs?state=dead",
+            "/jobs?state=cancelled",
+            "/jobs/change?do=delete",
+            "/dead",
+        ]
+        for path in [*paths, *(f"/job/{job.id}" for job in jobs)]:
+            page = (await browser.get(path)).text
+            assert "idden by hide_arguments of the task" in page, path
+            assert "4111" not in page, path
+        for query in ("q=4111", "q=card:", "arg=4111", "arg=card%3D4111", "q=5222", "arg=5222"):
+            page = (await browser.get(f"/jobs?{query}&queue=mail")).text
+            assert '<tr id="job-' not in page, query
+            assert "No job to delete" in (await browser.get(f"/jobs/change?do=delete&{query}")).text, query
+        for query in ("key=card%3A4111", "group=all%3A4111", "q=pay"):
+            assert len(re.findall('<tr id="job-', (await browser.get(f"/jobs?{query}")).text)) == 3, query
+
+
+async def test_page_does_not_depend_on_redacted_values(client: Client, alw: Lockwork) -> None:
+    send = alw.task(queue="mail", name="pay")(lambda card, note="": None)
+    await send.aenqueue_many([(f"secret7 {number}", "x" * (number % 2) * 5000) for number in range(120)])
+    for job in (await alw.ajobs(limit=60)).jobs:
+        await alw.job(job.id).acancel()
+
+    def redact(task: str | None, name: str, value: object) -> object:
+        return Hidden("the rule") if name in ("0", "card") else value
+
+    async with client(redact=redact) as browser:
+        for query in ("q=secret{}", "arg=secret{} 3", "q=secret{}&state=ready", "q=secret{}&state=cancelled&oldest=1"):
+            pages = [(await browser.get(f"/jobs?{query.format(guess)}")).text for guess in "79"]
+            right, wrong = (re.sub(r"secret[79]|[-\w]{80,}|n=\w{8}", "", page) for page in pages)
+            assert '<tr id="job-' not in right
+            counts = [re.findall(r"searched [\d,]+ of [\d,]+|Of \d+ more job", page) for page in (right, wrong)]
+            assert counts[0] == counts[1]
+            assert len(right) == len(wrong)
+
+
+async def test_hidden_values_cannot_be_searched(client: Client, alw: Lockwork, mail: list[str]) -> None:
     keys, run = QueueKeys("lw", "mail"), alw.runtime.arun
     error = b'{"type":"ValueError","message":"card 4111 refused","traceback":"x"}'
     await run(leases.beat(keys, {"host/1/a": True}, 600_000, 60))

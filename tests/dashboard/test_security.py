@@ -17,6 +17,7 @@ from dashboard.browsing import serving
 from dashboard.conftest import SAME, Client, act
 from lockwork import Lockwork
 from lockwork.dashboard import User, access, app
+from lockwork.dashboard import users as users_file
 from lockwork.dashboard.pages import PAGES
 from lockwork.errors import ConfigError
 
@@ -25,7 +26,7 @@ EVENTS = {"Accept": "text/event-stream"}
 PATHS = [re.sub(r"\{.*?\}", "x", page.path) for page in PAGES]
 
 
-async def test_every_page_without_the_token_leads_to_the_login(client: Client) -> None:
+async def test_page_without_the_token_leads_to_the_login(client: Client) -> None:
     async with client(token=TOKEN) as browser:
         for path in PATHS:
             page = await browser.get(path)
@@ -128,8 +129,9 @@ async def test_users_log_in_with_passwords_and_a_viewer_cannot_act(
     client: Client, mail: list[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "users"
-    file.write_text(f"# who\nada:{access.hash_password('lovelace')}\nbob:{access.hash_password('viewing')}:view\n")
-    users = access.read_users(file)
+    ada, bob = users_file.hash_password("lovelace"), users_file.hash_password("viewing")
+    file.write_text(f"# who\nada:{ada}\nbob:{bob}:view\n")
+    users = users_file.read_users(file)
     for name, password, status in (("ada", "lovelace", 303), ("ada", "viewing", 401), ("eve", "lovelace", 401)):
         async with client(users=users, allow_actions=True) as browser:
             answer = await browser.post("/-/login", data={"name": name, "secret": password}, headers=SAME)
@@ -145,7 +147,7 @@ def test_bad_lines_of_the_file_of_users_are_named(tmp_path: Path, line: str) -> 
     file = tmp_path / "users"
     file.write_text(f"\n{line}\n")
     with pytest.raises(ConfigError, match="line 2 of"):
-        access.read_users(file)
+        users_file.read_users(file)
 
 
 async def test_authorize_decides_sync_or_async(client: Client) -> None:
@@ -239,9 +241,7 @@ async def test_actions_need_the_same_origin_and_the_token_of_the_form(
         assert (await act(browser, "/queues/mail", "nothing")).status_code == 400
 
 
-async def test_each_action_is_a_line_in_the_log(
-    client: Client, mail: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_action_is_logged(client: Client, mail: list[str], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "lockwork.dashboard")
     async with client(allow_actions=True) as browser:
         await act(browser, "/queues/mail", "pause", note="a\nb")
@@ -251,7 +251,7 @@ async def test_each_action_is_a_line_in_the_log(
     assert "done" in line
 
 
-async def test_what_was_refused_and_what_failed_is_a_line_in_the_log(
+async def test_refused_or_failed_action_is_logged(
     client: Client, mail: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "lockwork.dashboard")
@@ -308,7 +308,7 @@ async def test_reading_pages_and_counting_change_nothing(client: Client, alw: Lo
     assert (await alw.queue("mail").astatus()).ready == 3
 
 
-async def test_every_response_has_the_headers_that_keep_a_browser_safe(client: Client) -> None:
+async def test_response_has_the_security_headers(client: Client) -> None:
     nonces = set()
     async with client(token=TOKEN) as browser:
         for path in ("/-/login", "/queues", "/metrics", "/-/assets/app.js", "/-/assets/nothing"):

@@ -36,7 +36,7 @@ async def board(viewer: str) -> AsyncIterator[httpx.AsyncClient]:
             yield browser
 
 
-async def test_every_page_is_read_by_a_viewer(board: httpx.AsyncClient, alw: Lockwork, mail: list[str]) -> None:
+async def test_viewer_reads_every_page(board: httpx.AsyncClient, alw: Lockwork, mail: list[str]) -> None:
     phones = alw.stock("phones", 10)
     await phones.areserve("ada", 2)
     grant = await alw.lock("a").aacquire()
@@ -52,9 +52,9 @@ async def test_every_page_is_read_by_a_viewer(board: httpx.AsyncClient, alw: Loc
         assert answer.status_code == 200, (path, re.sub(r"<[^>]+>|\s+", " ", answer.text)[-600:])
     assert f"/flow/{flow.id}" in (await board.get("/flows")).text
     assert 'id="limiter-api"' in (await board.get("/limiters")).text
-    shown = (await board.get(f"/job/{flow.job(2).id}?queue=steps")).text
-    assert 'class="graph"' in shown
-    assert 'id="neighbors"' in shown
+    job_page = (await board.get(f"/job/{flow.job(2).id}?queue=steps")).text
+    assert 'class="graph"' in job_page
+    assert 'id="neighbors"' in job_page
     for path in ("/jobs?arg=2", "/jobs/change?do=cancel&queue=mail", "/jobs?state=done"):
         assert (await board.get(path)).status_code == 200, path
     await grant.arelease()
@@ -73,11 +73,13 @@ async def test_every_page_is_read_by_a_viewer(board: httpx.AsyncClient, alw: Loc
         ("/jobs/change?do=delete&queue=mail", "run", {"count": "3"}),
     ],
 )
-async def test_an_action_as_a_viewer_is_refused_in_one_sentence(
+async def test_action_as_a_viewer_is_refused_in_one_sentence(
     board: httpx.AsyncClient, alw: Lockwork, mail: list[str], path: str, action: str, fields: dict[str, str]
 ) -> None:
-    told = await said(board, path.replace("{id}", mail[0]), action, **fields)
-    assert told.endswith("The server user of this dashboard may only read. Connect as a user with the role operator.")
+    message = await said(board, path.replace("{id}", mail[0]), action, **fields)
+    assert message.endswith(
+        "The server user of this dashboard may only read. Connect as a user with the role operator."
+    )
     assert (await alw.queue("mail").astatus()).ready == 3
     assert not (await alw.queue("mail").astatus()).paused
 

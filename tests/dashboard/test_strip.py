@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from lockwork.dashboard.charts import bar_parts
 from lockwork.dashboard.pages.schedules import strip
 
 NOW = datetime(2026, 7, 1, 6, tzinfo=UTC)
@@ -31,3 +32,10 @@ def test_band_goes_on_behind_the_last_slot_that_was_read() -> None:
 def test_schedule_without_slots_in_the_day_has_an_empty_strip() -> None:
     found = strip([NOW + timedelta(days=2)], NOW)
     assert (found.ticks, found.bands, found.many) == ([], [], "0")
+
+
+def test_bars_of_several_queues_have_one_scale() -> None:
+    long, short = bar_parts([("ready", 1000)], 100.0), bar_parts([("ready", 100)], 10.0)
+    assert (long[0][2], short[0][2]) == (100.0, 10.0)
+    tiny = bar_parts([("ready", 1), ("running", 1), ("scheduled", 1)], 0.01)
+    assert [wide for _, _, wide in tiny] == [2.0, 2.0, 2.0]

@@ -1,4 +1,4 @@
-"""The graph of who waits for whom: a box for each owner, and one for those who wait for the same."""
+"""The graph of waiters and owners: a box for each owner, and a shared box for equal waiters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def drawn(*edges: Edge, stuck: tuple[str, ...] = ()) -> Graph:
     return found
 
 
-def test_many_who_wait_for_the_same_are_one_box() -> None:
+def test_waiters_for_the_same_lock_are_one_box() -> None:
     made = drawn(*(Edge(f"w{number}", "holder", "lock a") for number in range(5)))
     assert [(node.label, len(node.owners), node.lock) for node in made.nodes] == [
         ("5 waiters", 5, "lock a"), ("HOLDER", 1, ""),
@@ -36,5 +36,5 @@ def test_members_of_a_deadlock_are_never_folded() -> None:
     assert all(arrow.stuck for arrow in made.arrows)
 
 
-def test_nobody_waits() -> None:
+def test_graph_without_waiters_is_none() -> None:
     assert graph(Overview((), (), ()), str) is None

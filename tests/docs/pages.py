@@ -20,16 +20,16 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def problems(page: Path) -> list[str]:
-    """What is wrong with a page; nothing when all is well."""
+    """Return the problems of a page."""
     text = page.read_text()
     return [*_dead_links(page, text), *_bad_code(text), *_unknown_options(text)]
 
 
 def links(page: Path) -> Iterator[tuple[Path, str]]:
-    """The files that it links to, each with the heading that is meant, or an empty one."""
-    for found in _LINK.findall(_FENCED.sub("", page.read_text())):
-        if "://" not in found:
-            place, _, heading = found.partition("#")
+    """Yield each linked file with the heading of the link, or an empty one."""
+    for target in _LINK.findall(_FENCED.sub("", page.read_text())):
+        if "://" not in target:
+            place, _, heading = target.partition("#")
             yield (page.parent / place).resolve() if place else page.resolve(), heading
 
 
@@ -77,7 +77,11 @@ def _unknown(words: list[str]) -> Iterator[str]:
         yield f"no such command: {words[0]}"
         return
     try:
-        command.make_context(words[0], words[1:])
+        context = command.make_context(words[0], words[1:])
+        if isinstance(command, click.Group):
+            name, action, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+            assert action is not None
+            action.make_context(name, rest, parent=context)
     except (click.MissingParameter, click.BadOptionUsage):
         pass  # it is only spoken of
     except click.UsageError as error:

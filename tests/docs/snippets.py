@@ -1,4 +1,4 @@
-"""Reads a page of the documentation, and runs what stands there, top to bottom, in one namespace."""
+"""Reads a page of the documentation, and runs its code from top to bottom in one namespace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PATIENCE = 120
 
 @dataclass(frozen=True)
 class Step:
-    """Something that the page says: a block of Python, or one cell of a table and what it gives."""
+    """A step of a page: a block of Python, or a cell of a table with its expected value."""
 
     line: int
     code: str
@@ -32,12 +32,12 @@ class Step:
     @property
     def file(self) -> str | None:
         """The module that this block is the text of, if it is one."""
-        found = _FILE.match(self.code)
-        return found[1] if found else None
+        match = _FILE.match(self.code)
+        return match[1] if match else None
 
     @property
     def command(self) -> bool:
-        """Whether it is for a shell."""
+        """Return True for a shell command."""
         return self.code.startswith(("lockwork ", "timeout "))
 
 
@@ -86,7 +86,7 @@ class Reader:
         self.names: dict[str, Any] = {}
 
     def run(self, step: Step) -> None:
-        """Do what it says; raises AssertionError when it does not end well, or gives something else."""
+        """Run the step; raise AssertionError if it fails or returns another value."""
         if step.file is not None:
             path = self._folder / step.file
             path.parent.mkdir(exist_ok=True)
@@ -114,10 +114,10 @@ class Reader:
         words = shlex.split(step.code)
         at = words.index("lockwork")
         words[at : at + 1] = [sys.executable, "-m", "lockwork"]
-        goes_on = at == 0 and "worker" in words and not {"--burst", "--once"} & set(words)
+        long_running = at == 0 and "worker" in words and not {"--burst", "--once"} & set(words)
         with subprocess.Popen(words, cwd=self._folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
             try:
-                if goes_on:
+                if long_running:
                     self._ready(process)
                     process.send_signal(signal.SIGTERM)
                 _, errors = process.communicate(timeout=_PATIENCE)

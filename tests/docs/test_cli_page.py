@@ -1,4 +1,4 @@
-"""The page of the command line shows what its commands print; LOCKWORK_WRITE_PAGE=1 writes it anew."""
+"""Compares the page of the command line with the commands' output; LOCKWORK_WRITE_PAGE=1 rewrites it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from textual.widgets import DataTable
 
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
-from lockwork.cli.top import Watcher
 from lockwork.cli.top_screen import Top
+from lockwork.cli.top_watcher import Watcher
 from processes import until, worker
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -46,22 +46,22 @@ _VARYING = (
 
 
 def steps(text: str) -> Iterator[tuple[str, str]]:
-    """The commands of a block, each with what it prints."""
+    """Yield the commands of a block, each with its printed output."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, printed = part.partition("\n")
         yield command, printed
 
 
 def plain(text: str) -> str:
-    """What does not vary from run to run."""
+    """Replace the parts that vary from run to run."""
     text = _ID.sub("ID", text)
-    for found, instead in _VARYING:
-        text = found.sub(instead, text)
+    for pattern, replacement in _VARYING:
+        text = pattern.sub(replacement, text)
     return text.strip()
 
 
 def same(command: str, printed: str, shown: str) -> bool:
-    """Whether a command printed what the page shows; jobs that end at about the same time have no order."""
+    """Return True if the command printed the text of the page; jobs that end at the same time have no order."""
     if command == "lockwork jobs":
         return sorted(map(plain, printed.splitlines())) == sorted(map(plain, shown.splitlines()))
     if command.startswith("lockwork demo"):
@@ -70,13 +70,13 @@ def same(command: str, printed: str, shown: str) -> bool:
 
 
 def figures(text: str) -> list[str]:
-    """What each demo prints: the rows of its audit by name, and the sentences; figures and moments vary."""
+    """Return the stable output of a demo: rows of its audit by name, and sentences, without figures and times."""
     lines = [line for line in text.splitlines() if not re.match(r" *[\d.]+ s  ", line)]
     return [re.sub(r"[\d,]+", "N", re.sub(r"^(  \S.*?)  .*", r"\1", line)).rstrip() for line in lines]
 
 
 async def screen(url: str) -> str:
-    """What `lockwork top` shows."""
+    """Return the screen of `lockwork top`."""
     with Lockwork(url) as lw:
         app = Top(Watcher(lw), 0.3)
         async with app.run_test(size=(COLUMNS, 22)) as pilot:
@@ -95,7 +95,7 @@ class Shell:
         self._ids: dict[str, str] = {}
 
     def run(self, command: str, shown: str) -> tuple[str, str]:
-        """Run a command, again while it shows something else and changes nothing; returns both as they are here."""
+        """Run a command, repeatedly while it prints something else and changes nothing; return both with local ids."""
         here = _NAME.sub(lambda found: self._ids.get(found[0], found[0]), command)
         if here.startswith("python"):
             words = [sys.executable, *here.split()[1:]]
@@ -124,9 +124,9 @@ class Shell:
         if name == "doctor":
             with redis.Redis.from_url(self._url) as server:
                 server.slowlog_reset()  # other tests use this server, and the machine may be busy
-        found = CliRunner(env={"LOCKWORK_URL": self._url}).invoke(cli, [name, *words])
-        failed = found.exit_code == 1 and not isinstance(found.exception, SystemExit)
-        return found.stdout + (f"lockwork: {found.exception}\n" if failed else "")
+        result = CliRunner(env={"LOCKWORK_URL": self._url}).invoke(cli, [name, *words])
+        failed = result.exit_code == 1 and not isinstance(result.exception, SystemExit)
+        return result.stdout + (f"lockwork: {result.exception}\n" if failed else "")
 
     def _environment(self) -> dict[str, str]:
         return os.environ | {"LOCKWORK_URL": self._url, "PYTHONPATH": ":".join(sys.path)}

@@ -1,4 +1,4 @@
-"""What an editor shows on hover: each factory's docstring names every option."""
+"""Docstrings of factories name every option."""
 
 from __future__ import annotations
 

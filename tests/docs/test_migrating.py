@@ -1,4 +1,4 @@
-"""Every line of the page for those who come from other systems does what it says, on a real server."""
+"""Runs every line of the migration page on a real server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "migrating.md"
 
 
 @pytest.mark.timeout(600)
-def test_every_line_of_the_page(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_migration_page_runs_as_printed(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCKWORK_URL", own_url)
     monkeypatch.syspath_prepend(str(tmp_path))
     # the sale's shop.py, which other tests import, would hide the page's folder of that name
@@ -39,11 +39,11 @@ def test_every_line_of_the_page(own_url: str, tmp_path: Path, monkeypatch: pytes
                 del sys.modules[name]
 
 
-def test_the_page_has_all_of_it() -> None:
-    found = steps(PAGE)
-    assert len(found) > 80
-    assert [step.file for step in found if step.file] == ["shop/tasks.py"]
-    assert sum(step.command for step in found) > 15
+def test_migration_page_is_read_completely() -> None:
+    page_steps = steps(PAGE)
+    assert len(page_steps) > 80
+    assert [step.file for step in page_steps if step.file] == ["shop/tasks.py"]
+    assert sum(step.command for step in page_steps) > 15
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_the_page_has_all_of_it() -> None:
         Step(1, "lockwork no-such-command"),
     ],
 )
-def test_a_line_that_lies_is_noticed(lie: Step, tmp_path: Path) -> None:
+def test_wrong_line_is_noticed(lie: Step, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="line 1"):
         Reader(tmp_path, lambda _: None).run(lie)
 
 
-def test_a_row_that_cannot_be_run_is_noticed(tmp_path: Path) -> None:
+def test_row_that_cannot_be_run_is_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("| there | here | gives | |\n|---|---|---|---|\n| a | not code | | |\n")
     with pytest.raises(ValueError, match="not code"):

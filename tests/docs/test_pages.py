@@ -25,11 +25,11 @@ PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_every_page_passes_all_checks(page: Path) -> None:
+def test_page_passes_all_checks(page: Path) -> None:
     assert problems(page) == []
 
 
-def test_every_page_is_found_from_the_readme() -> None:
+def test_pages_are_linked_from_the_readme() -> None:
     assert {page.resolve() for page in PAGES} - {file for file, _ in links(README)} == {README.resolve()}
 
 
@@ -46,15 +46,15 @@ def test_every_page_is_found_from_the_readme() -> None:
         ("locks.md", [option for each in run.params if isinstance(each, click.Option) for option in each.opts]),
     ],
 )
-def test_every_option_is_documented(page: str, names: list[str]) -> None:
+def test_options_are_documented(page: str, names: list[str]) -> None:
     text = (ROOT / "docs" / page).read_text()
-    spoken = {
+    documented = {
         word for code in text.split("`")[1::2] for word in (code, code.split("=")[0], *code.replace(",", " ").split())
     }
-    assert [name for name in names if name not in spoken] == []
+    assert [name for name in names if name not in documented] == []
 
 
-def test_every_error_is_documented_with_its_import_path() -> None:
+def test_errors_are_documented_with_their_import_paths() -> None:
     page = (ROOT / "docs" / "errors.md").read_text()
     rows = [row.split("|")[1] for row in page.splitlines() if row.startswith("| `")]
     starred = {name: row.rstrip().endswith("*") for row in rows for name in row.split("`")[1::2]}
@@ -62,7 +62,7 @@ def test_every_error_is_documented_with_its_import_path() -> None:
     assert starred == {name: name not in lockwork.__all__ for name in known}
 
 
-def test_every_room_is_in_the_house() -> None:
+def test_packages_are_listed_in_the_house() -> None:
     shown = (ROOT / "docs" / "house.md").read_text().split("```")[1]
     rooms = [
         path for path in (ROOT / "src" / "lockwork").iterdir() if path.name[0] not in "_." and path.name != "py.typed"
@@ -79,17 +79,17 @@ def test_every_room_is_in_the_house() -> None:
         ("```python\nfrom lockwork.errors import NoSuchError\n```\n", "lockwork.errors has no NoSuchError"),
         ("```console\n$ lockwork worker a:b --consurrency 5\n```\n", "No such option"),
         ("say `lockwork wrker`", "no such command: wrker"),
-        ("say `lockwork dead --everything retry`", "No such option"),
+        ("say `lockwork dead retry --everything`", "No such option"),
     ],
 )
-def test_a_wrong_page_is_reported(tmp_path: Path, text: str, problem: str) -> None:
+def test_wrong_page_is_reported(tmp_path: Path, text: str, problem: str) -> None:
     page = tmp_path / "page.md"
     page.write_text(text)
-    (found,) = problems(page)
-    assert problem in found
+    (problem_text,) = problems(page)
+    assert problem in problem_text
 
 
-def test_a_correct_page_is_not_reported(tmp_path: Path) -> None:
+def test_correct_page_is_not_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "# See `and` steer\n[here](#see-and-steer), `lockwork worker`, `lockwork run --lock x -- ls --all`\n"

@@ -1,4 +1,4 @@
-"""The examples of these pages run as they are printed, top to bottom; and so does the README's first program."""
+"""Runs the examples of these pages and the README's first program as printed."""
 
 from __future__ import annotations
 
@@ -37,42 +37,59 @@ ROOT = Path(__file__).parents[2]
         ("worker.md", {}),
     ],
 )
-def test_a_page_runs_as_it_is_printed(
+def test_page_runs_as_printed(
     own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str, names: dict[str, Any]
 ) -> None:
     monkeypatch.setenv("LOCKWORK_URL", own_url)
     reader = Reader(tmp_path, lambda _: None)
     reader.names.update(names, url=own_url)
-    found = steps(ROOT / "docs" / page)
-    assert found
-    for step in found:
+    page_steps = steps(ROOT / "docs" / page)
+    assert page_steps
+    for step in page_steps:
         try:
             reader.run(step)
         finally:
-            # a page may make a new one in each block; those that go on open again
+            # a page may create an app in each block; apps in use open again
             for made in [value for value in reader.names.values() if isinstance(value, Lockwork)]:
                 made.close()
 
 
-def test_the_program_of_the_readme(own_url: str, tmp_path: Path) -> None:
-    code = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert code is not None
-    (tmp_path / "shop.py").write_text(code[1])
+def program(page: str, at: int) -> str:
+    """The Python block of a page at this position."""
+    text = (ROOT / page).read_text()
+    blocks: list[str] = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return blocks[at]
+
+
+def run(folder: Path, url: str, name: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, name],
+        cwd=folder,
+        env={"LOCKWORK_URL": url, "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_readme_program_runs_as_printed(own_url: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(program("README.md", 0))
     with worker("shop:lw", url=own_url, folder=tmp_path):
-        ran, again = (
-            subprocess.run(
-                [sys.executable, "shop.py"],
-                cwd=tmp_path,
-                env={"LOCKWORK_URL": own_url, "PYTHONPATH": ":".join(sys.path)},
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-            for _ in range(2)
-        )
+        ran, again = (run(tmp_path, own_url, "shop.py") for _ in range(2))
     first, second = ran.stdout.splitlines()
     assert "LimitReached" in again.stderr
     assert first.startswith("changing the catalogue under fence ")
     assert second.startswith("order of ada StockStatus(")
     assert "available=9" in second
+
+
+def test_quick_start_programs_run_as_printed(own_url: str, tmp_path: Path) -> None:
+    first, more, stock = (program("docs/quick-start.md", at) for at in (2, 3, 4))
+    (tmp_path / "mails.py").write_text(first)
+    (tmp_path / "more.py").write_text(f"from mails import lw, send\n\n{more}\n{stock}")
+    with worker("mails:lw", url=own_url, folder=tmp_path):
+        ran = run(tmp_path, own_url, "mails.py")
+        assert (ran.stdout, ran.stderr) == ("sent to user 42\n", "")
+        ran = run(tmp_path, own_url, "more.py")
+        assert (ran.returncode, ran.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""What the page about enqueuing with something else shows does what the page says."""
+"""Runs the page about enqueuing together with other writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockwork import Lockwork
 PAGE = Path(__file__).parents[2] / "docs" / "together.md"
 
 
-def test_the_page_about_enqueuing_with_something_else(
+def test_page_about_combined_enqueues_runs_as_printed(
     lw: Lockwork, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")

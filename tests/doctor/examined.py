@@ -1,4 +1,4 @@
-"""`lockwork doctor` as its user sees it: its findings, what it prints, and its exit status."""
+"""A call of `lockwork doctor`: its findings, output, and exit status."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from click.testing import CliRunner
 
 from lockwork.cli.commands import cli
-from lockwork.doctor import Finding
+from lockwork.doctor.finding import Finding
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What one call of the command found."""
+    """The findings, output and exit status of a call of the command."""
 
     findings: list[Finding]
     text: str

@@ -1,13 +1,9 @@
-"""What the doctor finds, and what it says to do."""
+"""Findings of the doctor and their fixes."""
 
 from __future__ import annotations
 
-import contextlib
-import re
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -16,16 +12,13 @@ import pytest
 import redis
 
 from lockwork import Lockwork
-from lockwork.doctor import Finding, adeadlocks, afindings, examine, findings
-from lockwork.doctor.rules import check_locks
-from lockwork.errors import LockLost
-from lockwork.protocol import announcements as protocol
-from lockwork.protocol.announcements import APPS, WORKERS
+from lockwork.doctor.finding import Finding
+from lockwork.doctor.findings import findings
+from lockwork.protocol.announcements import announcements
+from lockwork.protocol.announcements.announcements import APPS, WORKERS
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queue import leases
 from lockwork.workers import SILENT, AnnouncedTask, App, Worker
-from processes import until
-from roles import as_role
 from server_steps import Stepping, stepping
 
 WORKER = Worker(
@@ -35,13 +28,13 @@ WORKER = Worker(
 
 @pytest.fixture
 def mail(own_url: str) -> Iterator[Lockwork]:
-    """An app on a server of its own."""
+    """An app on a private server."""
     with Lockwork(own_url) as lw:
         yield lw
 
 
-def announce(lw: Lockwork, kind: protocol.Kind, record: Worker | App) -> None:
-    lw.runtime.run(protocol.put("lw", kind, record.name, msgspec.msgpack.encode(record)))
+def announce(lw: Lockwork, kind: announcements.Kind, record: Worker | App) -> None:
+    lw.runtime.run(announcements.put("lw", kind, record.name, msgspec.msgpack.encode(record)))
 
 
 def enqueue(lw: Lockwork, count: int = 1) -> None:
@@ -150,14 +143,49 @@ def test_apps_that_differ_in_partitions_are_serious(mail: Lockwork) -> None:
     assert [found.level for found in findings(mail)] == ["serious", "info", "info"]
 
 
-async def test_async_version_finds_the_same(own_url: str) -> None:
-    async with Lockwork(own_url) as lw:
-        assert [found for found in await afindings(lw) if found.level == "serious"] == []
+def park(lw: Lockwork, version: str) -> None:
+    """Let a worker give back a job of a task `send`, once."""
+    keys = QueueKeys("lw", "mail")
+    (job,) = lw.runtime.run(leases.reserve(keys, "host/1/abc", 1, "a", "")).jobs
+    lw.runtime.run(leases.settle(keys, "host/1/abc", [leases.parked(job, "send", version)], 600_000))
 
 
-async def test_user_who_may_not_read_locks_sees_no_deadlocks(own_url: str) -> None:
-    async with Lockwork(as_role(own_url, "producer")) as lw:
-        assert await adeadlocks(lw) == []
+@pytest.mark.parametrize("version", ["", "v1"])
+def test_jobs_that_no_worker_can_run_are_named(mail: Lockwork, clock: Stepping, version: str) -> None:
+    begin_session(mail)
+    enqueue(mail)
+    park(mail, version)
+    announce(mail, WORKERS, WORKER)
+    announce(mail, APPS, App("shop:lw", [AnnouncedTask("send", "mail", "thread", None, 3, version="v1")], {}, [], "1"))
+    if not version:
+        announce(mail, APPS, App("shop:lw", [AnnouncedTask("other", "mail", "thread", None, 3)], {}, [], "1"))
+    (found,) = findings(mail)
+    said = "do not fit the task in any worker" if version else "wait for a worker that knows it"
+    assert (found.level, found.subject) == ("warning", "Queue mail")
+    assert found.text.startswith(f"1 job of task 'send' {said}, for ")
+
+
+def test_parked_jobs_of_known_task_are_information_when_they_wait_long(mail: Lockwork) -> None:
+    begin_session(mail)
+    enqueue(mail)
+    park(mail, "")
+    announce(mail, WORKERS, WORKER)
+    task = AnnouncedTask("send", "mail", "thread", None, 3)
+    announce(mail, APPS, App("shop:lw", [replace(task, name="new", aliases=["send"])], {}, [], "1"))
+    assert findings(mail) == []
+
+
+def test_queue_that_apps_share_without_sharing_tasks_is_named(mail: Lockwork) -> None:
+    begin_session(mail)
+    enqueue(mail)
+    for name, task in [("a:lw", "send"), ("b:lw", "receive")]:
+        announce(mail, APPS, App(name, [AnnouncedTask(task, "mail", "thread", None, 3)], {}, [], "1"))
+        announce(mail, WORKERS, replace(WORKER, name=f"host/{name}", app=name))
+    (found,) = findings(mail)
+    assert (found.level, found.subject) == ("warning", "Queue mail")
+    assert found.text == "Workers of different apps serve it, and share no task: a:lw and b:lw."
+    announce(mail, APPS, App("b:lw", [AnnouncedTask("send", "mail", "thread", None, 3)], {}, [], "1"))
+    assert findings(mail) == []
 
 
 def test_findings_of_many_queues_are_quick(mail: Lockwork) -> None:
@@ -172,26 +200,3 @@ def test_findings_of_many_queues_are_quick(mail: Lockwork) -> None:
         findings(mail)
         took.append(time.process_time() - began)
     assert min(took) < 0.05
-
-
-def test_deadlock_is_serious_and_names_holders_and_locks(own_url: str) -> None:
-    with Lockwork(own_url) as lw, ThreadPoolExecutor(2, "buyer") as pool:
-        both = threading.Barrier(2)
-
-        def take(first: str, second: str) -> None:
-            with lw.lock(first):
-                both.wait(10)
-                with lw.lock(second, wait=30):
-                    pass
-
-        waits = [pool.submit(take, "a", "b"), pool.submit(take, "b", "a")]
-        (found,) = until(lambda: check_locks(lw.locks()), "it is found") or []
-        assert found in examine(lw).findings
-        assert (found.level, found.link) == ("serious", "locks")
-        assert re.search(r"buyer_\d holds lock a and waits for lock b", found.text)
-        assert found.fix == "Release one of the locks: `lockwork locks release a`."
-        lw.lock("a").force_release()
-        lw.lock("b").force_release()
-        for each in waits:
-            with contextlib.suppress(LockLost):
-                each.result(30)

@@ -1,4 +1,4 @@
-"""What the doctor finds on servers that are set up badly: each is started so, or brought into that state, for real."""
+"""Findings on badly configured servers; each test starts a real one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from doctor.examined import examine
 from fake_server import VERSION, old_server
 from hanging import black_hole
 from lockwork.cli.commands import cli
-from lockwork.doctor import Finding
+from lockwork.doctor.finding import Finding
 from ports import free_port
 from processes import until
 from proxy import proxied
@@ -86,7 +86,7 @@ def test_memory_that_is_nearly_or_wholly_full_is_found(
     assert (found.level, found.fix) == (level, MEMORY)
     said = re.fullmatch(r"It uses (\d+)% of its maxmemory, and refuses writes when that is full.", found.text)
     assert said is not None
-    assert percent <= int(said[1]) <= percent + 2
+    assert percent <= int(said[1]) <= percent + 5
 
 
 def fill(admin: redis.Redis, size: int) -> None:
@@ -162,7 +162,7 @@ def test_users_who_may_not_read_all_of_it_are_told(start: Callable[..., Configur
 
 
 def as_role_again(url: str, name: str) -> str:
-    """The URL for a user whom `as_role` has made, with the rights that it has now."""
+    """Return the URL for a user of `as_role`, with its current rights."""
     return url.replace("://", f"://{name}:secret@", 1)
 
 
@@ -200,13 +200,13 @@ def test_server_that_is_too_old_or_a_replica_is_serious(start: Callable[..., Con
         assert found.fix == "Pass another server in --url or LOCKWORK_URL."
 
 
-def test_each_primary_of_a_cluster_is_checked(tmp_path: Path) -> None:
+def test_doctor_checks_each_primary_of_a_cluster(tmp_path: Path) -> None:
     with clustered(tmp_path) as cluster:
         full = cluster.primaries()[1]
         used = int(full.client.info("memory")["used_memory"])
         full.client.config_set("maxmemory", int(used / 0.9))
-        found = examine(cluster.url)
-    (memory,) = (finding for finding in found.findings if finding.fix == MEMORY)
+        examined = examine(cluster.url)
+    (memory,) = (finding for finding in examined.findings if finding.fix == MEMORY)
     assert memory.subject.startswith("server ")
     assert memory.subject.endswith(f" of 3, port {full.port}")
-    assert len(found.about("server 1 of 3")) == 1, "that it saves nothing"
+    assert len(examined.about("server 1 of 3")) == 1, "that it saves nothing"

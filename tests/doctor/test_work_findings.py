@@ -1,4 +1,4 @@
-"""What the doctor finds about queues, workers and apps at work: each trouble is caused by real workers and jobs."""
+"""Findings about queues, workers and apps at work, caused by real workers and jobs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import redis
 from app_modules import Load
 from doctor.examined import examine
 from lockwork import Lockwork
-from lockwork.doctor import Finding
-from lockwork.doctor.facts import MOST_QUEUES
+from lockwork.doctor.finding import Finding
+from lockwork.inspection.overview import MOST_DIAGNOSED
 from lockwork.workers import SILENT, Worker
 from processes import started, until, worker
 from server_steps import stepping
@@ -100,15 +100,22 @@ def test_jobs_that_wait_behind_busy_workers_are_a_warning(
     assert found.status == 0
 
 
-@pytest.mark.parametrize(("count", "level", "said"), [(1, "info", "1 job"), (10, "warning", "10 jobs")])
+@pytest.mark.parametrize(
+    ("count", "level", "said", "why"),
+    [
+        (1, "info", "1 job", ": ValueError in send"),
+        (10, "warning", "10 jobs", ": ValueError in send"),
+        (21, "warning", "21 jobs", ", the newest of ValueError in send"),
+    ],
+)
 def test_jobs_that_died_lately_are_counted(
-    clinic: Any, own_url: str, apps: Path, count: int, level: str, said: str
+    clinic: Any, own_url: str, apps: Path, count: int, level: str, said: str, why: str
 ) -> None:
     with worker("clinic:lw", url=own_url, folder=apps), redis.Redis.from_url(own_url) as admin:
         clinic.send.enqueue_many([(-1,)] * count)
         until(lambda: clinic.lw.queue("mail").status().dead == count, "they die")
         fix = "See the errors: `lockwork dead --queue mail`."
-        died = queue(level, f"{said} died in the last 10 minutes: ValueError in send.", fix, "dead?queue=mail")
+        died = queue(level, f"{said} died in the last 10 minutes{why}.", fix, "dead?queue=mail")
         assert examine(own_url).about("Queue") == [died]
         with stepping(admin) as clock:
             clock.step(601)
@@ -177,8 +184,8 @@ def test_apps_that_differ_in_partitions_and_versions_are_found(clinic: Any, own_
 
 def test_queues_that_were_not_checked_are_counted(own_url: str) -> None:
     with Lockwork(own_url) as lw:
-        for number in range(MOST_QUEUES + 2):
+        for number in range(MOST_DIAGNOSED + 2):
             lw.task(queue=f"q{number:03}", name=f"t{number}")(print).enqueue()
         found = examine(own_url).about("queues")
-    fix = "Check them by name: `lockwork queue status NAME`."
+    fix = "Check them by name: `lockwork queue NAME`."
     assert found == [Finding("info", "queues", "2 further queues and partitions were not checked.", fix)]

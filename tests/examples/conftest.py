@@ -1,4 +1,4 @@
-"""The demo as users run it: a process of its own, whose children are found by the temporary folder they were given."""
+"""The demo as users run it, in a separate process; its children are identified by their temporary folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Place:
         self.current.mkdir()
 
     def start(self, *arguments: str, program: str = "lockwork") -> subprocess.Popen[str]:
-        """Start `lockwork demo` in a process group of its own, as a shell does."""
+        """Start `lockwork demo` in a separate process group, as a shell does."""
         environment = {**os.environ, "TMPDIR": str(self.temporary), "FLASHSALE_HOLD": HOLD}
         return subprocess.Popen(
             [sys.executable, "-m", program, "demo", *arguments],
@@ -49,9 +49,9 @@ class Place:
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def processes(self) -> dict[int, str]:
-        """The processes that were given this temporary folder, and their commands."""
+        """Return the processes with this temporary folder, and their commands."""
         mark = f"TMPDIR={self.temporary}".encode()
-        found = {}
+        commands = {}
         for entry in Path("/proc").iterdir():
             # a process may end while it is looked at
             with contextlib.suppress(OSError):
@@ -59,8 +59,8 @@ class Place:
                     command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                     # the server writes its title, which has the path, over its environment
                     if mark in (entry / "environ").read_bytes().split(b"\0") or f"{self.temporary}/" in command:
-                        found[int(entry.name)] = command
-        return found
+                        commands[int(entry.name)] = command
+        return commands
 
     def check_empty(self) -> None:
         """Fail if a process, a temporary file, or anything in the current directory is left."""

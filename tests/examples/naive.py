@@ -1,4 +1,4 @@
-"""A stock as one writes it at first: it reads what is there, and then takes one. It goes into a copy of the shop."""
+"""A naive stock, which reads the available number and then writes it. Tests add it to a copy of the shop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import redis
 import redis.asyncio
 
 from lockwork import ReservationEnded, SoldOut, Task
-from lockwork.protocol.queues.stock import Reservation, StockStatus
+from lockwork.protocol.stock.stock import Reservation, StockStatus
 
 URL = os.environ["LOCKWORK_URL"]
 
@@ -35,12 +35,12 @@ class NaiveStock:
         return Reservation(job.id, buyer, 1, "held", 0.5, 0, created=True)
 
     async def aconfirm(self, reservation: str, **_: Any) -> None:
-        """Paid is paid, however late."""
+        """Accept any payment, even a late one."""
         await self.server.sadd("paid", reservation)
         await self.order_paid.aenqueue(reservation)
 
     async def ainspect(self) -> StockStatus:
-        """Count what it believes in."""
+        """Return the counts from the naive stock's view."""
         available, sold = await self.available(), await self.server.scard("paid")
         return StockStatus(self.total, available, self.total - available - sold, sold, 0)
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from lockwork.protocol.queues.status import QueueStatus
-from lockwork.protocol.queues.stock import StockStatus
+from lockwork.protocol.queue.status import QueueStatus
+from lockwork.protocol.stock.stock import StockStatus
 from play.audit import AuditResult, audit
 from play.evidence import Delivery, Evidence, KilledWorker, LedgerEntry, Reported
 
@@ -46,7 +46,7 @@ def counts(verdict: AuditResult) -> dict[str, int]:
     return {kind: verdict.count(kind) for kind in ("oversold", "lost", "duplicates") if verdict.count(kind)}
 
 
-def test_a_sound_sale() -> None:
+def test_audit_of_a_correct_sale_has_no_findings() -> None:
     assert audit(SOUND) == AuditResult(sold=2, expired=1, settled=3, repeated=1, findings=[])
 
 
@@ -123,7 +123,7 @@ def test_a_sound_sale() -> None:
         ),
     ],
 )
-def test_a_broken_guarantee_is_found(doctored: Evidence, expected: dict[str, int]) -> None:
+def test_broken_guarantee_is_reported(doctored: Evidence, expected: dict[str, int]) -> None:
     verdict = audit(doctored)
     assert counts(verdict) == expected
     assert all(finding.text for finding in verdict.findings)

@@ -62,8 +62,8 @@ def writers() -> int:
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-def test_an_order_written_by_a_worker_that_then_died(place: Place, copied: Path, *, remembers: bool) -> None:
-    # all of a job's time is after its entry, so that whoever is killed has written
+def test_ledger_must_ignore_entries_of_a_killed_worker(place: Place, copied: Path, *, remembers: bool) -> None:
+    # the job spends its time after its entry, so a killed worker has written it
     change(copied / "tasks.py", "    outside_world()\n", "")
     ledger = copied / "ledger.py"
     if not remembers:
@@ -71,7 +71,7 @@ def test_an_order_written_by_a_worker_that_then_died(place: Place, copied: Path,
         change(ledger, ", UNIQUE (reservation, event)", "")
     with ledger.open("a") as text:
         text.write(SLOW_AFTERWARDS)
-    # nothing is sold, and so nobody killed, before both worker processes have written
+    # no sale, and so no kill, before both worker processes have written
     shop, pays = copied / "shop.py", '    reservation = (await request.json())["reservation"]\n'
     change(shop, pays, "    while ledger.writers() < 2:\n        await asyncio.sleep(0.05)\n" + pays)
     change(shop, "import ledger\n", "import asyncio\n\nimport ledger\n")
@@ -86,7 +86,7 @@ def test_an_order_written_by_a_worker_that_then_died(place: Place, copied: Path,
         assert "lockwork: duplicates: order " in errors
 
 
-def test_a_shop_that_does_not_open(place: Place, copied: Path) -> None:
+def test_shop_that_does_not_open_is_one_clear_error(place: Place, copied: Path) -> None:
     with (copied / "shop.py").open("a") as text:
         text.write('\nraise RuntimeError("the key is lost")\n')
     done = place.run("--shop", str(copied), "--json")

@@ -1,4 +1,4 @@
-"""However the demo is ended, at whatever time: no process and no temporary folder stays."""
+"""After any end of the demo, at any time, no process and no temporary folder remains."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 
 def starts(place: Place) -> bool:
-    """Whether there is anything that could be left behind."""
+    """Return True once a temporary file exists."""
     return any(place.temporary.iterdir())
 
 
 def sells(place: Place) -> bool:
-    """Whether buyers are told something, and all are there: demo, sweeper, guardian, server, 3 workers, shop, load."""
+    """Return True while buyers get replies and all processes run:
+
+    demo, sweeper, guardian, server, 3 workers, shop, load.
+    """
     told = any(path.stat().st_size for path in place.temporary.glob("*/told.jsonl"))
     return told and len(place.processes()) >= 9
 
@@ -30,7 +33,7 @@ MOMENTS = {"as it starts": starts, "in the middle of the sale": sells}
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_everything(place: Place, number: signal.Signals, moment: str) -> None:
+def test_signal_ends_everything(place: Place, number: signal.Signals, moment: str) -> None:
     with place.start("--buyers", "2000") as process:
         until(lambda: MOMENTS[moment](place), moment)
         # as a terminal does it: the whole process group gets it

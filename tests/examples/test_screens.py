@@ -1,4 +1,4 @@
-"""What a viewer sees while the sale is on."""
+"""Output of the demo during the sale."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
-from lockwork.protocol.queues.status import QueueStatus
-from lockwork.protocol.queues.stock import StockStatus
+from lockwork.protocol.queue.status import QueueStatus
+from lockwork.protocol.stock.stock import StockStatus
 from play.live import LiveScreen, Stacked
 from play.load import Load, Seen
 from play.screen import Moment, PlainScreen, counted
@@ -28,7 +28,7 @@ MOMENT = Moment(
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_terminal_shows_bars(width: int) -> None:
+def test_terminal_shows_bars(width: int) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=width, height=20, _environ={})
     with LiveScreen(console, 3000) as screen:
         screen.show(MOMENT)
@@ -41,21 +41,21 @@ def test_a_terminal_shows_bars(width: int) -> None:
     assert "a worker was killed" in text
 
 
-def test_the_parts_of_a_bar_differ_without_colour() -> None:
+def test_parts_of_a_bar_differ_without_colour() -> None:
     console = Console(file=io.StringIO(), width=20)
     with console.capture() as captured:
         console.print(Stacked([(10, "green"), (5, "yellow"), (5, "white")]))
     assert captured.get().strip() == "█" * 10 + "▓" * 5 + "░" * 5
 
 
-def test_no_units_on_sale_show_an_empty_bar() -> None:
+def test_empty_stock_shows_an_empty_bar() -> None:
     console = Console(file=io.StringIO(), width=20)
     with console.capture() as captured:
         console.print(Stacked([(0, "green"), (0, "yellow"), (0, "white")]))
     assert captured.get().strip() == ""
 
 
-def test_a_file_gets_a_line_now_and_then() -> None:
+def test_file_gets_occasional_lines() -> None:
     file = io.StringIO()
     with PlainScreen(file, 3000) as screen:
         screen.show(MOMENT)
@@ -67,7 +67,7 @@ def test_a_file_gets_a_line_now_and_then() -> None:
     ]
 
 
-def test_no_buyers_get_no_units(capfd: pytest.CaptureFixture[str]) -> None:
+def test_screen_without_an_output_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     with PlainScreen(None, 3000) as screen:
         screen.show(MOMENT)
         screen.say("a worker was killed")
@@ -89,5 +89,5 @@ def test_reports_may_come_in_pieces() -> None:
         os.close(reading)
 
 
-def test_one_is_not_many() -> None:
+def test_counted_uses_the_singular_for_one() -> None:
     assert [counted(number, "job") for number in (0, 1, 2000)] == ["0 jobs", "1 job", "2,000 jobs"]

@@ -11,7 +11,7 @@ from play.failure import Interrupted
 from play.signals import Signals
 
 
-def test_a_wait_returns_readable_input() -> None:
+def test_wait_returns_readable_input() -> None:
     reading, writing = os.pipe()
     with Signals() as signals:
         assert signals.wait(0, reading) == []
@@ -22,7 +22,7 @@ def test_a_wait_returns_readable_input() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_next_wait_raises_and_all_after_it(number: signal.Signals) -> None:
+def test_waits_after_a_signal_raise(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with Signals() as signals:
         signal.raise_signal(number)
@@ -33,7 +33,7 @@ def test_the_next_wait_raises_and_all_after_it(number: signal.Signals) -> None:
     assert signal.getsignal(number) is before
 
 
-def test_a_wait_under_way_ends() -> None:
+def test_signal_ends_a_running_wait() -> None:
     with Signals() as signals:
         previous = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
         try:
@@ -44,7 +44,7 @@ def test_a_wait_under_way_ends() -> None:
             signal.signal(signal.SIGALRM, previous)
 
 
-def test_an_ignored_signal_stays_ignored() -> None:
+def test_ignored_signal_stays_ignored() -> None:
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with Signals() as signals:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.timeout(300)
-def test_the_dashboard_stays_with_buyers_until_ctrl_c(place: Place) -> None:
+def test_dashboard_stays_with_buyers_until_ctrl_c(place: Place) -> None:
     with place.start("--buyers", "300", "--stock", "20", "--dashboard") as process:
         assert process.stdout is not None
         address = audit = ""
         for line in process.stdout:
-            found = re.search(r"dashboard at (http://127\.0\.0\.1:\d+/)$", line)
-            address = found[1] if found else address
+            match = re.search(r"dashboard at (http://127\.0\.0\.1:\d+/)$", line)
+            address = match[1] if match else address
             audit += line
             if "Ctrl-C" in line:
                 break
@@ -48,6 +48,6 @@ def test_json_ends_with_the_audit(place: Place) -> None:
 def _sold(address: str) -> int:
     with urllib.request.urlopen(f"{address}stocks", timeout=20) as response:
         page = response.read().decode()
-    found = re.search(r'id="stock-orders-phone".*?<td class="right">([\d,]+)</td>', page)
-    assert found, page
-    return int(found[1].replace(",", ""))
+    match = re.search(r'id="stock-orders-phone".*?<td class="right">([\d,]+)</td>', page)
+    assert match, page
+    return int(match[1].replace(",", ""))

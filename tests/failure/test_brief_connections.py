@@ -1,4 +1,4 @@
-"""A connection that breaks in the moment in which it was made: nobody waits in vain, and no answer is mixed up."""
+"""Connections that break right after they open: no caller hangs, and no reply goes to another call."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from lockwork import Lockwork
 from lockwork.runtime.async_connection import Mux
 
 
-async def test_one_that_breaks_before_it_is_used(url: str, monkeypatch: pytest.MonkeyPatch, alw: Lockwork) -> None:
-    """A call that was put on it got no answer, and took that of the next one on the connection after it."""
+async def test_connection_that_breaks_before_use_mixes_up_no_replies(
+    url: str, monkeypatch: pytest.MonkeyPatch, alw: Lockwork
+) -> None:
+    """A call on the broken connection received no reply, and took the next call's reply on the next connection."""
     opened: Callable[[Mux, asyncio.Task[None]], None] = Mux._opened
     broken: list[Mux] = []
 
     def breaks(mux: Mux, opening: asyncio.Task[None]) -> None:
-        # whoever waits for the connection has not been told yet
+        # the callers that wait for the connection are not notified yet
         opened(mux, opening)
         if len(broken) < 3:
             broken.append(mux)

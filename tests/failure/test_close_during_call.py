@@ -1,4 +1,4 @@
-"""An app that is closed while its tasks still call and wait: each is told at once, and nobody hangs."""
+"""Closing an app during calls and waits: each caller gets an error at once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_calls_under_way(url: str, close: Close) -> None:
 
 
 @closing
-async def test_a_call_that_waits_for_its_connection(url: str, close: Close) -> None:
+async def test_close_ends_a_call_that_waits_for_its_connection(url: str, close: Close) -> None:
     app = Lockwork(url)
     await asyncio.to_thread(app.queues)  # there is a server, but this loop has no connection to it yet
     call = asyncio.ensure_future(app.aqueues())
@@ -65,8 +65,7 @@ async def test_a_call_that_waits_for_its_connection(url: str, close: Close) -> N
             await call
 
 
-def test_a_loop_that_ends_while_it_connects(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """In whichever turn of the loop: what it had begun to open is closed with it."""
+def test_loop_that_ends_while_connecting_leaves_nothing_open(url: str, caplog: pytest.LogCaptureFixture) -> None:
     with Lockwork(url) as app:
         app.queues()
         calls: list[asyncio.Future[Any]] = []

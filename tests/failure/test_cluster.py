@@ -53,7 +53,7 @@ def test_locks_of_all_shards(still: Cluster) -> None:
         assert app.runtime.found == "the Cluster has 3 shards"
 
 
-async def test_the_same_for_asyncio(still: Cluster) -> None:
+async def test_async_locks_of_all_shards(still: Cluster) -> None:
     async with Lockwork(still.url) as app:
         names = names_everywhere(still)
         await asyncio.gather(*(app.lock(name).aacquire() for name in names))
@@ -132,7 +132,7 @@ async def test_asyncio_clients_of_redis_py(still: Cluster) -> None:
         ("redis+cluster://127.0.0.1:{sentinel}", ServerUnsuitable, r"it is a Sentinel \(use redis\+sentinel://\)"),
     ],
 )
-def test_an_address_that_leads_nowhere(
+def test_unusable_cluster_address_is_one_clear_error(
     still: Cluster, ports: dict[str, int], url: str, error: type[Exception], message: str
 ) -> None:
     with Lockwork(url.format(node=still.nodes[0].port, **ports), patience=0.5) as app:
@@ -151,7 +151,7 @@ def test_an_address_that_leads_nowhere(
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
-    """Where nobody listens, a server that is no node, a node that serves no slot, and a Sentinel."""
+    """A free port, a server outside of a Cluster, a node without slots, and a Sentinel."""
     folder = tmp_path_factory.mktemp("ports")
     with ExitStack() as stack:
         single = start_server(stack, folder / "single", {"save": ""})
@@ -161,12 +161,12 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
 
 
 @pytest.mark.parametrize("url", ["redis+cluster://", "redis+cluster://a,,b", "redis+cluster://a:1/x"])
-def test_a_url_that_cannot_be_read(url: str) -> None:
+def test_malformed_cluster_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="of a Cluster"):
         Lockwork(url)
 
 
-def test_a_slot_that_nobody_serves(moving: Cluster) -> None:
+def test_unserved_slot_is_one_clear_error(moving: Cluster) -> None:
     slot = slots.slot("lock:x")
     other = next(name for name in map(str, range(100)) if slots.slot(f"lock:{name}") != slot)
     with Lockwork(moving.url, patience=1) as app:
@@ -189,7 +189,7 @@ def _serves(node: Node) -> bool:
     return bool(node.client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
 
 
-async def test_a_slot_moves_while_its_lock_is_held_and_used(moving: Cluster) -> None:
+async def test_lock_is_usable_while_its_slot_moves(moving: Cluster) -> None:
     slot = slots.slot("lock:x")
     async with Lockwork(moving.url, lock_lease=3) as app:
         grant = await app.lock("x").aacquire()
@@ -205,7 +205,7 @@ async def test_a_slot_moves_while_its_lock_is_held_and_used(moving: Cluster) -> 
         await grant.arelease()
 
 
-async def test_a_key_that_is_under_way_is_found_by_ask(moving: Cluster) -> None:
+async def test_key_in_migration_is_found_by_ask(moving: Cluster) -> None:
     slot = slots.slot("lock:x")
     source = moving.owner(slot)
     target = next(node for node in moving.nodes[:3] if node is not source)
@@ -283,7 +283,7 @@ def test_calls_and_leases_follow_a_killed_primary(moving: Cluster) -> None:
             grant.release()
 
 
-def test_a_worker_goes_on_while_slots_move_and_a_primary_dies(moving: Cluster, apps: Path, tmp_path: Path) -> None:
+def test_worker_continues_while_slots_move_and_a_primary_dies(moving: Cluster, apps: Path, tmp_path: Path) -> None:
     started, gate = tmp_path / "started", tmp_path / "gate"
     with (
         Lockwork(moving.url, patience=30) as app,

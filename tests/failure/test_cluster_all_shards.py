@@ -1,4 +1,4 @@
-"""What concerns several shards of a Cluster at once: overviews, multilocks, and calls that come late."""
+"""Overviews, multilocks and late calls across several shards of a Cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusters import Cluster, clustered, names_everywhere
 from lockwork import Lockwork
 from lockwork.protocol import slots
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.schedules import Ticker
+from lockwork.protocol.schedules.schedules import Ticker
 from lockwork.protocol.scripts import on_cluster
 from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.endpoint import Endpoint
@@ -115,7 +115,7 @@ def test_call_that_comes_late_is_ended_at_its_own_node(
             for each in names_everywhere(still):
                 with app.lock(each):  # the servers have the scripts, and the connections are there
                     pass
-            proxy.lose(on_cluster("lock_acquire").sha, "late")
+            proxy.lose(on_cluster("locks/acquire").sha, "late")
             grant = app.lock(name, wait=5).acquire()
             fence = grant.fence
             grant.release()

@@ -22,11 +22,11 @@ from processes import until, worker
 @pytest.fixture
 def still(tmp_path: Path) -> Iterator[Cluster]:
     """Three primaries that take a silent node for silent, and serve the slots of the others."""
-    with clustered(tmp_path / "nodes") as found:
-        for node in found.nodes:
+    with clustered(tmp_path / "nodes") as numbers:
+        for node in numbers.nodes:
             node.client.config_set("cluster-node-timeout", 60_000)
             node.client.config_set("cluster-require-full-coverage", "no")
-        yield found
+        yield numbers
 
 
 def shard(cluster: Cluster, queue: str) -> int:
@@ -44,11 +44,11 @@ def tasks(app: Lockwork) -> Any:
 
 
 def per_name(history: History) -> dict[str, list[int]]:
-    """The numbers of the jobs of each key, in the order in which they ran."""
-    found: dict[str, list[int]] = {}
+    """Return the numbers of each key's jobs, in the order in which they ran."""
+    numbers: dict[str, list[int]] = {}
     for line in history.lines("ran"):
-        found.setdefault(line["name"], []).append(line["number"])
-    return found
+        numbers.setdefault(line["name"], []).append(line["number"])
+    return numbers
 
 
 def test_worker_drains_all_shards_evenly(still: Cluster, apps: Path, history: History) -> None:
@@ -94,7 +94,7 @@ def test_hung_shard_holds_up_only_its_own_partitions(still: Cluster, apps: Path,
 def test_growth_keeps_every_job_and_the_order_of_every_key(
     still: Cluster, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As docs/queues.md says: nothing new, drain, start everything with the new number."""
+    """Follows docs/queues.md: stop enqueues, drain, and restart everything with the new number."""
     names = [f"user:{number}" for number in range(100)]
     monkeypatch.setenv("PARTITIONS", "8")
     with (

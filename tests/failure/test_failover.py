@@ -20,7 +20,7 @@ from replicated import Pair, replicated
 
 @dataclass
 class Failover:
-    """An address that leads to the primary at first."""
+    """An address that first leads to the primary."""
 
     proxy: Proxy
     pair: Pair
@@ -30,8 +30,8 @@ class Failover:
         return self.proxy.url
 
     def demote(self) -> None:
-        """The replica takes over, and nobody has told the old primary's clients."""
-        self.pair.primary.incr("last")  # WAIT is about what its own connection wrote
+        """Promote the replica; the old primary's clients stay connected."""
+        self.pair.primary.incr("last")  # WAIT covers the writes of its own connection
         until(lambda: self.pair.primary.wait(1, 100) == 1, "it has everything")
         self.pair.replica.replicaof("NO", "ONE")
         self.pair.primary.replicaof("127.0.0.1", "1")
@@ -54,7 +54,7 @@ def at_once(call: Callable[[], object]) -> None:
 
 
 def stale(pair: Pair) -> None:
-    """It answers MASTERDOWN then, and not READONLY."""
+    """Let the demoted server reply MASTERDOWN instead of READONLY."""
     pair.primary.config_set("replica-serve-stale-data", "no")
 
 
@@ -62,7 +62,7 @@ def nothing_said(_: Pair) -> None: ...
 
 
 @pytest.mark.parametrize("answers", [nothing_said, stale])
-def test_a_call(failover: Failover, answers: Callable[[Pair], None]) -> None:
+def test_call_follows_a_failover(failover: Failover, answers: Callable[[Pair], None]) -> None:
     answers(failover.pair)
     with Lockwork(failover.url) as app:
         app.lock("x").acquire()
@@ -74,7 +74,7 @@ def test_a_call(failover: Failover, answers: Callable[[Pair], None]) -> None:
 
 
 @pytest.mark.parametrize("answers", [nothing_said, stale])
-async def test_a_call_of_a_task(failover: Failover, answers: Callable[[Pair], None]) -> None:
+async def test_async_call_follows_a_failover(failover: Failover, answers: Callable[[Pair], None]) -> None:
     answers(failover.pair)
     async with Lockwork(failover.url) as app:
         await app.lock("x").aacquire()
@@ -102,7 +102,7 @@ async def test_calls_that_come_before_the_address_has_moved(failover: Failover) 
             await asyncio.gather(*calls)
 
 
-async def test_an_address_that_never_moves_is_one_clear_error(failover: Failover) -> None:
+async def test_address_that_never_moves_is_one_clear_error(failover: Failover) -> None:
     async with Lockwork(failover.url, patience=1) as app:
         await app.lock("x").aacquire()
         await asyncio.to_thread(app.lock("z").acquire)
@@ -118,8 +118,8 @@ async def test_an_address_that_never_moves_is_one_clear_error(failover: Failover
             assert time.monotonic() - began < 3
 
 
-def test_all_threads_move_when_one_has_noticed(failover: Failover) -> None:
-    """A call that only reads would be answered by the demoted server for ever."""
+def test_threads_move_when_one_has_noticed(failover: Failover) -> None:
+    """The demoted server would answer a thread's reads forever."""
     with Lockwork(failover.url) as app:
         both = threading.Barrier(2)
 
@@ -169,7 +169,7 @@ def test_wake_ups_come_from_where_the_address_leads(failover: Failover) -> None:
         assert not waiting.is_alive()
 
 
-async def test_a_loops_own_subscription_moves(failover: Failover) -> None:
+async def test_subscription_of_a_loop_moves(failover: Failover) -> None:
     async with Lockwork(failover.url) as app:
         await app.lock("x").aacquire()
         hearing = asyncio.create_task(app.runtime.engine.hearing("lw:wake:loop", {}).run())
@@ -184,7 +184,7 @@ async def test_a_loops_own_subscription_moves(failover: Failover) -> None:
             await asyncio.gather(hearing, return_exceptions=True)
 
 
-def test_a_worker(failover: Failover, apps: Path, tmp_path: Path) -> None:
+def test_worker_follows_a_failover(failover: Failover, apps: Path, tmp_path: Path) -> None:
     started, gate = tmp_path / "started", tmp_path / "gate"
     with (
         Lockwork(failover.url) as app,

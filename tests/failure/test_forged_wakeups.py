@@ -18,7 +18,7 @@ from lockwork import Lockwork
 _ODD = ("x", "1", "a b", "1 2 3", "look", f"1 {10**30}", "\x00", " ", "٣ ٣", "9" * 5000, "y" * 200_000)
 
 Case = tuple[Callable[[Lockwork], Coroutine[Any, Any, Any]], Callable[[Lockwork], object], str, bytes]
-"""What waits, what it waits for, the key where its ticket is found, and how the field that has it begins."""
+"""The wait, the call that makes it wait, the key with its ticket, and the first letter of the ticket's field."""
 
 LINES: dict[str, Case] = {
     "lock": (lambda app: app.lock("x").aacquire(), lambda app: app.lock("x").acquire(), "lw:{lock:x}", b"i"),
@@ -65,21 +65,21 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 async def _waiting(kind: str, alw: Lockwork, lw: Lockwork, admin: redis.Redis) -> tuple[asyncio.Task[Any], str]:
-    """Let somebody wait; returns its task, and its ticket."""
+    """Start a waiter; return its asyncio task and its ticket."""
     waits, begins, key, letter = LINES[kind]
     await asyncio.to_thread(begins, lw)
     task = asyncio.create_task(waits(alw))
 
     async def ticket() -> str | None:
         fields: dict[bytes, bytes] = admin.hgetall(key)  # type: ignore[assignment]
-        found = [name[1:].decode() for name in fields if name[:1] == letter]
-        return found[0] if found else None
+        tickets = [name[1:].decode() for name in fields if name[:1] == letter]
+        return tickets[0] if tickets else None
 
-    await auntil(lambda: _found(ticket), f"{kind}: somebody waits")
-    found = await ticket()
-    assert found is not None
-    await auntil(lambda: _heard(admin, alw), "its process hears its channel")
-    return task, key if kind == "latch" else found
+    await auntil(lambda: _found(ticket), f"{kind}: a caller waits")
+    waiting = await ticket()
+    assert waiting is not None
+    await auntil(lambda: _heard(admin, alw), "its process is subscribed")
+    return task, key if kind == "latch" else waiting
 
 
 async def _found(ticket: Callable[[], Coroutine[Any, Any, str | None]]) -> bool:
@@ -117,7 +117,7 @@ async def test_forged_or_malformed_message_is_only_a_hint(
 async def test_received_grant_is_entered_once(
     kind: str, alw: Lockwork, lw: Lockwork, admin: redis.Redis, url: str
 ) -> None:
-    """Who has heard the hand-over of one request cannot make one for another."""
+    """A client that received one hand-over cannot forge another."""
     with redis.Redis.from_url(url) as stranger, closing(stranger.pubsub(ignore_subscribe_messages=True)) as ear:
         ear.psubscribe("lw:wake:*")
         ear.get_message(timeout=1)

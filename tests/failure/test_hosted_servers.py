@@ -1,4 +1,4 @@
-"""Servers as providers offer them: without the commands by which a user would change the server."""
+"""Hosted servers, without administration commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sentinels import start_server
 
 WITHHELD = ("ACL", "BGREWRITEAOF", "BGSAVE", "CLUSTER", "CONFIG", "DEBUG", "FAILOVER", "MIGRATE", "MODULE", "MONITOR",
             "REPLICAOF", "SAVE", "SHUTDOWN", "SLAVEOF", "SLOWLOG", "SYNC")  # fmt: skip
-"""What one provider or another does not allow; each still has CLIENT and INFO."""
+"""Commands that some providers disallow; each provider still allows CLIENT and INFO."""
 
 
 @pytest.mark.parametrize("more", [(), ("CLIENT", "INFO", "ROLE")], ids=["usual", "also CLIENT, INFO and ROLE"])

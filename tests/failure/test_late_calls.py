@@ -1,4 +1,4 @@
-"""Requests that arrive after their caller has given them up, and has undone what they might have done (L6, L10)."""
+"""Requests that arrive after their caller gave up and undid their effects (L6, L10)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_ctrl_c_while_a_call_is_to_be_sent_again(lw: Lockwork, proxy: Proxy, mon
     with Lockwork(proxy.url) as app:
         with app.lock("warm"):  # the server has the scripts
             pass
-        proxy.lose(script("lock_acquire").sha, "late")
+        proxy.lose(script("locks/acquire").sha, "late")
         monkeypatch.setattr(sync_driver, "time", SimpleNamespace(sleep=interrupted))
         with pytest.raises(KeyboardInterrupt):
             app.lock("x", lease="1h").acquire()
@@ -44,7 +44,7 @@ def test_ctrl_c_while_the_answer_is_awaited(lw: Lockwork, proxy: Proxy, monkeypa
     with Lockwork(proxy.url) as app:
         with app.lock("warm"):  # the server has the scripts
             pass
-        proxy.lose(script("lock_acquire").sha, "late")
+        proxy.lose(script("locks/acquire").sha, "late")
         real = Wire.receive
 
         def receive(_: Wire) -> object:
@@ -61,15 +61,15 @@ def test_ctrl_c_while_the_answer_is_awaited(lw: Lockwork, proxy: Proxy, monkeypa
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
-async def test_a_task_that_is_cancelled(alw: Lockwork, proxy: Proxy, replicas: int) -> None:
-    """A lock that waits for replicas has a connection of its own: it is taken back there, too."""
+async def test_late_request_of_a_cancelled_task_grants_nothing(alw: Lockwork, proxy: Proxy, replicas: int) -> None:
+    """A lock that waits for replicas has its own connection, which must be cleaned up too."""
     async with Lockwork(proxy.url) as app:
         lock = app.lock("x", lease="1h", replicas=replicas)
         async with app.lock("warm"):  # the server has the scripts, and the connections are there
             with suppress(NotReplicated):
                 async with lock:
                     pass
-        proxy.lose(script("lock_acquire").sha, "late")
+        proxy.lose(script("locks/acquire").sha, "late")
         task = asyncio.create_task(lock.aacquire())
         while not proxy.lost:
             await asyncio.sleep(0)

@@ -12,7 +12,7 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queue import leases
 from lockwork.protocol.scripts import script
 from processes import until, worker
 from proxy import Phase, Proxy
@@ -26,27 +26,27 @@ def sha(name: str) -> str:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_lock(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
-    """`lw` sees the server as it is, `app` through the proxy."""
+    """`lw` is connected to the server directly, `app` through the proxy."""
     with Lockwork(proxy.url) as app:
         with app.lock("warm"):
             pass
-        proxy.lose(sha("lock_acquire"), phase)
+        proxy.lose(sha("locks/acquire"), phase)
         with app.lock("x") as grant:
             assert lw.lock("x").inspect().fence == grant.fence
             assert lw.lock("x").inspect().waiters == 0
             with pytest.raises(TimeoutError):
                 lw.lock("x").acquire(wait=0)
-            proxy.lose(sha("lock_release"), phase)
+            proxy.lose(sha("locks/release"), phase)
         assert lw.lock("x").inspect().owner is None
         assert proxy.lost == 2
 
 
-def test_a_release_with_a_lost_reply_is_no_loss_after_later_grants(lw: Lockwork, proxy: Proxy) -> None:
+def test_release_with_a_lost_reply_is_no_loss_after_later_grants(lw: Lockwork, proxy: Proxy) -> None:
     with Lockwork(proxy.url) as app, ThreadPoolExecutor(1) as pool:
 
         def turn() -> int:
             with app.lock("x") as grant:
-                proxy.lose(sha("lock_release"), "reply")
+                proxy.lose(sha("locks/release"), "reply")
                 proxy.refuse(True)
             return grant.fence
 
@@ -62,12 +62,12 @@ def test_a_release_with_a_lost_reply_is_no_loss_after_later_grants(lw: Lockwork,
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_waiting_call_with_a_lost_reply(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+def test_waiting_call_with_a_lost_reply_waits_once(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
     with Lockwork(proxy.url) as app:
         with app.lock("warm"):
             pass
         lw.lock("x").acquire()
-        proxy.lose(sha("lock_acquire"), phase)
+        proxy.lose(sha("locks/acquire"), phase)
         done = threading.Event()
 
         def turn() -> None:
@@ -88,21 +88,21 @@ async def test_lock_of_a_task(alw: Lockwork, proxy: Proxy, phase: Phase) -> None
     async with Lockwork(proxy.url) as app:
         async with app.lock("warm"):
             pass
-        proxy.lose(sha("lock_acquire"), phase)
+        proxy.lose(sha("locks/acquire"), phase)
         async with app.lock("x") as grant:
             assert (await alw.lock("x").ainspect()).fence == grant.fence
-            proxy.lose(sha("lock_release"), phase)
+            proxy.lose(sha("locks/release"), phase)
         assert (await alw.lock("x").ainspect()).owner is None
         assert proxy.lost == 2
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_a_task_cancelled_while_its_reply_is_lost(alw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+async def test_cancelled_call_with_a_lost_reply_leaves_no_waiter(alw: Lockwork, proxy: Proxy, phase: Phase) -> None:
     async with Lockwork(proxy.url) as app:
         for turns in range(8):
             async with app.lock("warm"):  # the first call of a connection brings the script, and would not be lost
                 pass
-            proxy.lose(sha("lock_acquire"), phase)
+            proxy.lose(sha("locks/acquire"), phase)
             task = asyncio.create_task(app.lock("x").aacquire())
             for _ in range(turns):
                 await asyncio.sleep(0)
@@ -121,11 +121,11 @@ def test_enqueue(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
         def work(n: int) -> None: ...
 
         work.enqueue(0)
-        proxy.lose(sha("job_push"), phase)
+        proxy.lose(sha("queue/push_one"), phase)
         job = work.enqueue(1)
-        proxy.lose(sha("jobs_push"), phase)
+        proxy.lose(sha("queue/push"), phase)
         jobs = work.enqueue_many([(n,) for n in range(2, 1502)])
-        proxy.lose(sha("jobs_push"), phase)
+        proxy.lose(sha("queue/push"), phase)
         later = work.options(delay="1h").enqueue(1502)
         status = lw.queue().status()
         assert (status.enqueued, status.ready, status.scheduled) == (1503, 1502, 1)
@@ -143,15 +143,15 @@ def test_stock(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
         phones = app.stock("phone", 10)
         for call in (phones.reserve("a"), phones.reserve("b")):
             phones.confirm(call) if call.buyer == "a" else phones.release(call)
-        proxy.lose(sha("stock_reserve"), phase)
+        proxy.lose(sha("stock/reserve"), phase)
         one = phones.reserve("bob", 2, enqueue=work.call())
         assert one.created
-        proxy.lose(sha("stock_end"), phase)
+        proxy.lose(sha("stock/end"), phase)
         phones.confirm(one, enqueue=work.call())
         two = phones.reserve("eve", 3)
-        proxy.lose(sha("stock_end"), phase)
+        proxy.lose(sha("stock/end"), phase)
         phones.release(two, enqueue=work.call())
-        proxy.lose(sha("stock_state"), phase)
+        proxy.lose(sha("stock/state"), phase)
         assert phones.restock(5).total == 15
         status = lw.stock("phone", 10).inspect()
         assert (status.total, status.available, status.reserved, status.sold) == (15, 12, 0, 3)
@@ -160,7 +160,7 @@ def test_stock(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_worker_that_gives_up_a_call_loses_no_job(
+def test_worker_that_gives_up_a_call_loses_no_job(
     lw: Lockwork, admin: redis.Redis, proxy: Proxy, apps: Path, phase: Phase
 ) -> None:
     """The reply of a reserve call is lost, and the server stays away longer than the app is patient."""
@@ -171,10 +171,10 @@ def test_a_worker_that_gives_up_a_call_loses_no_job(
 
     with worker("good:lw", "--lease", "10s", url=proxy.url, folder=apps) as process:
         assert add.enqueue(1).result(30) == 2
-        own = {lw.runtime.channel.encode()}  # heard only if this process had to wait for the result
+        own = {lw.runtime.channel.encode()}  # subscribed only if this process had to wait for the result
         heard = "it hears its process's channel and its session's"
         until(lambda: len(set(admin.pubsub_channels("lw:wake:*")) - own) == 2, heard)
-        proxy.lose(sha("jobs_reserve"), phase)
+        proxy.lose(sha("queue/reserve"), phase)
         proxy.refuse(True)
         jobs = add.enqueue_many([(number,) for number in range(20)])
         until(lambda: "jobs of queue default cannot be fetched" in process.errors, "it gave up for now")
@@ -185,14 +185,14 @@ def test_a_worker_that_gives_up_a_call_loses_no_job(
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_settle_call_that_is_lost(lw: Lockwork, proxy: Proxy, apps: Path, phase: Phase) -> None:
+def test_lost_settle_call_settles_the_job_once(lw: Lockwork, proxy: Proxy, apps: Path, phase: Phase) -> None:
     @lw.task
     def add(a: int, b: int = 1) -> int:
         return a + b
 
     with worker("good:lw", url=proxy.url, folder=apps):
         assert add.enqueue(1).result(30) == 2
-        proxy.lose(sha("jobs_settle"), phase)
+        proxy.lose(sha("queue/settle"), phase)
         assert add.enqueue(2).result(30) == 3
         until(lambda: lw.queue().status().running == 0, "it was settled")
         status = lw.queue().status()
@@ -201,21 +201,21 @@ def test_a_settle_call_that_is_lost(lw: Lockwork, proxy: Proxy, apps: Path, phas
 
 
 @pytest.mark.parametrize("sync", [True, False], ids=["sync", "asyncio"])
-async def test_a_request_that_arrives_after_its_retry(lw: Lockwork, proxy: Proxy, *, sync: bool) -> None:
-    """It was still on its way when its sender had given up on it, and by now its job has ended."""
+async def test_request_that_arrives_after_its_retry_adds_no_job(lw: Lockwork, proxy: Proxy, *, sync: bool) -> None:
+    """The sender had given up on it, and its job has ended."""
 
     def work() -> None:
-        """Nothing; the test itself is the worker."""
+        """Do nothing; the test itself is the worker."""
 
     async with Lockwork(proxy.url) as app:
         task = app.task(work)
         if sync:
             await asyncio.to_thread(app.lock("warm").inspect)
-            proxy.lose(sha("job_push"), "late")
+            proxy.lose(sha("queue/push_one"), "late")
             job = await asyncio.to_thread(task.enqueue)
         else:
             await app.task(name="warm", queue="other")(work).aenqueue()  # it sends the script whole the first time
-            proxy.lose(sha("job_push"), "late")
+            proxy.lose(sha("queue/push_one"), "late")
             job = await task.aenqueue()
         keys = QueueKeys("lw", "default")
         await lw.runtime.arun(leases.beat(keys, {"h/1/x": True}, 60_000, 5))

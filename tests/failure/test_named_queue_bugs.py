@@ -1,8 +1,8 @@
-"""Bugs of other queues by their names, with real workers: jobs that ran twice, were lost, or were never run.
+"""Named bugs of other queues, with real workers:
 
-More of them, where the server is looked at: test_named_queue_bugs_server.py; about a task's function:
-test_named_queue_bugs_tasks.py. Those of the worker's life (signals, reconnecting, recycling) are named in tests/worker,
-those of poison jobs and of cancelling in tests/jobs.
+jobs that ran twice, were lost, or never ran. More are in test_named_queue_bugs_server.py (with the server's data) and
+test_named_queue_bugs_tasks.py (about a task's function). Bugs of the worker's life cycle (signals, reconnecting,
+recycling) are in tests/worker, bugs of poison jobs and cancellation in tests/jobs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import redis
 from history import History
 from lockwork import JobFailed, Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, job_control
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue import enqueue, job_control
+from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
@@ -32,7 +32,7 @@ KEYS = QueueKeys("lw", "default")
 
 
 class Tasks:
-    """What this process enqueues; it is run by workers on the app `named`."""
+    """Tasks that this process enqueues; workers run them on the app `named`."""
 
     def __init__(self, lw: Lockwork) -> None:
         self.lw = lw
@@ -59,14 +59,17 @@ def tasks(spoiled: Embedded) -> Iterator[Tasks]:
 
 
 def test_kombu_337_a_delay_longer_than_the_lease(tasks: Tasks, spoiled: Embedded, apps: Path, history: History) -> None:
-    """kombu#337, celery#2481, #3270, #4400, #9882, dramatiq#431: a job that was due after the visibility time-out was
-    held by a worker until then, given to others again and again, and run by all of them."""
+    """kombu#337, celery#2481, #3270, #4400, #9882, dramatiq#431:
+
+    several workers ran a job with a delay. Its delay was longer than the visibility time-out, so the queue delivered
+    it again and again.
+    """
     with (
         worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps),
         worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps),
     ):
-        found = tasks.mark.options(delay="3s").enqueue_many([(history.path,)] * 5)
-        assert [job.result(30) for job in found] == [1] * 5
+        jobs = tasks.mark.options(delay="3s").enqueue_many([(history.path,)] * 5)
+        assert [job.result(30) for job in jobs] == [1] * 5
         status = tasks.lw.queue().status()
     assert (status.succeeded, status.recovered) == (5, 0)
     assert len(history.lines("ran")) == 5
@@ -76,9 +79,10 @@ def test_kombu_337_a_delay_longer_than_the_lease(tasks: Tasks, spoiled: Embedded
 def test_celery_5935_a_job_longer_than_the_lease(
     tasks: Tasks, spoiled: Embedded, apps: Path, history: History, kind: str
 ) -> None:
-    """celery#5935, laravel#15457, taskiq-redis#101, dramatiq#692, saq#277: a long job was run again while it ran.
+    """celery#5935, laravel#15457, taskiq-redis#101, dramatiq#692, saq#277:
 
-    bull#412, bullmq#631, #3183, python-redis-lock#91: so was one whose code kept the lease's renewal from running.
+    a long job was run again while it ran. bull#412, bullmq#631, #3183, python-redis-lock#91: the same happened when
+    the job's code blocked the renewal.
     """
     with (
         worker("named:lw", "--lease", "2s", url=spoiled.url, folder=apps),
@@ -99,7 +103,7 @@ def test_rq_2061_a_worker_that_dies_between_taking_a_job_and_knowing_it(
     with proxied(spoiled.url) as proxy:
         with worker("named:lw", "--lease", "1s", url=proxy.url, folder=apps) as dying:
             assert tasks.mark.enqueue(history.path).result(30) == 1
-            proxy.lose(script("jobs_reserve").sha, "reply")
+            proxy.lose(script("queue/reserve").sha, "reply")
             job = tasks.mark.enqueue(history.path)
             until(lambda: proxy.lost, "the answer was lost", 10)
             proxy.refuse(True)
@@ -114,8 +118,10 @@ def test_rq_2061_a_worker_that_dies_between_taking_a_job_and_knowing_it(
 def test_arq_300_a_server_that_forgot_everything(
     tasks: Tasks, spoiled: Embedded, spoil: redis.Redis, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """arq#300, taskiq-redis#130 (NOGROUP), redis/redis#6062: a server came back without its data, and the workers
-    stood still, or ended. What was lost is lost; what comes then is done."""
+    """arq#300, taskiq-redis#130 (NOGROUP), redis/redis#6062:
+
+    workers hung or ended after the server lost its data. Later jobs must run.
+    """
     gate = tmp_path / "gate"
     with worker("named:lw", "--lease", "2s", url=spoiled.url, folder=apps) as process:
         lost = tasks.gated.enqueue(history.path, str(gate))
@@ -146,7 +152,7 @@ def test_arq_485_cancelling_an_unknown_job_harms_no_later_one(
 def test_arq_290_a_busy_worker_cancels_too(
     tasks: Tasks, spoiled: Embedded, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """arq#290: with room for one job, nobody was left to hear that it should be aborted."""
+    """arq#290: a worker with one slot did not receive the cancellation."""
     with worker("named:lw", "-c", "1", url=spoiled.url, folder=apps):
         running = tasks.gated.enqueue(history.path, str(tmp_path / "never"))
         waiting = tasks.mark.enqueue(history.path)
@@ -201,8 +207,8 @@ def test_dramatiq_266_an_id_without_a_record(
         spoil.rpush(KEYS.ready[1], f"lost{number}")
     spoil.zadd(KEYS.due, {"lost later": 1})
     with worker("named:lw", url=spoiled.url, folder=apps) as process:
-        found = tasks.mark.enqueue_many([(history.path,)] * 20)
-        assert [job.result(30) for job in found] == [1] * 20
+        jobs = tasks.mark.enqueue_many([(history.path,)] * 20)
+        assert [job.result(30) for job in jobs] == [1] * 20
         assert len(process.children()) == 1
         status = tasks.lw.queue().status()
     assert (status.ready, status.scheduled, status.running) == (0, 0, 0)
@@ -224,13 +230,13 @@ def test_saq_118_callers_of_a_queue_without_workers_are_not_held(tasks: Tasks, h
 def test_saq_127_jobs_of_a_worker_that_never_comes_back(
     tasks: Tasks, spoiled: Embedded, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """saq#127, bullmq#652, arq#343, procrastinate#740: they stayed active for hours, or until somebody swept."""
+    """saq#127, bullmq#652, arq#343, procrastinate#740: such jobs stayed active for hours, or until a manual sweep."""
     with worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps) as process:
         job = tasks.gated.enqueue(history.path, str(tmp_path / "gate"))
         history.wait(1)
         for pid in (process.pid, *process.children()):
             os.kill(pid, signal.SIGKILL)
-    threading.Event().wait(1.2)  # the lease is over, and nobody is there
+    threading.Event().wait(1.2)  # the lease is over, and no worker runs
     assert job.state() == "running"
     (tmp_path / "gate").touch()
     with worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps):

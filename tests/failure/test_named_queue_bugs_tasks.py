@@ -1,4 +1,4 @@
-"""Bugs and pains of other queues by their names: what becomes of a task's function, and of what it was told to do."""
+"""Named bugs of other queues: tasks, their functions and their options."""
 
 from __future__ import annotations
 
@@ -47,8 +47,11 @@ def test_celery_6552_coroutines_share_a_loop(spoiled: Embedded, apps: Path, hist
 
 @pytest.mark.parametrize("task", ["hidden", "hidden_without_a_result"])
 def test_celery_10634_a_coroutine_is_no_result(spoiled: Embedded, apps: Path, history: History, task: str) -> None:
-    """celery#10634: a coroutine that nobody awaited counted as success, where the result was not looked at; elsewhere
-    the serializer was blamed. So it goes with any function whose decorator knows nothing of `async`."""
+    """celery#10634:
+
+    a coroutine that was never awaited counted as success if its result was ignored; elsewhere the serializer was
+    blamed. Any function whose decorator ignores `async` has this problem.
+    """
     with Lockwork(spoiled.url) as lw, worker("named:lw", url=spoiled.url, folder=apps) as process:
         job = lw.task(name=task, retries=0)(_of_path).enqueue(history.path)
         with pytest.raises(JobFailed, match=f"TypeError: task '{task}' returned a coroutine that is never awaited"):
@@ -58,20 +61,23 @@ def test_celery_10634_a_coroutine_is_no_result(spoiled: Embedded, apps: Path, hi
 
 
 def test_rq_210_no_job_costs_a_process(spoiled: Embedded, apps: Path, history: History) -> None:
-    """rq#210, #935, #745, frappe#31283: a fork for each job makes pools of connections useless. Here what tasks need
-    is made once in each process, and so are the processes, also for tasks that run in their own."""
+    """rq#210, #935, #745, frappe#31283:
+
+    a fork per job makes connection pools useless. Here each process creates its resources once, also for tasks that
+    run in runner processes.
+    """
     with Lockwork(spoiled.url) as lw, worker("forkless:lw", "--runners", "1", url=spoiled.url, folder=apps) as process:
-        found = {}
+        pids = {}
         for task in ("query", "query_alone"):
             sent = lw.task(name=task)(_of_nothing).enqueue_many([()] * 50)
-            found[task] = {job.result(30) for job in sent}
-        assert found["query"] == set(process.children())
-    assert len(found["query_alone"]) == 1
-    assert [{line["pid"]} for line in history.lines("made")] == [found["query"], found["query_alone"]]
+            pids[task] = {job.result(30) for job in sent}
+        assert pids["query"] == set(process.children())
+    assert len(pids["query_alone"]) == 1
+    assert [{line["pid"]} for line in history.lines("made")] == [pids["query"], pids["query_alone"]]
 
 
 def test_celery_6186_a_task_is_annotated_as_its_function() -> None:
-    """celery#6186: who asked a task for its annotations got none. Type checkers are asked in tests/typing."""
+    """celery#6186: a task had no annotations. tests/typing checks the types."""
     lw = Lockwork("redis://nowhere")
 
     @lw.task(retries=1)
@@ -88,8 +94,11 @@ def test_celery_6186_a_task_is_annotated_as_its_function() -> None:
 
 
 def test_asynq_373_replicated_jobs_survive_the_primary(apps: Path, history: History, tmp_path: Path) -> None:
-    """asynq#373 asks for WAIT at enqueue: what was acknowledged was gone after a failover (redis#6062). With
-    `replicas=1`, what enqueue returned is there when the replica takes over. (More: tests/together.)"""
+    """asynq#373 requests WAIT at enqueue:
+
+    acknowledged jobs were gone after a failover (redis#6062). With `replicas=1`, an enqueued job is still there when
+    the replica takes over. (More: tests/together.).
+    """
     with replicated(tmp_path / "servers") as pair:
         with Lockwork(pair.url) as lw:
             mark = lw.task(name="mark", retries=3, replicas=1)(_of_path)

@@ -9,7 +9,7 @@ from lockwork import Lockwork
 from lockwork.errors import ResultTimeout
 
 
-def test_a_multilock(lw: Lockwork, admin: redis.Redis) -> None:
+def test_multilock_without_wait_reconnects(lw: Lockwork, admin: redis.Redis) -> None:
     both = lw.multilock("a", "b", wait=0)
     with both:
         pass
@@ -18,7 +18,7 @@ def test_a_multilock(lw: Lockwork, admin: redis.Redis) -> None:
         assert not grant.lost
 
 
-def test_the_result_of_a_job(lw: Lockwork, admin: redis.Redis) -> None:
+def test_job_result_without_wait_reconnects(lw: Lockwork, admin: redis.Redis) -> None:
     @lw.task
     def nothing() -> None: ...
 
@@ -28,7 +28,7 @@ def test_the_result_of_a_job(lw: Lockwork, admin: redis.Redis) -> None:
         job.result(0)
 
 
-def test_the_result_of_a_flow(lw: Lockwork, admin: redis.Redis) -> None:
+def test_flow_result_without_wait_reconnects(lw: Lockwork, admin: redis.Redis) -> None:
     @lw.task
     def nothing() -> None: ...
 

@@ -1,4 +1,4 @@
-"""Where passwords come from fails with an error of its own: that is an outage like any other, and says what it is."""
+"""Errors of a password provider: treated as an outage, with its cause in the message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def passwords() -> Passwords:
     return Passwords()
 
 
-# by both: on a unix socket redis-py's asyncio side makes it an error of its own
+# with both schemes: on a unix socket redis-py's asyncio side replaces the error
 @pytest.fixture(params=["tcp", "unix"])
 def app(request: pytest.FixtureRequest, passwords: Passwords, admin: redis.Redis) -> Iterator[Lockwork]:
     """An app that gets its passwords there."""
@@ -38,23 +38,23 @@ def app(request: pytest.FixtureRequest, passwords: Passwords, admin: redis.Redis
 def test_locks_are_renewed_when_it_is_over(
     app: Lockwork, passwords: Passwords, admin: redis.Redis, other: Lockwork, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The engine's thread died by it for good, and somebody else got the lock while its holder was in its body."""
+    """The error ended the engine's thread, and another caller got the lock while its holder was in its body."""
     with app.lock("held") as grant:
         app.runtime.engine.listen()
-        until(lambda: _heard(app, admin), "it hears its channel")
-        passwords.left = _FOR_EVER
+        until(lambda: _heard(app, admin), "it is subscribed")
+        passwords.remaining = _FOR_EVER
         _cut_off(admin)
         until(lambda: "leases could not be renewed yet" in caplog.text, "a renewal fails", 20)
-        until(lambda: passwords.left < _FOR_EVER - 5, "it tries again and again", 20)
+        until(lambda: passwords.remaining < _FOR_EVER - 5, "it tries again and again", 20)
         before = admin.hget("lw:{lock:held}", "d")
-        passwords.left = 0
+        passwords.remaining = 0
         until(lambda: admin.hget("lw:{lock:held}", "d") != before, "it is renewed again", 20)
-        until(lambda: _heard(app, admin), "it hears its channel again", 20)
+        until(lambda: _heard(app, admin), "it is subscribed again", 20)
         assert not grant.lost
         assert other.lock("held").try_acquire() is None
     for text in ("no wake-ups arrive", "leases could not be renewed yet"):
-        told = [record for record in caplog.records if text in record.getMessage()]
-        (traced,) = (record for record in told if record.exc_info)
+        records = [record for record in caplog.records if text in record.getMessage()]
+        (traced,) = (record for record in records if record.exc_info)
         assert "no password today" in traced.getMessage()
 
 
@@ -64,72 +64,72 @@ def test_each_outage_is_traced(
     app.lock("x").inspect()
     app.runtime.engine.listen()
     for outage in (1, 2):
-        until(lambda: _heard(app, admin), "it hears its channel", 20)
-        passwords.left = 4
+        until(lambda: _heard(app, admin), "it is subscribed", 20)
+        passwords.remaining = 4
         admin.client_kill_filter(_type="pubsub")
-        until(lambda: passwords.left < 0, "it has tried again", 20)
+        until(lambda: passwords.remaining < 0, "it has tried again", 20)
         assert len([record for record in caplog.records if record.exc_info]) == outage
 
 
-def test_a_lock_is_given_back_by_an_engine_that_outlives_it(
+def test_engine_releases_a_lock_after_an_outage(
     app: Lockwork, passwords: Passwords, admin: redis.Redis, other: Lockwork, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What could not be given back ends with its lease; what comes later is given back at once."""
+    """A lock whose release fails ends with its lease; a later one is released at once."""
     for name in ("early", "late"):
         app.lock(name).acquire()
     held = {hold.options.name: hold for hold in app.runtime.live}
-    passwords.left = _FOR_EVER
+    passwords.remaining = _FOR_EVER
     _cut_off(admin)
     app.runtime.engine.give_back(_lease(held["early"]))
     until(lambda: "could not be released" in caplog.text, "it fails", 20)
-    passwords.left = 0
+    passwords.remaining = 0
     app.runtime.engine.give_back(_lease(held["late"]))
     until(lambda: other.lock("late").inspect().owner is None, "it is given back", 20)
 
 
 def test_thread_sees_cause_of_loss(app: Lockwork, passwords: Passwords) -> None:
-    passwords.left = _FOR_EVER
+    passwords.remaining = _FOR_EVER
     with pytest.raises(ServerUnavailable, match=r"ValueError: no password today$") as caught:
         app.lock("x").acquire()
     assert isinstance(caught.value.__cause__, ValueError)
-    passwords.left = 2
+    passwords.remaining = 2
     assert app.lock("x").acquire().fence
 
 
 def test_asyncio_task_sees_cause_of_loss(app: Lockwork, passwords: Passwords) -> None:
     async def main() -> None:
-        passwords.left = _FOR_EVER
+        passwords.remaining = _FOR_EVER
         with pytest.raises(ServerUnavailable, match=r"ValueError: no password today$") as caught:
             await app.lock("x").aacquire()
         assert isinstance(caught.value.__cause__, ValueError)
-        passwords.left = 2
+        passwords.remaining = 2
         assert (await app.lock("x").aacquire()).fence
         await app.aclose()
 
     asyncio.run(main())
 
 
-def test_a_connection_is_closed_by_whatever_interrupts_its_beginning(url: str) -> None:
+def test_interrupted_connection_attempt_closes_its_socket(url: str) -> None:
     passwords = Passwords(KeyboardInterrupt)
     with Lockwork(client=redis.Redis.from_url(url, credential_provider=passwords)) as app:
         before = open_sockets()
-        passwords.left = 1
+        passwords.remaining = 1
         with pytest.raises(KeyboardInterrupt) as caught:
             app.lock("x").inspect()
-        # what was raised holds on to all that was at work there
+        # the exception's traceback references all objects of the attempt
         assert caught.value is not None
         assert open_sockets() == before
 
 
-def test_the_engine_goes_on_after_a_fault_of_ours(
+def test_engine_continues_after_an_internal_error(
     lw: Lockwork, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    left = {"connect": 3, "renew": 3}
+    remaining = {"connect": 3, "renew": 3}
     connect, renew = sync_connection.Wire.connect, grants.renew_each
 
     def fail(what: str) -> None:
-        left[what] -= 1
-        if left[what] >= 0:
+        remaining[what] -= 1
+        if remaining[what] >= 0:
             raise ZeroDivisionError(f"a fault of ours: {what}")
 
     def connect_(self: sync_connection.Wire) -> None:
@@ -145,7 +145,7 @@ def test_the_engine_goes_on_after_a_fault_of_ours(
         monkeypatch.setattr(sync_connection.Wire, "connect", connect_)
         monkeypatch.setattr(grants, "renew_each", renew_)
         lw.runtime.engine.listen()
-        until(lambda: _heard(lw, admin), "it hears its channel", 20)
+        until(lambda: _heard(lw, admin), "it is subscribed", 20)
         until(lambda: admin.hget("lw:{lock:held}", "d") != before, "it is renewed", 20)
         assert not grant.lost
     traced = {record.getMessage() for record in caplog.records if record.exc_info}

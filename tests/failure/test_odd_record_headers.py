@@ -1,6 +1,7 @@
-"""Records whose beginning somebody else wrote: with half a key, odd limits, or names that no name check let through.
+"""Records with malformed headers:
 
-They end as dead jobs, or are run if they can be; they hold nobody up, and the worker goes on.
+half a key, odd limits, or invalid names. They end as dead jobs, or run if they can. They delay no other job, and the
+worker continues.
 """
 
 from __future__ import annotations

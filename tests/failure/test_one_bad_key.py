@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[Callable[[Lockwork, str, Any], Any], Callable[[str], str]
 
 
 class Held:
-    """Many grants of one kind, and the number of each that its holder was told of as lost."""
+    """Many grants of one kind, and the numbers of those whose loss was notified."""
 
     def __init__(self, lw: Lockwork, kind: str) -> None:
         make, self.key = KINDS[kind]
@@ -69,7 +69,7 @@ def own(spoiled: Embedded) -> Iterator[Lockwork]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bad", [0, COUNT // 2])
-def test_a_foreign_key_costs_its_own_lease(own: Lockwork, spoil: redis.Redis, kind: str, bad: int) -> None:
+def test_foreign_key_costs_its_own_lease(own: Lockwork, spoil: redis.Redis, kind: str, bad: int) -> None:
     held = Held(own, kind)
     spoil.delete(held.key(held.name(bad)))
     if kind in ("plain", "timestamp"):
@@ -80,7 +80,7 @@ def test_a_foreign_key_costs_its_own_lease(own: Lockwork, spoil: redis.Redis, ki
     held.release()
 
 
-def test_a_foreign_key_costs_its_own_run(own: Lockwork, spoil: redis.Redis) -> None:
+def test_foreign_key_costs_its_own_run(own: Lockwork, spoil: redis.Redis) -> None:
     """Runs of `once` are renewed together, too."""
     gate, running = threading.Event(), threading.Barrier(6)
     results: list[object] = []
@@ -109,8 +109,8 @@ def test_a_foreign_key_costs_its_own_run(own: Lockwork, spoil: redis.Redis) -> N
 
 
 @pytest.mark.parametrize("bad", [0, COUNT // 2])
-def test_a_key_without_a_right_costs_its_own_lease(spoiled: Embedded, spoil: redis.Redis, bad: int) -> None:
-    """Then the server refuses the whole call, and says nothing of which key."""
+def test_key_without_permission_costs_its_own_lease(spoiled: Embedded, spoil: redis.Redis, bad: int) -> None:
+    """The server refuses the whole call without naming the key."""
     rules = ("resetkeys", *(f"~{keys.lock('lw', Held.name(at))}" for at in range(COUNT)))
     spoil.execute_command("ACL", "SETUSER", "some", "on", ">secret", "&*", "+@all", *rules)  # type: ignore[no-untyped-call]
     with Lockwork(spoiled.url.replace("://", "://some:secret@", 1), lock_lease=LEASE) as app:
@@ -121,7 +121,7 @@ def test_a_key_without_a_right_costs_its_own_lease(spoiled: Embedded, spoil: red
         held.release()
 
 
-def test_a_foreign_key_does_not_keep_a_multilock_from_releasing_the_others(own: Lockwork, spoil: redis.Redis) -> None:
+def test_multilock_with_a_foreign_key_releases_the_others(own: Lockwork, spoil: redis.Redis) -> None:
     both = own.multilock("a", "b", "c")
     both.acquire()
     spoil.set(keys.lock("lw", "b"), "text")
@@ -131,7 +131,7 @@ def test_a_foreign_key_does_not_keep_a_multilock_from_releasing_the_others(own: 
         assert own.lock(name).inspect().owner is None
 
 
-def test_a_foreign_key_does_not_keep_a_multilock_from_giving_back_the_others(own: Lockwork, spoil: redis.Redis) -> None:
+def test_failed_multilock_with_a_foreign_key_releases_the_others(own: Lockwork, spoil: redis.Redis) -> None:
     own.lock("c").acquire()
     failed: list[BaseException] = []
 

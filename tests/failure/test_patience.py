@@ -1,4 +1,4 @@
-"""`patience` is how long a call may take when the server hangs, whatever it hangs in."""
+"""`patience` limits the duration of a call to a hanging server, in each phase of the call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from proxy import Proxy
 
 PATIENCE = 1.5
 SLACK = 1.0
-"""Seconds; what was wrong took at least 5."""
+"""Seconds; the bug took at least 5."""
 
 
 @contextlib.contextmanager
@@ -31,13 +31,13 @@ def out_of_patience() -> Iterator[None]:
     assert PATIENCE / 3 < took < PATIENCE + SLACK
 
 
-def test_the_first_call_to_a_frozen_server(spoiled: Embedded) -> None:
+def test_first_call_to_a_frozen_server_gives_up(spoiled: Embedded) -> None:
     with Lockwork(spoiled.url, patience=PATIENCE) as app, frozen(spoiled.pid):
         with out_of_patience():
             app.lock("x").acquire()
 
 
-def test_a_later_call_to_a_frozen_server(spoiled: Embedded) -> None:
+def test_later_call_to_a_frozen_server_gives_up(spoiled: Embedded) -> None:
     with Lockwork(spoiled.url, patience=PATIENCE) as app:
         app.lock("x").inspect()
         with frozen(spoiled.pid):
@@ -46,13 +46,13 @@ def test_a_later_call_to_a_frozen_server(spoiled: Embedded) -> None:
                     app.lock("x").acquire()
 
 
-async def test_the_first_call_of_a_task_to_a_frozen_server(spoiled: Embedded) -> None:
+async def test_first_async_call_to_a_frozen_server_gives_up(spoiled: Embedded) -> None:
     async with Lockwork(spoiled.url, patience=PATIENCE) as app:
         with frozen(spoiled.pid), out_of_patience():
             await app.lock("x").aacquire()
 
 
-async def test_a_later_call_of_a_task_to_a_frozen_server(spoiled: Embedded) -> None:
+async def test_later_async_call_to_a_frozen_server_gives_up(spoiled: Embedded) -> None:
     async with Lockwork(spoiled.url, patience=PATIENCE) as app:
         await app.lock("x").ainspect()
         with frozen(spoiled.pid):
@@ -61,8 +61,8 @@ async def test_a_later_call_of_a_task_to_a_frozen_server(spoiled: Embedded) -> N
                     await app.lock("x").aacquire()
 
 
-async def test_a_call_of_a_task_that_comes_while_others_wait(spoiled: Embedded) -> None:
-    """The connection is given up because of the first, and the last starts over with less patience than that took."""
+async def test_async_call_behind_other_waiting_calls_gives_up(spoiled: Embedded) -> None:
+    """The first call's time-out closes the connection; the last call retries with its remaining patience."""
     async with Lockwork(spoiled.url, patience=PATIENCE) as app:
         await app.lock("x").ainspect()
         with frozen(spoiled.pid):
@@ -74,7 +74,7 @@ async def test_a_call_of_a_task_that_comes_while_others_wait(spoiled: Embedded) 
                 await first
 
 
-def test_a_call_that_waits_for_replicas(spoiled: Embedded) -> None:
+def test_call_that_waits_for_replicas_gives_up(spoiled: Embedded) -> None:
     with Lockwork(spoiled.url, patience=PATIENCE) as app, frozen(spoiled.pid):
         began = time.monotonic()
         with pytest.raises(ServerUnavailable):
@@ -83,7 +83,7 @@ def test_a_call_that_waits_for_replicas(spoiled: Embedded) -> None:
 
 
 @pytest.mark.parametrize("way", ["thread", "task"])
-async def test_a_port_that_accepts_no_connection(way: str) -> None:
+async def test_port_that_accepts_no_connection_is_given_up(way: str) -> None:
     with black_hole() as port:
         async with Lockwork(f"redis://127.0.0.1:{port}", patience=PATIENCE) as app:
             with out_of_patience():
@@ -91,7 +91,7 @@ async def test_a_port_that_accepts_no_connection(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["thread", "task"])
-async def test_a_name_that_takes_for_ever_to_resolve(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+async def test_name_that_never_resolves_is_given_up(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     with hanging_resolver(monkeypatch, "in.limbo") as hangs:
         hangs.set()
         async with Lockwork(proxy.url.replace("127.0.0.1", "in.limbo"), patience=PATIENCE) as app:
@@ -100,7 +100,7 @@ async def test_a_name_that_takes_for_ever_to_resolve(proxy: Proxy, monkeypatch: 
 
 
 @pytest.mark.parametrize("way", ["thread", "task"])
-async def test_a_handshake_of_several_steps(spoiled: Embedded, spoil: redis.Redis, way: str) -> None:
+async def test_handshake_of_several_steps_is_given_up(spoiled: Embedded, spoil: redis.Redis, way: str) -> None:
     spoil.config_set("requirepass", "secret")
     url = spoiled.url.replace("://", "://:secret@", 1)
     async with Lockwork(url, patience=PATIENCE) as app:
@@ -110,8 +110,8 @@ async def test_a_handshake_of_several_steps(spoiled: Embedded, spoil: redis.Redi
 
 @pytest.mark.parametrize("way", ["thread", "task"])
 @pytest.mark.parametrize("scheme", ["redis", "rediss"])
-async def test_a_port_that_never_completes_the_handshake(scheme: str, way: str) -> None:
-    """The connection is made, and neither HELLO nor TLS is answered."""
+async def test_port_that_never_completes_the_handshake_is_given_up(scheme: str, way: str) -> None:
+    """The connection opens, but neither HELLO nor TLS gets a reply."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"{scheme}://user:secret@127.0.0.1:{mute.getsockname()[1]}"
         async with Lockwork(url, patience=PATIENCE) as app:
@@ -123,7 +123,7 @@ async def test_a_port_that_never_completes_the_handshake(scheme: str, way: str) 
                 await asyncio.to_thread(thread.join, 10)
 
 
-def test_a_healthy_server_gets_a_second(spoiled: Embedded) -> None:
+def test_healthy_server_gets_a_second_without_patience(spoiled: Embedded) -> None:
     with Lockwork(spoiled.url, patience=0) as app, frozen(spoiled.pid):
         began = time.monotonic()
         with pytest.raises(ServerUnavailable):

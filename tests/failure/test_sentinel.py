@@ -25,16 +25,16 @@ from sentinels import NAME, Node, Watched, watched
 
 @pytest.fixture(scope="module")
 def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """Servers that stay as they are."""
-    with watched(tmp_path_factory.mktemp("still")) as found:
-        yield found
+    """Servers that no test changes."""
+    with watched(tmp_path_factory.mktemp("still")) as servers:
+        yield servers
 
 
 @pytest.fixture
 def moving(tmp_path: Path) -> Iterator[Watched]:
     """Servers of this test alone."""
-    with watched(tmp_path / "servers") as found:
-        yield found
+    with watched(tmp_path / "servers") as servers:
+        yield servers
 
 
 def kill(primary: Node) -> None:
@@ -89,7 +89,7 @@ def test_waiters_are_woken(still: Watched) -> None:
         assert not waiting.is_alive()
 
 
-def test_a_client_of_redis_py(still: Watched) -> None:
+def test_client_of_redis_py_uses_its_sentinels(still: Watched) -> None:
     hosts = [("127.0.0.1", each.port) for each in still.sentinels]
     manager: Any = redis.sentinel.Sentinel(hosts)  # type: ignore[no-untyped-call]
     other: Any = redis.asyncio.sentinel.Sentinel(hosts)  # type: ignore[no-untyped-call]
@@ -103,7 +103,7 @@ def test_a_client_of_redis_py(still: Watched) -> None:
     manager.close()
 
 
-def test_a_forked_child_starts_its_own_sentinel_watch(still: Watched) -> None:
+def test_forked_child_starts_its_own_sentinel_watch(still: Watched) -> None:
     with Lockwork(still.url) as app:
         app.lock("parent").acquire()
 
@@ -146,7 +146,9 @@ def test_loss_of_the_quorum_is_logged_once(moving: Watched, caplog: pytest.LogCa
         ("redis://127.0.0.1:{sentinel}", ServerUnsuitable, r"is a Sentinel: give the URL redis\+sentinel://host:port/"),
     ],
 )
-def test_an_address_that_leads_nowhere(still: Watched, url: str, error: type[Exception], message: str) -> None:
+def test_unusable_sentinel_address_is_one_clear_error(
+    still: Watched, url: str, error: type[Exception], message: str
+) -> None:
     ports = {"server": still.servers[0].port, "sentinel": still.sentinels[0].port, "free": free_port()}
     with Lockwork(url.format(hosts=still.hosts, **ports), patience=1) as app:
         with pytest.raises(error, match=message):
@@ -175,7 +177,7 @@ def test_an_address_that_leads_nowhere(still: Watched, url: str, error: type[Exc
         ("redis+sentinel://host/shop?nonsense=1", "an option that connections do not know: 'nonsense'"),
     ],
 )
-def test_a_url_that_cannot_be_read(url: str, message: str) -> None:
+def test_malformed_sentinel_url_is_refused(url: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Lockwork(url)
 
@@ -216,7 +218,7 @@ async def test_tasks_on_a_loop_follow_a_hung_primary(moving: Watched) -> None:
 
 
 def test_sentinel_that_announces_an_election_is_asked_first(moving: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others learn of it a moment later, and announce it to those who hear from them."""
+    """The other Sentinels learn of the election a moment later."""
     announcing = moving.sentinels[0].port
     ask = Sentinels._ask
     before: dict[int, Address | None] = {}
@@ -232,7 +234,7 @@ def test_sentinel_that_announces_an_election_is_asked_first(moving: Watched, mon
         until(lambda: _found_at(app, new), "the app follows", 5)
 
 
-def test_a_primary_that_was_cut_off_is_left_although_it_answers(moving: Watched) -> None:
+def test_app_leaves_a_primary_that_was_cut_off(moving: Watched) -> None:
     with Lockwork(moving.url) as app:
         app.lock("x").acquire()
         old = moving.primary()
@@ -241,7 +243,7 @@ def test_a_primary_that_was_cut_off_is_left_although_it_answers(moving: Watched)
         assert old.client.role()[0] == "master"
 
 
-def test_a_worker_goes_on_at_the_new_primary(moving: Watched, apps: Path, tmp_path: Path) -> None:
+def test_worker_continues_at_the_new_primary(moving: Watched, apps: Path, tmp_path: Path) -> None:
     started, gate = tmp_path / "started", tmp_path / "gate"
     with (
         Lockwork(moving.url, patience=20) as app,
@@ -263,7 +265,9 @@ def test_a_worker_goes_on_at_the_new_primary(moving: Watched, apps: Path, tmp_pa
 
 
 def _found_at(app: Lockwork, node: Node) -> bool:
-    """Whether a write goes there; until the Sentinels have announced the election, the old primary takes it."""
+    """Return True if a write reaches the node; until the Sentinels have announced the election, the old primary takes
+    it.
+    """
     name = f"write:{uuid4()}"
     app.lock(name).acquire()
     return node.client.hget(f"lw:{{lock:{name}}}", "o") is not None

@@ -1,4 +1,4 @@
-"""What may come on the connection where wake-ups are heard, errors and nonsense: the engine goes on, and renews."""
+"""Errors and nonsense on the subscription's connection: the engine continues and renews."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from lockwork.runtime.embedded import Embedded
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
 from lockwork.runtime.lock_counts import LockCounts
+from lockwork.runtime.name_index import NameIndex
 from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.wakeups import Mailboxes
 from passwords import Passwords
@@ -33,7 +34,7 @@ _LOADING = b"-LOADING Redis is loading the dataset in memory\r\n"
 
 
 class _Handler(socketserver.StreamRequestHandler):
-    """Answers SUBSCRIBE and PING with what comes next in the script, and anything else with OK."""
+    """Reply to SUBSCRIBE and PING with the next item of the script, and to other commands with OK."""
 
     def handle(self) -> None:
         script: list[bytes] = self.server.script  # type: ignore[attr-defined]
@@ -82,7 +83,7 @@ _whatever_comes = pytest.mark.parametrize(
 @_whatever_comes
 def test_wakeup_is_received_after_any_message(endpoint: Endpoint) -> None:
     with contextlib.closing(
-        Engine(endpoint, _CHANNEL, StickyCache(), LockCounts("lw", "here"), allow_eviction=False)
+        Engine(endpoint, _CHANNEL, StickyCache(), LockCounts("lw", "here"), NameIndex("lw"), allow_eviction=False)
     ) as engine:
         until(lambda: engine.wait("ticket", now() + 0.5) == "news", "the wake-up is heard", 20)
 
@@ -110,7 +111,7 @@ async def test_subscription_resumes_after_reconnect(
 
     async with _hearing(Endpoint.from_url(url), mail):
         for number in range(3):
-            await auntil(hears, "it hears the channel")
+            await auntil(hears, "it is subscribed")
             waiting = asyncio.create_task(mail.async_wait(f"other {number}", now() + 20))
             await asyncio.sleep(0)
             admin.client_kill_filter(_type="pubsub")
@@ -121,8 +122,8 @@ async def test_subscription_resumes_after_reconnect(
 async def test_subscription_resumes_after_any_error(
     proxy: Proxy, admin: redis.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A task that ended by it would say nothing, and its worker would only look every five seconds."""
-    # by TCP: on a unix socket redis-py makes it an error of its own
+    """An ended subscription would report nothing, and its worker would only poll every five seconds."""
+    # over TCP: on a unix socket redis-py replaces the error
     passwords, mail = Passwords(), Mailboxes()
     endpoint = Endpoint.from_client(redis.Redis.from_url(proxy.url, credential_provider=passwords))
 
@@ -131,15 +132,15 @@ async def test_subscription_resumes_after_any_error(
         return await _comes(mail, text)
 
     async with _hearing(endpoint, mail):
-        await auntil(lambda: hears("before"), "it hears the channel", 20)
+        await auntil(lambda: hears("before"), "it is subscribed", 20)
         for outage in (1, 2):
-            passwords.left = 3
+            passwords.remaining = 3
             admin.client_kill_filter(_type="pubsub")
-            await auntil(lambda outage=outage: hears(f"after {outage}"), "it hears the channel again", 20)  # type: ignore[misc]
-            assert passwords.left < 0
-            told = [record for record in caplog.records if "no password today" in record.getMessage()]
-            assert len(told) == outage, "each outage is told of once"
-            assert told[-1].exc_info is not None
+            await auntil(lambda outage=outage: hears(f"after {outage}"), "it is subscribed again", 20)  # type: ignore[misc]
+            assert passwords.remaining < 0
+            records = [record for record in caplog.records if "no password today" in record.getMessage()]
+            assert len(records) == outage, "each outage is logged once"
+            assert records[-1].exc_info is not None
 
 
 async def _comes(mail: Mailboxes, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""A user who may use no channel, as Redis 7 makes new users: what it does is done wholly, and nobody is told."""
+"""Users without channel permissions, the default of Redis 7: their calls have their full effect, without wake-ups."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys, channel
-from lockwork.protocol.queues import enqueue, leases
-from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import enqueue, leases
+from lockwork.protocol.queue import limits as queue_limits
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.runtime.embedded import Embedded
 from processes import until
 
@@ -44,7 +44,7 @@ def mute(spoiled: Embedded, spoil: redis.Redis) -> Iterator[Lockwork]:
 
 @pytest.fixture
 def asleep(app: Lockwork, spoil: redis.Redis) -> Iterator[None]:
-    """A worker sleeps, and hears its channel."""
+    """Let a worker sleep, subscribed to its channel."""
     with closing(spoil.pubsub()) as ear:  # type: ignore[no-untyped-call]
         ear.subscribe(_CHANNEL)
         assert ear.get_message(timeout=20)
@@ -55,7 +55,7 @@ def asleep(app: Lockwork, spoil: redis.Redis) -> Iterator[None]:
 
 @pytest.mark.usefixtures("asleep")
 @pytest.mark.parametrize("guess", ["", _CHANNEL], ids=["a wake-up", "handed over"])
-def test_a_job_is_enqueued_and_waits(mute: Lockwork, app: Lockwork, spoil: redis.Redis, guess: str) -> None:
+def test_enqueued_job_waits_without_a_wake_up(mute: Lockwork, app: Lockwork, spoil: redis.Redis, guess: str) -> None:
     keys = QueueKeys("lw", "default")
     keys.sleeper = guess
     assert mute.runtime.run(enqueue.push(keys, [NewJob("j1", _RECORD)])) == 1
@@ -83,18 +83,18 @@ def test_awaited_job_ends_once(mute: Lockwork, app: Lockwork, spoil: redis.Redis
 
 
 @pytest.mark.usefixtures("asleep")
-def test_a_queue_is_resumed(mute: Lockwork) -> None:
+def test_queue_is_resumed_without_a_wake_up(mute: Lockwork) -> None:
     assert mute.runtime.run(queue_limits.change(_KEYS, {"paused": 1})).paused
     assert mute.runtime.run(queue_limits.change(_KEYS, {"paused": ""})).paused is None
 
 
 def test_released_lock_goes_to_waiter(mute: Lockwork, app: Lockwork, spoil: redis.Redis) -> None:
-    """The release stopped before its end; whoever waits looks by itself."""
+    """The release published nothing; waiters poll."""
     first = mute.lock("a").acquire()
     fences = list[int]()
     waiting = threading.Thread(target=lambda: fences.append(app.lock("a").acquire(wait=30).fence))
     waiting.start()
-    until(lambda: spoil.hget("lw:{lock:a}", "t"), "somebody waits")
+    until(lambda: spoil.hget("lw:{lock:a}", "t"), "a caller waits")
     first.release()
     waiting.join()
     assert fences

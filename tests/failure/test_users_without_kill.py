@@ -11,8 +11,8 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.runtime import endpoint
 from lockwork.runtime.embedded import Embedded
 from proxy import Proxy, proxied
@@ -57,7 +57,7 @@ def app(spoiled: Embedded) -> Iterator[Lockwork]:
 
 
 def run_all(app: Lockwork) -> list[str]:
-    """Run what is ready to its end, as a worker does; returns the ids."""
+    """Run ready jobs to their end, as a worker does; return the ids."""
     app.runtime.run(leases.beat(_KEYS, {_WORKER: True}, 600_000, 1.0))
     leased = app.runtime.run(leases.reserve(_KEYS, _WORKER, 100, f"r{next(_REQUESTS)}", "")).jobs
     outcomes = [Outcome(job.id, job.token, "s", b"null") for job in leased]
@@ -112,14 +112,14 @@ async def test_late_enqueue_in_asyncio(limited: str, proxy: Proxy, app: Lockwork
         assert await asyncio.to_thread(run_all, app) == []
 
 
-def test_the_warning_names_the_acl_rule(limited: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_warning_names_the_acl_rule(limited: str, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         with Lockwork(limited) as app, app.lock("x"):
             app.queue().status()
-    (said,) = [text for text in caplog.messages if "this user may not run" in text]
-    assert "INFO" in said or "CLIENT KILL" in said
-    assert "+info +client|id +client|kill" in said
-    assert "secret" not in said
+    (warning,) = [text for text in caplog.messages if "this user may not run" in text]
+    assert "INFO" in warning or "CLIENT KILL" in warning
+    assert "+info +client|id +client|kill" in warning
+    assert "secret" not in warning
 
 
 def test_user_with_these_rights_gets_no_warning(

@@ -1,4 +1,4 @@
-"""A holder is notified when its lease ends, whatever the engine waits for at that time (L5)."""
+"""A holder is notified when its lease ends, during any wait of the engine (L5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proxy import Proxy, proxied
 
 LEASE = 2.0
 LATE = 1.0
-"""Seconds; what was wrong took more than 3."""
+"""Seconds; the bug took more than 3."""
 
 
 class Holder:
@@ -67,7 +67,7 @@ def test_by_a_frozen_server(spoiled: Embedded, spoil: redis.Redis) -> None:
             holder.is_notified_in_time()
 
 
-def test_of_a_thousand_locks_by_a_frozen_server(spoiled: Embedded, spoil: redis.Redis) -> None:
+def test_frozen_server_does_not_delay_a_thousand_notifications(spoiled: Embedded, spoil: redis.Redis) -> None:
     with Lockwork(spoiled.url, lock_lease=LEASE, patience=0) as app:
         holder = Holder(app, 1000)
         hears(spoil, app)
@@ -75,7 +75,7 @@ def test_of_a_thousand_locks_by_a_frozen_server(spoiled: Embedded, spoil: redis.
             holder.is_notified_in_time()
 
 
-def test_a_port_that_accepts_no_connection(way: Proxy, spoil: redis.Redis) -> None:
+def test_unreachable_port_does_not_delay_the_notification(way: Proxy, spoil: redis.Redis) -> None:
     with Lockwork(way.url, lock_lease=LEASE, patience=0) as app:
         holder = Holder(app)
         hears(spoil, app)
@@ -96,14 +96,14 @@ def test_by_a_name_that_takes_for_ever_to_resolve(
             holder.is_notified_in_time()
 
 
-def test_a_lease_is_renewed_while_the_subscription_cannot_be_opened(
+def test_lease_is_renewed_while_the_subscription_cannot_be_opened(
     way: Proxy, spoil: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with hanging_resolver(monkeypatch, "in.limbo") as hangs:
         with Lockwork(way.url.replace("127.0.0.1", "in.limbo"), lock_lease=LEASE) as app:
             holder = Holder(app)
             hears(spoil, app)
-            # the engine has a connection of its own for renewals
+            # the engine has a separate connection for renewals
             first = spoil.hget("lw:{lock:x0}", "d")
             until(lambda: spoil.hget("lw:{lock:x0}", "d") != first, "it is renewed", 20)
             hangs.set()

@@ -1,4 +1,4 @@
-"""A server that refuses to write for a while: workers and locks go on afterwards, and nothing is lost (Q1, L5)."""
+"""A server that refuses writes for a while: workers and locks continue afterwards, and nothing is lost (Q1, L5)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lonely(client: redis.Redis, on: bool) -> None:
 
 
 @pytest.mark.parametrize("trouble", [read_only, full, lonely])
-def test_a_job_that_ends_meanwhile_is_settled_afterwards(
+def test_job_that_ends_during_write_refusals_is_settled_afterwards(
     spoiled: Embedded, spoil: redis.Redis, apps: Path, tmp_path: Path, trouble: Callable[[redis.Redis, bool], None]
 ) -> None:
     started, gate = tmp_path / "started", tmp_path / "gate"
@@ -43,7 +43,7 @@ def test_a_job_that_ends_meanwhile_is_settled_afterwards(
         threading.Event().wait(0.7)  # longer than the app is patient
         trouble(spoil, False)
         assert job.result(30) == "done"
-        status = until(lambda: found if (found := lw.queue().status()).running == 0 else None, "settled")
+        status = until(lambda: status if (status := lw.queue().status()).running == 0 else None, "settled")
         assert status is not None
         assert (status.succeeded, status.recovered, status.dead) == (1, 0, 0)
         assert len(process.children()) == 1
@@ -51,7 +51,7 @@ def test_a_job_that_ends_meanwhile_is_settled_afterwards(
 
 
 @pytest.mark.parametrize("trouble", [read_only, full, lonely])
-def test_a_lease_survives_short_write_refusals(
+def test_lease_survives_short_write_refusals(
     spoiled: Embedded, spoil: redis.Redis, trouble: Callable[[redis.Redis, bool], None]
 ) -> None:
     with Lockwork(spoiled.url, lock_lease="2s") as lw, lw.lock("x") as grant:
@@ -63,7 +63,7 @@ def test_a_lease_survives_short_write_refusals(
         assert lw.lock("x").inspect().fence == grant.fence
 
 
-def test_a_worker_resumes_when_the_server_returns(spoiled: Embedded, spoil: redis.Redis, apps: Path) -> None:
+def test_worker_resumes_when_the_server_returns(spoiled: Embedded, spoil: redis.Redis, apps: Path) -> None:
     with Lockwork(spoiled.url) as lw, worker("good:lw", "--lease", "5s", url=spoiled.url, folder=apps) as process:
 
         @lw.task

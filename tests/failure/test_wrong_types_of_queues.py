@@ -1,6 +1,6 @@
-"""Each key of a queue with data of another program, in turn: a clear error, nothing half done, nothing lost.
+"""Foreign data in each key of a queue:
 
-Other queues go on, and so does this one as soon as the key is put right.
+a clear error, no partial change, no lost job. Other queues continue, and so does this queue once the key is repaired.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from typing import Any, cast
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import Lockwork, ServerRefused
+from lockwork.protocol.dead import dead
+from lockwork.protocol.dead.dead import Filter
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import browse, dead, enqueue, leases, record_header, schedules, sessions
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import JobLimits
+from lockwork.protocol.queue import browse, enqueue, leases, record_header, sessions
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.protocol.queue.record_header import JobLimits
+from lockwork.protocol.schedules import schedules
 from lockwork.runtime.embedded import Embedded
 from lockwork.worker.ipc.messages import HardTimeout
 from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat
@@ -66,7 +69,7 @@ class Populated:
         ask(leases.job_state(KEYS, "later", "channel"))
 
     def operations(self, numbers: Iterator[int]) -> dict[str, Callable[[], Protocol[Any]]]:
-        """Whatever may be asked of it."""
+        """Return every operation on the queue."""
         number = next(numbers)
         plain, keyed = (
             record_header.head(0, 4) + b"[]",
@@ -108,11 +111,11 @@ class Populated:
 
 
 def snapshot(client: redis.Redis) -> dict[bytes, bytes | None]:
-    return {key: client.dump(key) for key in client.scan_iter(count=1000)}
+    return {key: client.dump(key) for key in keys_but_indexes(client)}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_operation_is_refused_whole_or_done(lw: Lockwork, admin: redis.Redis, name: str) -> None:
+def test_operation_is_refused_whole_or_done(lw: Lockwork, admin: redis.Redis, name: str) -> None:
     ask: Ask = lw.runtime.run
     populated, numbers, refused, problems = Populated(ask), itertools.count(), 0, []
     key = f"{KEYS.base}:{name}"
@@ -134,8 +137,8 @@ def test_every_operation_is_refused_whole_or_done(lw: Lockwork, admin: redis.Red
     assert not problems
 
 
-def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.Redis) -> None:
-    """It is kept there, told of when the others would let it, too, and has nothing to give back to them."""
+def test_session_begins_on_the_usable_queues(lw: Lockwork, admin: redis.Redis) -> None:
+    """The other queues report later when a session could begin, and get nothing from the session's end."""
     queues = {name: QueueKeys("lw", name) for name in "ab"}
     nobody: list[Any] = []
     possible: list[str] = []
@@ -182,10 +185,10 @@ def busy(lw: Lockwork, admin: redis.Redis) -> Iterator[Callable[..., Heartbeat]]
 
 
 @pytest.mark.parametrize("counted", [True, False])
-def test_a_session_ends_on_the_queues_that_let_it(
+def test_session_ends_on_the_usable_queues(
     lw: Lockwork, admin: redis.Redis, busy: Callable[..., Heartbeat], *, counted: bool
 ) -> None:
-    """Those that came after one which refused had their jobs back only when the lease had run out."""
+    """Jobs of queues after a refusing one were only returned at the end of the lease."""
     beats = busy()
     refuses = QueueKeys("lw", "b").workers
     admin.rename(refuses, "aside")
@@ -198,10 +201,10 @@ def test_a_session_ends_on_the_queues_that_let_it(
     assert lw.queue("b").status().ready == 1
 
 
-def test_a_job_for_which_its_process_was_killed_waits_for_its_outcome(
+def test_job_of_a_killed_process_waits_for_its_outcome(
     lw: Lockwork, admin: redis.Redis, busy: Callable[..., Heartbeat]
 ) -> None:
-    """Given back without it, it would run again as if the process had died of something else."""
+    """Returned without the outcome, it would run again as after any crash."""
     judged: list[HardTimeout] = []
     beats = busy(judged.append)
     hard_timeouts = []
@@ -225,8 +228,8 @@ def _add(a: int, b: int = 1) -> int:
     return a + b
 
 
-def test_a_worker_goes_on(spoiled: Embedded, spoil: redis.Redis, apps: Path) -> None:
-    """It works for another queue meanwhile, and for this one when its key is as it was."""
+def test_worker_continues_with_a_foreign_key(spoiled: Embedded, spoil: redis.Redis, apps: Path) -> None:
+    """It works for another queue meanwhile, and for this queue when its key is restored."""
     url = spoiled.url
     options = ("--queues", "default,other", "--lease", "5s")
     with Lockwork(url) as lw, Lockwork(url) as app, worker("good:lw", *options, url=url, folder=apps) as process:

@@ -1,41 +1,8 @@
-"""The app of the tests of flows, and one worker that many tests share."""
+"""The app of the flow tests with a shared worker, and the app with a database for each test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from app_modules import own_app, shared_app
 
-import pytest
-
-from app_modules import Load
-
-
-@pytest.fixture(scope="module")
-def busy_url(at_work: Callable[[Path, str], str], apps: Path) -> str:
-    """The server of the shared worker."""
-    return at_work(apps, "flowing")
-
-
-@pytest.fixture
-def flowing(busy_url: str, load: Load) -> Iterator[Any]:
-    """The app's tasks, with the shared worker at work on them."""
-    module: Any = load(busy_url, "flowing")
-    with module.lw:
-        yield module
-
-
-@pytest.fixture
-async def aflowing(busy_url: str, load: Load) -> Any:
-    """The same for asyncio tests."""
-    module: Any = load(busy_url, "flowing")
-    async with module.lw:
-        yield module
-
-
-@pytest.fixture
-def own(own_url: str, load: Load) -> Iterator[Any]:
-    """The app's tasks on a database of the test's own; nobody works there yet."""
-    module: Any = load(own_url, "flowing")
-    with module.lw:
-        yield module
+busy_url, flowing, aflowing = shared_app("flowing")
+own = own_app("flowing")

@@ -1,4 +1,4 @@
-"""Flows whose workers are killed at any moment, and flows of ten thousand jobs: every one of them ends."""
+"""Flows end although their workers are killed at random; also flows of ten thousand jobs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from history import History
+from lockwork.protocol.flows import flows
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows, leases
+from lockwork.protocol.queue import leases
 from processes import Started, until, worker
 
 _CHORDS, _SIZE, _KILLS = 5, 10, 4
 
 
 def _kill(process: Started, history: History, done: Callable[[], bool], rng: random.Random) -> int:
-    """Kill the worker's processes with -9 whenever some more jobs have run; returns how many were killed."""
+    """Kill the worker's processes with -9 each time several more jobs have run; return the number of kills."""
     killed = 0
     for _ in range(_KILLS):
         more = len(history.lines()) + rng.randint(4, 12)
-        until(lambda more=more: len(history.lines()) >= more or done(), "they go on")  # type: ignore[misc]
+        until(lambda more=more: len(history.lines()) >= more or done(), "the jobs continue")  # type: ignore[misc]
         pids = [] if done() else process.children()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -32,7 +33,7 @@ def _kill(process: Started, history: History, done: Callable[[], bool], rng: ran
 
 
 def test_chords_complete_while_workers_are_killed(own: Any, own_url: str, apps: Path, history: History) -> None:
-    """celery#4207, #2725, #3021: there, chords hang. Here, whoever dies at whatever moment, they end."""
+    """celery#4207, #2725, #3021: chords hang when a worker dies."""
     runs = []
     for chord in range(_CHORDS):
         flow = own.lw.flow()
@@ -49,7 +50,7 @@ def test_chords_complete_while_workers_are_killed(own: Any, own_url: str, apps: 
         history.wait(1)
         killed = _kill(one, history, done, random.Random(1))
         until(done, "all flows have ended")
-    assert killed, "nobody was killed"
+    assert killed, "no process was killed"
     assert [run.result(0) for run in runs] == [f"callback {chord}" for chord in range(_CHORDS)]
     lines = history.lines()
     ended = {line["name"] for line in lines if line["event"] == "done"}
@@ -66,7 +67,9 @@ def test_chords_complete_while_workers_are_killed(own: Any, own_url: str, apps: 
     assert (status.ready, status.scheduled, status.running, status.blocked) == (0, 0, 0, 0)
 
 
-def test_a_worker_that_dies_with_the_last_job(own: Any, own_url: str, apps: Path, history: History) -> None:
+def test_flow_completes_after_worker_dies_with_its_last_job(
+    own: Any, own_url: str, apps: Path, history: History
+) -> None:
     flow = own.lw.flow()
     header = flow.group([own.noted.call(history.path, "a"), own.dies_once.call(history.path, "b")])
     flow.add(own.noted.call(history.path, "callback", header))
@@ -78,7 +81,7 @@ def test_a_worker_that_dies_with_the_last_job(own: Any, own_url: str, apps: Path
     assert history.lines("ran")[-1]["others"] == [["a", "b"]]
 
 
-def test_a_chord_of_ten_thousand(own: Any, own_url: str, apps: Path) -> None:
+def test_chord_of_ten_thousand_jobs_completes(own: Any, own_url: str, apps: Path) -> None:
     run = own.lw.chord([own.number.call(n) for n in range(10_000)], own.total).enqueue()
     status = own.lw.queue().status()
     assert (status.ready, status.scheduled, status.blocked) == (10_000, 0, 1)
@@ -87,8 +90,8 @@ def test_a_chord_of_ten_thousand(own: Any, own_url: str, apps: Path) -> None:
     assert run.inspect().succeeded == 10_001
 
 
-def test_one_job_that_ten_thousand_wait_for(own: Any) -> None:
-    """What an end means for ten thousand others is dealt with in steps, and by whoever comes next."""
+def test_job_with_ten_thousand_dependents_is_cancelled_in_steps(own: Any) -> None:
+    """Each further call to the server handles a part of the dependents."""
     flow = own.lw.flow()
     first = flow.add(own.number.call(1))
     flow.group(own.double.call(first) for _ in range(10_000))
@@ -104,8 +107,8 @@ def test_one_job_that_ten_thousand_wait_for(own: Any) -> None:
     assert again.inspect().state == "cancelled"
 
 
-def test_a_dead_producer_leaves_no_keys(own: Any) -> None:
-    """celery#1700: there, a chord whose making is interrupted is polled for ever. Here, nothing of it ever runs."""
+def test_flow_of_dead_producer_never_runs(own: Any) -> None:
+    """celery#1700: a chord whose producer is interrupted is polled forever."""
     keys = QueueKeys("lw", "default")
     storing = flows.push(keys, "f", [flows.FlowJob(b"1,1,,;[]")] * 2000, 0)
     call = next(storing)

@@ -1,4 +1,4 @@
-"""Jobs of flows that fail, die, are cancelled or run again by hand, and what that means for the others."""
+"""Jobs of flows that fail, die, are cancelled or retried by hand, and the effects on other jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from processes import until, worker
 
 
 def test_dependents_of_a_failed_job_are_cancelled(flowing: Any, history: History) -> None:
-    """Who waits for any of them is told, and by whose failure."""
+    """Their waiters receive an error that names the failed job."""
     flow = flowing.lw.flow()
     good = flow.add(flowing.number.call(1))
     bad = flow.add(flowing.fails.call(history.path, "bad"))
@@ -29,14 +29,14 @@ def test_dependents_of_a_failed_job_are_cancelled(flowing: Any, history: History
     for node in (child, grandchild):
         with pytest.raises(JobCancelled, match=f"was cancelled, because job {failed} failed"):
             run.job(node).result(0)
-    assert run.job(other).result(0) == "other", "what does not wait for it runs"
+    assert run.job(other).result(0) == "other", "jobs that do not depend on it run"
     assert {line["name"] for line in history.lines("ran")} == {"bad", "other"}
     status = run.inspect()
     assert (status.state, status.succeeded, status.failed, status.cancelled) == ("failed", 2, 1, 2)
 
 
-def test_a_chain_in_a_chord_that_fails_early(flowing: Any, history: History) -> None:
-    """celery#6220, #9674: there, the chord is never told, and who waits for it waits for ever."""
+def test_failed_chain_in_a_chord_fails_the_flow(flowing: Any, history: History) -> None:
+    """celery#6220, #9674: the chord is never notified, and its waiters wait forever."""
     flow = flowing.lw.flow()
     bad = flow.add(flowing.fails.call(history.path, "bad"))
     chains = [flow.chain(bad, flowing.noted.call(history.path, "next"), flowing.noted.call(history.path, "last"))]
@@ -50,7 +50,7 @@ def test_a_chain_in_a_chord_that_fails_early(flowing: Any, history: History) -> 
     assert len(history.lines("ran")) == 1
 
 
-def test_a_failure_that_is_ignored(flowing: Any, history: History) -> None:
+def test_ignored_failure_becomes_none(flowing: Any, history: History) -> None:
     flow = flowing.lw.flow(on_failure="ignore")
     results = flow.group([flowing.number.call(1), flowing.fails.call(history.path, "bad"), flowing.number.call(3)])
     flow.add(flowing.gathered.call(results))
@@ -60,7 +60,7 @@ def test_a_failure_that_is_ignored(flowing: Any, history: History) -> None:
     assert run.inspect().failed == 1
 
 
-def test_ignored_for_one_job_only(flowing: Any, history: History) -> None:
+def test_failure_can_be_ignored_for_one_job(flowing: Any, history: History) -> None:
     flow = flowing.lw.flow()
     bad = flow.add(flowing.fails.call(history.path, "bad"), on_failure="ignore")
     flow.add(flowing.noted.call(history.path, "after", bad))
@@ -68,7 +68,7 @@ def test_ignored_for_one_job_only(flowing: Any, history: History) -> None:
     assert history.lines("ran")[-1]["others"] == [None]
 
 
-def test_a_job_that_kills_its_worker_fails_its_flow(own: Any, own_url: str, apps: Path, history: History) -> None:
+def test_job_that_kills_its_worker_fails_its_flow(own: Any, own_url: str, apps: Path, history: History) -> None:
     run = own.lw.chain(own.dies.call(history.path), own.double).enqueue()
     with worker("flowing:lw", "--lease", "1", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="it was delivered 2 of at most 2 times"):
@@ -95,7 +95,7 @@ def test_compensations_run_in_reverse_order_and_once(flowing: Any, history: Hist
     assert run.inspect().compensated == 3
 
 
-def test_a_compensation_that_fails_does_not_hold_up_the_others(flowing: Any, history: History) -> None:
+def test_failed_compensation_does_not_block_others(flowing: Any, history: History) -> None:
     flow = flowing.lw.flow(on_failure="compensate")
     a = flow.add(flowing.number.call(1), compensate=flowing.noted.call(history.path, "undo a"))
     b = flow.add(flowing.number.call(2), compensate=flowing.fails.call(history.path, "undo b"), after=a)
@@ -119,7 +119,7 @@ def test_compensation_runs_only_after_a_failure(flowing: Any, history: History) 
     assert [line["name"] for line in history.lines("ran")] == ["bad"]
 
 
-def test_cancelling_a_flow(flowing: Any, history: History) -> None:
+def test_cancelled_flow_cancels_its_jobs(flowing: Any, history: History) -> None:
     flow = flowing.lw.flow()
     running = flow.add(flowing.slow.call(history.path, "slow", 60))
     flow.add(flowing.noted.call(history.path, "blocked"), after=running)
@@ -148,7 +148,7 @@ def test_cancelling_a_flow_compensates_finished_jobs(flowing: Any, history: Hist
     assert [line["name"] for line in history.lines("ran")] == ["done", "slow", "undo"]
 
 
-def test_cancelling_one_job_of_a_flow(own: Any) -> None:
+def test_cancelled_job_cancels_its_dependents(own: Any) -> None:
     run = own.lw.chain(own.number.call(1), own.double, own.double).enqueue()
     assert run.job(2).cancel()
     assert [job.state() for job in run.jobs()] == ["ready", "cancelled", "cancelled"]
@@ -157,7 +157,7 @@ def test_cancelling_one_job_of_a_flow(own: Any) -> None:
         run.result(0)
 
 
-def test_a_cancelled_job_is_not_rerun_before_its_dependencies(own: Any) -> None:
+def test_cancelled_job_is_not_rerun_before_its_dependencies(own: Any) -> None:
     run = own.lw.chain(own.number.call(1), own.double, own.double).enqueue()
     first, second, _ = run.jobs()
     assert second.cancel()
@@ -170,7 +170,7 @@ def test_a_cancelled_job_is_not_rerun_before_its_dependencies(own: Any) -> None:
     assert run.inspect().cancelled == 3
 
 
-def test_a_cleared_queue_ends_its_flows(own: Any) -> None:
+def test_cleared_queue_ends_its_flows(own: Any) -> None:
     run = own.lw.chord([own.number.call(n) for n in range(5)], own.total).enqueue()
     assert own.lw.queue().clear() == 5
     with pytest.raises(JobCancelled):
@@ -178,7 +178,7 @@ def test_a_cleared_queue_ends_its_flows(own: Any) -> None:
     assert own.lw.queue().status().blocked == 0
 
 
-def test_a_dead_job_that_is_retried_leaves_its_flow_as_it_is(flowing: Any, history: History, tmp_path: Path) -> None:
+def test_retried_dead_job_does_not_change_its_flow(flowing: Any, history: History, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     flow = flowing.lw.flow()
     bad = flow.add(flowing.fails_unless.call(history.path, str(gate)))
@@ -190,7 +190,7 @@ def test_a_dead_job_that_is_retried_leaves_its_flow_as_it_is(flowing: Any, histo
     assert run.job(bad).retry()
     assert run.job(bad).result(30) == "came through"
     assert run.inspect().state == "failed"
-    # its child was cancelled for its failure: it cannot have its result
+    # its child was cancelled because of the failure, and cannot use its result
     assert run.job(child).retry()
     until(lambda: run.job(child).state() == "dead", "it is dead")
     assert "it has none" in run.job(child).inspect().error.text

@@ -1,4 +1,4 @@
-"""Flows as operators look at them: found in a queue, and read as a graph of jobs."""
+"""Flows for operators: lists of flows, and the graph of a flow's jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockwork.flows.runs import FlowRun
 
 @pytest.fixture
 def diamond(lw: Lockwork) -> FlowRun:
-    """One job, two that wait for it, and one that waits for both."""
+    """A flow of one job, two dependents, and a job that depends on both."""
 
     @lw.task(queue="orders")
     def add(*numbers: Any) -> int:
@@ -28,7 +28,7 @@ def diamond(lw: Lockwork) -> FlowRun:
     return flow.enqueue()
 
 
-def test_a_graph_names_who_waits_for_whom(lw: Lockwork, diamond: FlowRun) -> None:
+def test_graph_names_dependents_and_states(lw: Lockwork, diamond: FlowRun) -> None:
     nodes = diamond.graph()
     assert [(node.number, node.children) for node in nodes] == [(1, (2, 3)), (2, (4,)), (3, (4,)), (4, ())]
     assert [node.state for node in nodes] == ["ready", "blocked", "blocked", "blocked"]
@@ -38,26 +38,26 @@ def test_a_graph_names_who_waits_for_whom(lw: Lockwork, diamond: FlowRun) -> Non
     assert {node.state for node in diamond.graph()} == {"cancelled"}
 
 
-async def test_a_graph_is_read_in_parts(alw: Lockwork) -> None:
+async def test_graph_is_read_in_parts(alw: Lockwork) -> None:
     task = alw.task(name="one")(print)
     run = await alw.group([task.call(number) for number in range(450)]).aenqueue()
     nodes = await run.agraph(300, first=101)
     assert [node.number for node in nodes] == list(range(101, 401))
     states = [node.state for node in await run.agraph(101)]
-    assert states[98:] == ["ready", "ready", "active"], "only the first hundred are looked for"
+    assert states[98:] == ["ready", "ready", "active"], "the state of the first hundred jobs is read"
     assert await run.agraph(first=451) == []
     with pytest.raises(ConfigError, match="limit"):
         await run.agraph(0)
     assert await alw.flow(id="unknown").agraph() == []
 
 
-def test_a_long_record_is_not_read(lw: Lockwork) -> None:
+def test_graph_omits_task_of_long_record(lw: Lockwork) -> None:
     task = lw.task(name="one")(print)
     run = lw.chain(task.call("x" * 5000), task).enqueue()
     assert [node.task for node in run.graph()] == [None, "one"]
 
 
-def test_flows_are_found_the_newest_first(lw: Lockwork, diamond: FlowRun) -> None:
+def test_flows_are_listed_newest_first(lw: Lockwork, diamond: FlowRun) -> None:
     task = lw.task(name="one", queue="mail")(print)
     other = lw.chain(task.call(), task).enqueue()
     found = lw.flows()
@@ -70,7 +70,7 @@ def test_flows_are_found_the_newest_first(lw: Lockwork, diamond: FlowRun) -> Non
     assert lw.flows("none").flows == []
 
 
-async def test_a_search_ends_with_its_budget(alw: Lockwork) -> None:
+async def test_flow_search_ends_with_its_budget(alw: Lockwork) -> None:
     task = alw.task(name="one")(print)
     await alw.chain(task.call(), *[task] * 1500).aenqueue()
     found = await alw.aflows(budget=1000)
@@ -78,7 +78,7 @@ async def test_a_search_ends_with_its_budget(alw: Lockwork) -> None:
     assert len((await alw.aflows()).flows) == 1
 
 
-def test_a_record_that_others_wrote_is_passed_over(lw: Lockwork, diamond: FlowRun, admin: redis.Redis) -> None:
+def test_foreign_flow_records_are_skipped(lw: Lockwork, diamond: FlowRun, admin: redis.Redis) -> None:
     admin.hset("lw:{q:orders}:flows", "0123456789abcdef", "\xc1")
     admin.hset("lw:{q:orders}:flows", "fedcba9876543210", b"\x01")
     assert [each.id for each in lw.flows().flows] == [diamond.id]
@@ -90,7 +90,7 @@ def test_task_of_an_ended_job_is_known_from_history(flowing: Any) -> None:
     assert [(node.task, node.state) for node in run.graph()] == [("number", "succeeded"), ("double", "succeeded")]
 
 
-def test_failed_flow_and_cancelled_one_are_told_apart_in_the_list(flowing: Any, history: History) -> None:
+def test_list_distinguishes_failed_and_cancelled_flows(flowing: Any, history: History) -> None:
     flow = flowing.lw.flow()
     bad = flow.add(flowing.fails.call(history.path, "bad"))
     flow.add(flowing.number.call(1), after=[bad])

@@ -1,4 +1,4 @@
-"""What a plan refuses, before anything is sent."""
+"""Validation of flow plans, before a call to the server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from lockwork import ConfigError
+from lockwork.protocol.flows import flows
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows
 
 
-def test_one_queue(own: Any) -> None:
+def test_plan_with_jobs_of_several_queues_is_refused(own: Any) -> None:
     flow = own.lw.flow()
     flow.add(own.number.call(1))
     with pytest.raises(ConfigError, match="a flow belongs to one queue.*'elsewhere' belongs to queue 'elsewhere'"):
@@ -20,7 +20,7 @@ def test_one_queue(own: Any) -> None:
         flow.add(own.number.call(1), compensate=own.elsewhere.call(1))
 
 
-def test_nodes_of_another_flow(own: Any) -> None:
+def test_nodes_of_another_flow_are_refused(own: Any) -> None:
     stranger = own.lw.flow().add(own.number.call(1))
     flow = own.lw.flow()
     with pytest.raises(ConfigError, match="not a job of this flow"):
@@ -41,10 +41,10 @@ def test_result_reference_outside_of_its_flow(own: Any) -> None:
         own.lw.schedule(own.double.call(node), name="s", every="1m")
 
 
-@pytest.mark.parametrize("given", ["skip", None, 3])
-def test_an_unknown_policy(own: Any, given: Any) -> None:
+@pytest.mark.parametrize("policy", ["skip", None, 3])
+def test_unknown_failure_policy_is_refused(own: Any, policy: Any) -> None:
     with pytest.raises(ConfigError, match="on_failure must be one of fail, ignore, compensate"):
-        own.lw.flow(on_failure=given)
+        own.lw.flow(on_failure=policy)
 
 
 def test_plans_refuse_values_that_are_no_calls(own: Any) -> None:
@@ -69,13 +69,13 @@ def test_plans_refuse_values_that_are_no_calls(own: Any) -> None:
         own.double.call()
 
 
-def test_an_empty_flow(own: Any) -> None:
+def test_empty_flow_is_refused(own: Any) -> None:
     with pytest.raises(ConfigError, match="the flow is empty"):
         own.lw.flow().enqueue()
 
 
 @pytest.mark.parametrize(("calls", "result"), [([], []), ([[], []], [[], []])])
-def test_an_empty_group_has_ended_when_it_is_enqueued(own: Any, calls: list[Any], result: list[Any]) -> None:
+def test_empty_group_has_ended_when_it_is_enqueued(own: Any, calls: list[Any], result: list[Any]) -> None:
     for group in (own.lw.group(calls), own.lw.flow().returning(calls)):
         run = group.enqueue()
         assert run.result(0) == result
@@ -85,12 +85,12 @@ def test_an_empty_group_has_ended_when_it_is_enqueued(own: Any, calls: list[Any]
     assert (status.enqueued, status.blocked) == (0, 0)
 
 
-def test_an_empty_group_needs_no_room(own: Any) -> None:
+def test_empty_group_is_accepted_by_full_queue(own: Any) -> None:
     own.lw.queue().limit(size=0)
     assert own.lw.group([]).enqueue().result(0) == []
 
 
-def test_references_to_results_that_are_not_stored(own: Any) -> None:
+def test_references_to_results_that_are_not_stored_are_refused(own: Any) -> None:
     flow = own.lw.flow()
     node = flow.add(own.forgets.call(1))
     with pytest.raises(ConfigError, match="'forgets', whose task has keep_result=False"):
@@ -98,7 +98,7 @@ def test_references_to_results_that_are_not_stored(own: Any) -> None:
     flow.add(own.number.call(1), after=node)
 
 
-def test_a_key_that_would_need_a_result(own: Any) -> None:
+def test_key_with_a_result_is_refused(own: Any) -> None:
     async def by_number(n: int) -> None: ...
 
     task = own.lw.task(key="n{n}")(by_number)
@@ -111,7 +111,7 @@ def test_a_key_that_would_need_a_result(own: Any) -> None:
 
 @pytest.mark.parametrize("name", ["{n}", "{n!r}", "{n.number}", "{n.task}", "{n.value}", "{n[0]}", "{n.date.year}"])
 @pytest.mark.parametrize("where", ["key", "group"])
-def test_a_part_of_a_result_makes_no_name_either(own: Any, where: str, name: str) -> None:
+def test_key_or_group_with_a_part_of_a_result_is_refused(own: Any, where: str, name: str) -> None:
     async def by_number(n: Any) -> None: ...
 
     node = own.lw.flow().add(own.number.call(1))
@@ -121,7 +121,7 @@ def test_a_part_of_a_result_makes_no_name_either(own: Any, where: str, name: str
             task.call(argument)
 
 
-def test_a_name_template_may_use_the_arguments_beside_a_result(own: Any) -> None:
+def test_key_template_may_use_arguments_beside_a_result(own: Any) -> None:
     async def by_order(order: Any, pair: Any) -> None: ...
 
     flow = own.lw.flow()
@@ -131,18 +131,18 @@ def test_a_name_template_may_use_the_arguments_beside_a_result(own: Any) -> None
     assert with_result.record.split(b";")[0] == task.call({"id": 7, "lines": [3]}, (1, 2)).record.split(b";")[0]
 
 
-def test_a_key_of_a_dict_that_json_cannot_hold(own: Any) -> None:
+def test_dict_key_that_json_cannot_encode_is_refused(own: Any) -> None:
     node = own.lw.flow().add(own.number.call(1))
     with pytest.raises(ConfigError, match="cannot be sent as JSON: Only dicts with str-like or number-like keys"):
         own.gathered.call({(1, 2): node})
 
 
-def test_jobs_that_expire(own: Any) -> None:
+def test_jobs_that_expire_are_refused_in_flows(own: Any) -> None:
     with pytest.raises(ConfigError, match="cannot expire"):
         own.lw.flow().add(own.number.options(expires="1h").call(1))
 
 
-def test_a_refused_call_does_not_change_the_plan(own: Any) -> None:
+def test_refused_call_does_not_change_the_plan(own: Any) -> None:
     flow = own.lw.flow()
     call, stranger = own.number.call(1), own.lw.flow().add(own.number.call(1))
     wrong: list[dict[str, Any]] = [
@@ -153,33 +153,33 @@ def test_a_refused_call_does_not_change_the_plan(own: Any) -> None:
         {"after": 5},
         {"on_failure": "skip"},
     ]
-    for given in wrong:
+    for policy in wrong:
         with pytest.raises(ConfigError):
-            flow.add(call, **given)
+            flow.add(call, **policy)
     with pytest.raises(ConfigError, match="the flow is empty"):
         flow.enqueue()
-    flow.add(own.elsewhere.call(1))  # its queue is still open
+    flow.add(own.elsewhere.call(1))  # the queue of the flow is not decided yet
     assert repr(flow) == "<Flow of 1 jobs>"
 
 
-def test_a_task_is_no_call_of_a_group(own: Any) -> None:
+def test_group_of_tasks_instead_of_calls_is_refused(own: Any) -> None:
     for wrong in (own.number, 5, "fetch"):
         with pytest.raises(ConfigError, match="a flow consists of calls, such as fetch.call"):
             own.lw.group([wrong])
 
 
 @pytest.mark.parametrize("number", [0, -1, "1", 1.0, True, None, flows.MOST_JOBS + 1])
-def test_a_job_of_a_run_that_cannot_be(own: Any, number: Any) -> None:
+def test_wrong_job_number_of_a_run_is_refused(own: Any, number: Any) -> None:
     with pytest.raises(ConfigError, match="a node of its plan, or a number from 1 on"):
         own.lw.flow(id="some").job(number)
 
 
-def test_a_compensation_with_a_delay(own: Any) -> None:
+def test_compensation_with_a_delay_is_refused(own: Any) -> None:
     with pytest.raises(ConfigError, match="cannot have a delay"):
         own.lw.flow().add(own.number.call(1), compensate=own.number.options(delay=1).call(1))
 
 
-def test_too_many_jobs(own: Any) -> None:
+def test_plan_with_too_many_jobs_is_refused(own: Any) -> None:
     flow = own.lw.flow()
     call = own.number.call(1)
     flow.group([call] * flows.MOST_JOBS)
@@ -187,7 +187,7 @@ def test_too_many_jobs(own: Any) -> None:
         flow.add(call)
 
 
-def test_too_many_links(own: Any) -> None:
+def test_plan_with_too_many_links_is_refused(own: Any) -> None:
     flow = own.lw.flow()
     group = flow.group([own.number.call(1)] * 1000)
     for _ in range(100):
@@ -196,15 +196,15 @@ def test_too_many_links(own: Any) -> None:
         flow.add(own.number.call(1), after=group)
 
 
-def test_a_cycle_is_refused() -> None:
-    """A node can only use nodes added before it, so a plan has no cycle; the protocol refuses one all the same."""
+def test_cycle_in_a_flow_is_refused() -> None:
+    """A plan cannot have a cycle, because nodes use earlier nodes only; the protocol checks it as well."""
     for parents in ([1], [2], [0], [-1]):
         job = flows.FlowJob(b"1,1,,;[]", parents)
         with pytest.raises(ValueError, match="one that is not before it"):
             next(flows.push(QueueKeys("lw", "q"), "f", [job, flows.FlowJob(b"1,1,,;[]")], 0))
 
 
-def test_headers() -> None:
+def test_marked_header_is_recognized() -> None:
     for head in (b"1,4,,;", b"0,12,key,;", b"2,1,,group,0/0/0;", b"1,4,k,g,1/2/3;"):
         marked = flows.marked(head + b"[];>;")
         assert flows.is_marked(marked)

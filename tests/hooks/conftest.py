@@ -1,4 +1,4 @@
-"""Apps with hooks, dependencies and lifespans, and workers on them that note what happens in a file."""
+"""Apps with hooks, dependencies and lifespans, and workers that record events in a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from processes import Started, worker
 def app(
     own_url: str, apps: Path, load: Load, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[str], Any]]:
-    """Loads an app module, in this process; it is closed at the end."""
+    """Loads an app module in this process, and closes it at the end."""
     monkeypatch.syspath_prepend(apps)  # they import from each other
     with contextlib.ExitStack() as stack:
 
@@ -32,7 +32,7 @@ def app(
 
 @pytest.fixture
 def work(own_url: str, apps: Path, history: History) -> Callable[..., contextlib.AbstractContextManager[Started]]:
-    """Starts a worker on an app, for the length of a `with` block."""
+    """Starts a worker of an app, for the length of a `with` block."""
 
     def start(name: str, *options: str) -> contextlib.AbstractContextManager[Started]:
         return worker(f"{name}:lw", "--lease", "5", *options, url=own_url, folder=apps)

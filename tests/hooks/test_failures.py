@@ -1,4 +1,4 @@
-"""Errors on their way through the server: data for all, and the error itself for whoever knows its class."""
+"""Errors of jobs: stored as data, and rebuilt as the original class if the class is registered."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pytest
 from lockwork import ConfigError, JobFailed, Lockwork
 from lockwork.failures import Errors, Failure
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.schedules import Ticker
+from lockwork.protocol.schedules.schedules import Ticker
 
 Load = Callable[[str], Any]
 
 
 @pytest.mark.parametrize("task", ["fails", "fails_in_a_thread"])
-def test_a_registered_error_comes_back(app: Load, work: Any, task: str) -> None:
+def test_registered_error_is_raised_by_result(app: Load, work: Any, task: str) -> None:
     failing = app("failing")
     with work("failing"):
         with pytest.raises(failing.OutOfStock, match="^phone: only 2 left$") as caught:
             getattr(failing, task).enqueue("out").result(30)
         assert (caught.value.sku, caught.value.left) == ("phone", 2)
         assert caught.value.since.year == 2026
-        # where it was raised is still there to be read
+        # the traceback of the worker is still available
         cause = caught.value.__cause__
         assert isinstance(cause, JobFailed)
         assert "in make" in cause.traceback or "raise make(what)" in cause.traceback
@@ -36,8 +36,8 @@ def test_a_registered_error_comes_back(app: Load, work: Any, task: str) -> None:
         assert noted.value.args == ("card", 7)
 
 
-def test_all_others_arrive_as_data(app: Load, work: Any) -> None:
-    """A class that is not registered, one with a registered parent or name, one whose contents cannot travel."""
+def test_unregistered_errors_are_raised_as_job_failed(app: Load, work: Any) -> None:
+    """Also errors with a registered parent or name, and errors whose arguments cannot be encoded."""
     failing = app("failing")
     with work("failing"):
         for what, type_name, text in [
@@ -61,7 +61,7 @@ def test_all_others_arrive_as_data(app: Load, work: Any) -> None:
         assert caught.value.type == "N" * 200
 
 
-async def test_an_unregistered_class_raises_remote_error(app: Load, work: Any, own_url: str) -> None:
+async def test_other_app_without_the_class_raises_job_failed(app: Load, work: Any, own_url: str) -> None:
     failing = app("failing")
     with work("failing"):
         job = await failing.fails.aenqueue("out")
@@ -76,8 +76,8 @@ async def test_an_unregistered_class_raises_remote_error(app: Load, work: Any, o
         await failing.lw.aclose()
 
 
-def test_it_comes_back_from_every_handle_to_a_job(app: Load, work: Any) -> None:
-    """Also of a job of a flow, of a schedule's, and of one that was enqueued with the release of a lock."""
+def test_job_handles_raise_the_registered_error(app: Load, work: Any) -> None:
+    """Also handles of flows, schedules, and jobs enqueued with the release of a lock."""
     failing = app("failing")
     lw = failing.lw
     run = lw.group([failing.fails.call("out"), failing.fails.call("refused")]).enqueue()
@@ -95,7 +95,7 @@ def test_it_comes_back_from_every_handle_to_a_job(app: Load, work: Any) -> None:
             run.result(30)
 
 
-def test_job_failed_travels_between_processes() -> None:
+def test_job_failed_can_be_pickled() -> None:
     failed = JobFailed("job 1 failed", "ValueError", "bad", "Traceback ...")
     copy = pickle.loads(pickle.dumps(failed))
     assert (str(copy), copy.type, copy.text, copy.traceback) == ("job 1 failed", "ValueError", "bad", "Traceback ...")
@@ -108,7 +108,7 @@ class Known(Exception):
 
 
 class Ran(Exception):
-    """Notices when its `__init__` runs."""
+    """Counts the calls of its `__init__`."""
 
     ran = 0
 
@@ -126,7 +126,7 @@ class Texted(Exception):
         return self.text.upper()
 
 
-def test_a_round_trip_without_a_server() -> None:
+def test_stored_error_is_rebuilt() -> None:
     errors = Errors()
     errors.add(Known)
     errors.add(Texted)
@@ -137,7 +137,7 @@ def test_a_round_trip_without_a_server() -> None:
 
 
 class Reserved(Exception):
-    """Asks a mapping for whatever attribute it lacks, as many wrappers do."""
+    """Reads missing attributes from a mapping, like some wrappers."""
 
     def __getattr__(self, name: str) -> Any:
         raise KeyError(name)
@@ -167,14 +167,14 @@ def nested(depth: int) -> ExceptionGroup[Exception]:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_whatever_an_error_does_when_it_is_looked_at(error: Exception) -> None:
-    """Without something to store its job would have no outcome, and be active for ever."""
+def test_errors_that_fail_on_inspection_are_stored(error: Exception) -> None:
+    """Without stored data, the job would have no outcome."""
     try:
         raise error
     except Exception as raised:  # noqa: BLE001 - whatever it is
         failure = Failure.read(Errors().stored(raised))
     assert failure.type == type(error).__name__
-    assert "test_whatever_an_error_does" in failure.traceback
+    assert "test_errors_that_fail_on_inspection" in failure.traceback
 
 
 class Counted(Exception):
@@ -185,7 +185,7 @@ class Counted(Exception):
         self.lines = lines
 
 
-def test_keys_of_an_attributes_dict_are_restored() -> None:
+def test_dict_keys_of_error_attributes_are_restored() -> None:
     errors = Errors()
     errors.add(Counted)
     rebuilt = errors.rebuilt(Failure.read(errors.stored(Counted({7: "x"}))))
@@ -194,7 +194,7 @@ def test_keys_of_an_attributes_dict_are_restored() -> None:
 
 
 class Gone(OSError):
-    """With an `__init__` of its own, an OSError learns its number in there only."""
+    """Sets its number only in its own `__init__`."""
 
     def __init__(self, number: int, text: str) -> None:
         super().__init__(number, text)
@@ -207,7 +207,7 @@ class Long(Exception): ...
 
 
 @pytest.mark.parametrize("error", [Missing(2, "gone"), Long("x" * 2000), Long("\u2028\x00"), Long(), Long(1, "a")])
-def test_an_error_with_the_same_message_is_rebuilt(error: Exception) -> None:
+def test_error_with_the_same_message_is_rebuilt(error: Exception) -> None:
     errors = Errors()
     errors.add(type(error))
     rebuilt = errors.rebuilt(Failure.read(errors.stored(error)))
@@ -215,7 +215,7 @@ def test_an_error_with_the_same_message_is_rebuilt(error: Exception) -> None:
     assert str(rebuilt) == str(error)
 
 
-def test_an_error_with_a_changed_message_stays_data() -> None:
+def test_error_with_a_changed_message_is_not_rebuilt() -> None:
     errors = Errors()
     errors.add(Gone)
     failure = Failure.read(errors.stored(Gone(2, "gone")))
@@ -223,7 +223,7 @@ def test_an_error_with_a_changed_message_stays_data() -> None:
     assert errors.rebuilt(failure) is None
 
 
-def test_no_init_runs() -> None:
+def test_rebuilt_error_skips_its_init() -> None:
     errors = Errors()
     errors.add(Ran)
     stored = errors.stored(Ran("x"))
@@ -253,8 +253,7 @@ def test_no_init_runs() -> None:
     ],
     ids=lambda stored: repr(stored[:40]),
 )
-def test_whatever_is_stored_is_read(stored: bytes) -> None:
-    """Nothing that lies on the server can do more than become a text."""
+def test_corrupt_stored_errors_are_read_as_text(stored: bytes) -> None:
     errors = Errors()
     errors.add(Known)
     errors.add(Texted)
@@ -263,7 +262,7 @@ def test_whatever_is_stored_is_read(stored: bytes) -> None:
     assert isinstance(str(failure), str)
 
 
-def test_dunder_attributes_are_not_put_back() -> None:
+def test_dunder_attributes_are_not_restored() -> None:
     errors = Errors()
     errors.add(Known)
     found = errors.rebuilt(

@@ -1,4 +1,4 @@
-"""The short way: a plain task that nobody watches is called as it is; everything else is looked after."""
+"""The fast path: a plain task without hooks or options is called directly; other tasks take longer steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from lockwork import Depends, JobContext, Lockwork
 from lockwork.jobs.current import QueueContext, SlotContext
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.worker.execution.executor import Executor
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.outcomes import Outcomes
@@ -53,7 +53,7 @@ Steps = list[str]
 
 
 async def ways(lw: Lockwork, function: Callable[..., Any], patch: pytest.MonkeyPatch, **options: Any) -> Steps:
-    """Run one job of the function as a worker does; returns which of the longer steps it took."""
+    """Run one job of the function like a worker; return the longer steps that it took."""
     steps: Steps = []
 
     def noted(owner: type[Executor | Outcomes], name: str) -> None:
@@ -95,7 +95,7 @@ def lw() -> Lockwork:
     return Lockwork("redis://127.0.0.1:1", patience=0)
 
 
-async def test_a_plain_task_takes_the_fast_path(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_plain_task_takes_the_fast_path(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
     assert await ways(lw, plain, monkeypatch) == []
 
 
@@ -109,7 +109,7 @@ async def test_a_plain_task_takes_the_fast_path(lw: Lockwork, monkeypatch: pytes
         (together, {"batch": 2}),
     ],
 )
-async def test_others_are_looked_after(
+async def test_other_tasks_take_the_slow_path(
     lw: Lockwork, monkeypatch: pytest.MonkeyPatch, function: Any, options: Any
 ) -> None:
     assert await ways(lw, function, monkeypatch, **options) == ["_value"]
@@ -120,7 +120,7 @@ async def test_hooked_jobs_take_the_slow_path(lw: Lockwork, monkeypatch: pytest.
     assert await ways(lw, plain, monkeypatch) == ["_value"]
 
 
-async def test_what_is_surrounded_is_looked_after(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tasks_with_middlewares_take_the_slow_path(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
     @lw.middleware
     def around(job: JobContext) -> Iterator[None]:
         yield

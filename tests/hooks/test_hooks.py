@@ -1,4 +1,4 @@
-"""Hooks in a real worker: who is told what, in which order, and that no hook changes a job's fate."""
+"""Hooks in a real worker: their events and order, and that no hook changes the outcome of a job."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lockwork.errors import JobCancelled
 from lockwork.hooks import Enqueued, Started
 from lockwork.ids import new_id
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, record_header
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue import enqueue, record_header
+from lockwork.protocol.queue.enqueue import NewJob
 from processes import until
 
 Load = Callable[[str], Any]
@@ -28,7 +28,7 @@ def events(history: History, job: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("task", ["add", "add_in_a_thread"])
-def test_a_job_that_succeeds(app: Load, work: Any, history: History, task: str) -> None:
+def test_hooks_of_successful_job_run_in_order(app: Load, work: Any, history: History, task: str) -> None:
     observed = app("observed")
     with work("observed"):
         job = getattr(observed, task).enqueue(2, b=3)
@@ -54,7 +54,7 @@ def test_a_job_that_succeeds(app: Load, work: Any, history: History, task: str) 
 
 def test_hooks_run_for_each_failed_attempt(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
-    with work("observed", "--concurrency", "1"):  # the next attempt waits for the hooks of the last
+    with work("observed", "--concurrency", "1"):  # the next attempt waits for the hooks of the previous one
         job = observed.fails.enqueue()
         with pytest.raises(JobFailed):
             job.result(30)
@@ -69,7 +69,9 @@ def test_hooks_run_for_each_failed_attempt(app: Load, work: Any, history: Histor
 @pytest.mark.parametrize(
     ("task", "error"), [("returns_what_cannot_be_kept", "ConfigError"), ("too_slow", "JobTimeout")]
 )
-def test_other_ends_are_failures_too(app: Load, work: Any, history: History, task: str, error: str) -> None:
+def test_unstorable_result_and_timeout_run_failure_hooks(
+    app: Load, work: Any, history: History, task: str, error: str
+) -> None:
     observed = app("observed")
     with work("observed"):
         job = getattr(observed, task).enqueue()
@@ -84,14 +86,14 @@ def test_hooks_get_unreadable_job_without_a_task(app: Load, work: Any, history: 
     id = new_id()
     with work("observed"):
         keys = QueueKeys("lw", "default")
-        observed.lw.runtime.run(enqueue.push(keys, [NewJob(id, record_header.head(1, 1) + b'["nobody",[]]')]))
+        observed.lw.runtime.run(enqueue.push(keys, [NewJob(id, record_header.head(1, 1) + b"[5,[]]")]))
         (dead,) = history.wait(1, "dead")
     assert (dead["id"], dead["task"]) == (id, "")
-    assert "UnknownTask" in dead["error"]
+    assert "not a call" in dead["error"]
 
 
 @pytest.mark.parametrize("what", ["none", "error", "exit", "interrupt", "cancelled", "generator", "stop", "base"])
-def test_whatever_a_hook_raises_no_job_is_lost_or_doubled(
+def test_exception_of_a_hook_loses_and_repeats_no_job(
     app: Load, work: Any, history: History, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setenv("TROUBLE", what)
@@ -114,10 +116,10 @@ def test_whatever_a_hook_raises_no_job_is_lost_or_doubled(
         assert ("hook trouble failed for job" in process.errors) is (what != "none")
 
 
-def test_a_hook_that_hangs_keeps_neither_the_result_nor_the_worker(
+def test_hanging_hook_delays_neither_result_nor_stop(
     app: Load, work: Any, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The outcome leaves first; and at the end of the grace the hook is cancelled, and the job is not given back."""
+    """The outcome is sent before the hook runs; a stop cancels the hook and does not return the job."""
     hanging = app("hanging")
     with work("hanging", "--grace", "100ms") as process:
         job = hanging.add.enqueue(1, 1)
@@ -129,8 +131,8 @@ def test_a_hook_that_hangs_keeps_neither_the_result_nor_the_worker(
     assert job.state() == "succeeded"
 
 
-def test_a_start_hook_in_a_thread_has_ended_when_its_cancelled_job_has(app: Load, work: Any, history: History) -> None:
-    """Else it would go on beside whatever runs next, in a thread that other jobs lack."""
+def test_start_hook_in_a_thread_ends_before_its_cancelled_job(app: Load, work: Any, history: History) -> None:
+    """Otherwise, the hook would run beside the next job and occupy a thread."""
     hanging = app("hanging")
     with work("hanging"):
         job = hanging.lingered.enqueue()
@@ -143,7 +145,9 @@ def test_a_start_hook_in_a_thread_has_ended_when_its_cancelled_job_has(app: Load
     assert not history.lines("ran")
 
 
-def test_no_end_hook_for_job_running_at_worker_stop(app: Load, work: Any, history: History, tmp_path: Path) -> None:
+def test_end_hook_is_skipped_for_job_running_at_worker_stop(
+    app: Load, work: Any, history: History, tmp_path: Path
+) -> None:
     observed = app("observed")
     with work("observed", "--grace", "100ms") as process:
         job = observed.held.enqueue(str(tmp_path / "never"))
@@ -154,9 +158,9 @@ def test_no_end_hook_for_job_running_at_worker_stop(app: Load, work: Any, histor
     assert observed.lw.queue().status().ready == 1
 
 
-def test_a_snooze_is_neither_a_failure_nor_an_end(app: Load, work: Any, history: History, tmp_path: Path) -> None:
+def test_snooze_runs_only_snooze_hooks(app: Load, work: Any, history: History, tmp_path: Path) -> None:
     observed = app("observed")
-    with work("observed", "--concurrency", "1"):  # the next attempt waits for the hooks of the last
+    with work("observed", "--concurrency", "1"):  # the next attempt waits for the hooks of the previous one
         job = observed.snoozes.enqueue(str(tmp_path / "slept"))
         assert job.result(30) == 1
         history.wait(1, "success")
@@ -166,9 +170,9 @@ def test_a_snooze_is_neither_a_failure_nor_an_end(app: Load, work: Any, history:
     assert (line["task"], line["attempt"], line["delay"], line["current"]) == ("snoozes", 1, 0.01, job.id)
 
 
-def test_a_job_that_asks_to_be_tried_again_has_failed(app: Load, work: Any, history: History) -> None:
+def test_job_that_retries_itself_runs_failure_hooks(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
-    with work("observed", "--concurrency", "1"):  # the next attempt waits for the hooks of the last
+    with work("observed", "--concurrency", "1"):  # the next attempt waits for the hooks of the previous one
         job = observed.asks_again.enqueue()
         with pytest.raises(JobFailed):
             job.result(30)
@@ -180,10 +184,10 @@ def test_a_job_that_asks_to_be_tried_again_has_failed(app: Load, work: Any, hist
 
 
 @pytest.mark.parametrize("task", ["held", "held_in_a_thread"])
-def test_a_job_that_is_cancelled_while_it_runs(
+def test_job_cancelled_during_its_run_runs_cancel_hook_once(
     app: Load, work: Any, history: History, tmp_path: Path, task: str
 ) -> None:
-    """It is told of once, and its lane works on."""
+    """The slot then runs the next job."""
     observed = app("observed")
     arguments = [str(tmp_path / "never")] if task == "held" else []
     with work("observed", "--concurrency", "1") as process:
@@ -199,7 +203,9 @@ def test_a_job_that_is_cancelled_while_it_runs(
     assert history.lines("cancel")[0]["current"] == job.id
 
 
-def test_a_job_that_finishes_although_it_is_cancelled(app: Load, work: Any, history: History, tmp_path: Path) -> None:
+def test_job_that_finishes_despite_cancellation_runs_success_hook(
+    app: Load, work: Any, history: History, tmp_path: Path
+) -> None:
     observed = app("observed")
     with work("observed", "--concurrency", "1"):
         job = observed.stubborn.enqueue(str(tmp_path / "never"))
@@ -211,7 +217,7 @@ def test_a_job_that_finishes_although_it_is_cancelled(app: Load, work: Any, hist
     assert events(history, job) == ["enqueue", "start", "start-too", "ran", "success"]
 
 
-def test_no_hook_for_job_cancelled_before_start(app: Load, work: Any, history: History) -> None:
+def test_hooks_are_skipped_for_job_cancelled_before_start(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
     job = observed.add.enqueue(1)
     assert job.cancel()
@@ -242,9 +248,9 @@ def test_hooks_run_for_each_job_of_a_batch(app: Load, history: History) -> None:
     assert [line["id"] for line in history.lines("enqueue")] == [job.id for job in found]
 
 
-def test_a_failing_enqueue_hook_does_not_fail_the_call(lw: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
-    """Raising would look as if the job had not been enqueued, and the caller would do it again."""
-    told: list[str] = []
+def test_failing_enqueue_hook_does_not_fail_the_call(lw: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
+    """An error would suggest that the job was not enqueued, and the caller would repeat the call."""
+    enqueued_ids: list[str] = []
 
     @lw.hooks.enqueue
     def fails(event: Enqueued) -> None:
@@ -252,21 +258,21 @@ def test_a_failing_enqueue_hook_does_not_fail_the_call(lw: Lockwork, caplog: pyt
 
     @lw.hooks.enqueue
     def told_too(event: Enqueued) -> None:
-        told.append(event.id)
+        enqueued_ids.append(event.id)
 
     @lw.task
     def nothing() -> None: ...
 
     job = nothing.enqueue()
-    assert told == [job.id]
+    assert enqueued_ids == [job.id]
     assert lw.queue().status().ready == 1
     assert f"fails failed for job {job.id}; the job continues" in caplog.text
 
 
-def test_no_hook_for_job_that_was_not_enqueued() -> None:
-    told: list[Enqueued] = []
+def test_enqueue_hook_is_skipped_for_job_that_was_not_enqueued() -> None:
+    enqueued_ids: list[Enqueued] = []
     with Lockwork("redis://127.0.0.1:1", patience=0) as lw:
-        lw.hooks.enqueue(told.append)
+        lw.hooks.enqueue(enqueued_ids.append)
 
         @lw.task
         def nothing() -> None: ...
@@ -275,7 +281,7 @@ def test_no_hook_for_job_that_was_not_enqueued() -> None:
             nothing.enqueue()
         with pytest.raises(TypeError):
             nothing.enqueue(1)  # type: ignore[call-arg]
-    assert told == []
+    assert enqueued_ids == []
 
 
 def test_registration_refuses_wrong_hooks() -> None:
@@ -300,8 +306,8 @@ def test_registration_refuses_wrong_hooks() -> None:
     lw.hooks.success(print)
 
 
-def test_the_history_catches_a_job_that_a_hook_doubles(app: Load, work: Any, history: History) -> None:
-    """The mutant: an app whose hook does what a hook must not, and enqueues the job again."""
+def test_history_detects_a_job_that_a_hook_repeats(app: Load, work: Any, history: History) -> None:
+    """Mutant: the app's hook enqueues the job again."""
     doubling = app("doubling")
     with work("doubling"):
         doubling.once.enqueue(0)

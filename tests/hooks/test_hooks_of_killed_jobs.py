@@ -1,4 +1,4 @@
-"""Jobs whose process the supervisor killed, because they were over their hard time-out: hooks are told elsewhere."""
+"""Jobs whose process was killed at a hard timeout: another process runs their hooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from history import History
 from lockwork import JobFailed, Lockwork
 from lockwork.errors import JobCancelled
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.worker.ipc.messages import HardTimeout
 from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.hook_relay import HookRelay
@@ -33,10 +33,10 @@ def test_hooks_run_once_per_attempt(app: Load, work: Any, history: History, task
         history.wait(1, "dead")
         assert observed.add.enqueue(1, 1).result(30) == 2
     lines = [line for line in history.lines() if line["id"] == job.id]
-    told = Counter((line["event"], line.get("attempt")) for line in lines if line["event"] != "start-too")
+    event_counts = Counter((line["event"], line.get("attempt")) for line in lines if line["event"] != "start-too")
     ran = [("start", 1), ("ran", 1), ("start", 2), ("ran", 2)]
     ends = [("failure", 1), ("retry", 1), ("failure", 2), ("dead", None)]
-    assert told == Counter([("enqueue", None), *ran, *ends])
+    assert event_counts == Counter([("enqueue", None), *ran, *ends])
     assert {line["error"] for line in lines if line["event"] in ("failure", "dead")} == {
         "JobTimeout('it took longer than its hard time-out of 1.2 s: its process was killed')"
     }
@@ -47,8 +47,8 @@ def test_hooks_run_once_per_attempt(app: Load, work: Any, history: History, task
         assert line["pid"] != killed[line["attempt"]]
 
 
-def test_the_job_that_ended_a_process_waits_for_its_hooks(app: Load, work: Any, history: History) -> None:
-    """It is the next to run where they are called, and lets nothing else run there."""
+def test_next_attempt_waits_for_hooks_of_killed_job(app: Load, work: Any, history: History) -> None:
+    """The job is the next one in the process that runs the hooks, and no other job runs there meanwhile."""
     observed = app("observed")
     with work("slowly", "-p", "1"):
         job = observed.blocks_the_loop.enqueue()
@@ -59,7 +59,7 @@ def test_the_job_that_ended_a_process_waits_for_its_hooks(app: Load, work: Any, 
 
 
 def test_cancelled_job_is_reported_as_cancelled(app: Load, work: Any, history: History) -> None:
-    """Its loop heard nothing of that any more; the server knows."""
+    """The blocked loop received no cancellation, but the server has it."""
     observed = app("observed")
     with work("observed"):
         job = observed.blocks_the_loop.options(hard_timeout="3s").enqueue()
@@ -73,7 +73,7 @@ def test_cancelled_job_is_reported_as_cancelled(app: Load, work: Any, history: H
     assert not [line for kind in ("failure", "retry", "dead") for line in history.lines(kind)]
 
 
-def test_a_burst_worker_runs_its_hooks_before_it_exits(app: Load, work: Any, history: History) -> None:
+def test_burst_worker_runs_hooks_before_it_exits(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
     job = observed.stubborn_thread.options(retries=0).enqueue()
     with work("observed", "--burst") as process:
@@ -110,8 +110,8 @@ def hard_timeout(number: int) -> HardTimeout:
 
 
 @pytest.fixture
-def deaf() -> Iterator[WorkerProcess]:
-    """A child that never reads what it is told."""
+def unresponsive() -> Iterator[WorkerProcess]:
+    """A worker process that never reads its messages."""
     code = "import time; time.sleep(600)"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     yield WorkerProcess(process, "host/1/x", 0.0)
@@ -121,24 +121,24 @@ def deaf() -> Iterator[WorkerProcess]:
     process.stdin.close()
 
 
-def test_child_that_does_not_read_delays_no_other(lw: Lockwork, deaf: WorkerProcess) -> None:
+def test_child_that_does_not_read_delays_no_other(lw: Lockwork, unresponsive: WorkerProcess) -> None:
     relay = HookRelay(lw.hooks)
     for number in range(5000):
         relay.add(hard_timeout(number))
-    relay.forward([deaf])
-    relay.forward([deaf])
-    first = len(deaf.sent_early)
+    relay.forward([unresponsive])
+    relay.forward([unresponsive])
+    first = len(unresponsive.sent_early)
     assert 0 < first < 5000
-    relay.on_exit(deaf)  # it never came to work, so the next is told all of it, in their order
-    deaf.sent_early.clear()
-    deaf.process.kill()
-    deaf.process.wait()
-    relay.forward([deaf])
-    assert deaf.sent_early == []
+    relay.on_exit(unresponsive)  # it never started, so the next process receives all messages in order
+    unresponsive.sent_early.clear()
+    unresponsive.process.kill()
+    unresponsive.process.wait()
+    relay.forward([unresponsive])
+    assert unresponsive.sent_early == []
 
 
 def test_process_that_never_started_runs_no_hooks(
-    lw: Lockwork, deaf: WorkerProcess, caplog: pytest.LogCaptureFixture
+    lw: Lockwork, unresponsive: WorkerProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     @lw.hooks.dead
     def died(event: object) -> None: ...
@@ -146,7 +146,7 @@ def test_process_that_never_started_runs_no_hooks(
     relay = HookRelay(lw.hooks)
     relay.add(hard_timeout(1))
     relay.add(hard_timeout(2))
-    relay.forward([deaf])
-    relay.on_exit(deaf)
+    relay.forward([unresponsive])
+    relay.on_exit(unresponsive)
     relay.close()
     assert "jobs that ended with their process: j1, j2" in caplog.text

@@ -1,4 +1,4 @@
-"""Dependencies as they are registered, overridden and run here; nothing here asks a server."""
+"""Registration, overrides and direct calls of dependencies, without a server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def forget() -> None:
 
 @pytest.fixture
 def app() -> Iterator[Lockwork]:
-    # nothing listens there: whatever reached the server would fail
+    # no server listens there: a call to the server would fail
     with Lockwork("redis://127.0.0.1:1", patience=0) as lw:
         yield lw
 
@@ -45,7 +45,7 @@ def get_one(two: Annotated[int, Depends(lambda: 2)]) -> int:
 
 
 class Settings:
-    """A class is a provider, too."""
+    """A class that is used as a provider."""
 
     def __init__(self, url: Annotated[str, Depends(get_url)]) -> None:
         self.url = url
@@ -86,7 +86,7 @@ def test_name_templates_do_not_see_injected_values(app: Lockwork) -> None:
         app.task(name="other", key="db:{db}")(send)
 
 
-def test_a_scheduled_task_needs_no_arguments_for_injected_parameters(app: Lockwork) -> None:
+def test_scheduled_task_needs_no_arguments_for_injected_parameters(app: Lockwork) -> None:
     async def sweep(db: Db) -> None: ...
 
     task = app.task(every="10s")(sweep)
@@ -94,7 +94,7 @@ def test_a_scheduled_task_needs_no_arguments_for_injected_parameters(app: Lockwo
     assert list(app.plans["default"]) == ["sweep"]
 
 
-async def test_a_task_runs_here_with_its_dependencies(app: Lockwork) -> None:
+async def test_arun_provides_dependencies(app: Lockwork) -> None:
     task = app.task(send)
     assert await task.arun(5) == "5 1 db at real"  # type: ignore[call-arg]
     assert await task.arun(5, times=3) == "5 3 db at real"  # type: ignore[call-arg]
@@ -105,7 +105,7 @@ async def test_a_task_runs_here_with_its_dependencies(app: Lockwork) -> None:
     assert len(calls) == 4
 
 
-async def test_every_kind_of_provider(app: Lockwork) -> None:
+async def test_providers_of_every_kind_are_called(app: Lockwork) -> None:
     async def awaited() -> int:
         return 1
 
@@ -119,7 +119,7 @@ async def test_every_kind_of_provider(app: Lockwork) -> None:
         def __call__(self) -> int:
             return 4
 
-    # without the future import, annotations are the objects themselves; here they are put in by hand
+    # with the future import, annotations are text, so the test sets the objects
     def take(a: int, b: int, c: int, d: int, e: str, f: int, g: str) -> list[Any]:
         return [a, b, c, d, e, f, g]
 
@@ -140,8 +140,8 @@ async def test_every_kind_of_provider(app: Lockwork) -> None:
     assert found[6].url == "real"
 
 
-async def test_a_provider_can_be_overridden(app: Lockwork) -> None:
-    """The one that stands in has needs of its own, and the old one's are not provided."""
+async def test_provider_can_be_overridden(app: Lockwork) -> None:
+    """The override's dependencies are provided instead of the original's."""
     task = app.task(send)
 
     async def get_fake() -> AsyncIterator[str]:
@@ -162,7 +162,7 @@ async def test_a_provider_can_be_overridden(app: Lockwork) -> None:
         pass
 
 
-async def test_an_override_that_goes_round_is_refused(app: Lockwork) -> None:
+async def test_override_that_makes_a_cycle_is_refused(app: Lockwork) -> None:
     task = app.task(send)
 
     def again(db: Db) -> str:
@@ -173,7 +173,7 @@ async def test_an_override_that_goes_round_is_refused(app: Lockwork) -> None:
         await task.arun(1)  # type: ignore[call-arg]
 
 
-def test_a_circle_is_refused_at_registration(app: Lockwork) -> None:
+def test_cycle_is_refused_at_registration(app: Lockwork) -> None:
     def one(x: Any) -> None: ...
 
     def two(x: Any) -> None: ...
@@ -197,7 +197,7 @@ def test_a_circle_is_refused_at_registration(app: Lockwork) -> None:
 
 
 def refused(annotation: Any, provider: Any = None, **annotations: Any) -> str:
-    """What is said of a task whose parameter is annotated so."""
+    """Return the error message for a task whose parameter has this annotation."""
 
     def task(x: Any) -> None: ...
 
@@ -250,7 +250,7 @@ def test_names_imported_only_for_type_checking_are_ignored(app: Lockwork) -> Non
     assert app.task(task).injection.names == {"db"}
 
 
-def test_a_missing_parameter_error_names_the_fix(app: Lockwork) -> None:
+def test_missing_parameter_error_names_the_fix(app: Lockwork) -> None:
     def task(number: int, db: Db = INJECTED) -> str:
         return db.upper()
 
@@ -268,7 +268,7 @@ def test_a_missing_parameter_error_names_the_fix(app: Lockwork) -> None:
         ([1], {"y": 2}, [1, "A", 2, "C"]),
     ],
 )
-def test_each_argument_finds_its_place(args: list[Any], kwargs: dict[str, Any], wanted: list[Any]) -> None:
+def test_arguments_and_injected_values_are_placed(args: list[Any], kwargs: dict[str, Any], wanted: list[Any]) -> None:
     def task(x: int, a: Annotated[str, Depends(get_url)], y: int = 0, *, c: Annotated[str, Depends(get_url)]) -> Any:
         return [x, a, y, c]
 

@@ -1,4 +1,4 @@
-"""Dependencies in a real worker: where they live, and that they are cleaned up however a job ends."""
+"""Dependencies in a real worker: their scopes, and their clean-up for every outcome of a job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Load = Callable[[str], Any]
 
 @pytest.fixture
 def injected(app: Load, work: Any) -> Iterator[Any]:
-    """The app, with a worker at work on it."""
+    """The app, with a worker."""
     module = app("injected")
     with work("injected", "-c", "4"):
         yield module
@@ -29,15 +29,15 @@ def seen(history: History, *, pool: bool = False) -> list[str]:
     return [line["event"] for line in history.lines() if pool or not line["event"].startswith("pool")]
 
 
-def test_a_task_gets_its_dependencies_and_theirs(injected: Any, history: History) -> None:
+def test_nested_dependencies_are_provided_once(injected: Any, history: History) -> None:
     assert injected.reads.enqueue(7).result(30) == [7, "connection of pool 1", "user in connection of pool 1"]
     # one connection for the task and for its user
     assert seen(history) == ["connect", "ran", "commit", "disconnect"]
     assert {line["thread"] for line in history.lines("ran")} == {"MainThread"}
 
 
-def test_a_def_task_has_its_blocking_ones_in_its_own_thread(injected: Any, history: History) -> None:
-    """A database connection that may only be used in the thread that made it is of use there."""
+def test_blocking_dependencies_of_a_def_task_run_in_its_thread(injected: Any, history: History) -> None:
+    """Some database connections can be used only in the thread that created them."""
     assert injected.reads_in_a_thread.enqueue(5).result(30) == [5, "connection of pool 1", "session", True]
     assert injected.reads_in_a_thread.enqueue(number=6).result(30)[0] == 6
     one = ["connect", "session", "ran", "session committed", "commit", "disconnect"]
@@ -47,17 +47,15 @@ def test_a_def_task_has_its_blocking_ones_in_its_own_thread(injected: Any, histo
     assert history.lines("connect")[0]["thread"] == "MainThread"
 
 
-def test_blocking_ones_of_an_async_task_do_not_block_the_loop(injected: Any, history: History) -> None:
+def test_blocking_dependencies_of_an_async_task_do_not_block_the_loop(injected: Any, history: History) -> None:
     assert injected.reads_a_session.enqueue().result(30) == "session"
     assert history.lines("session")[0]["thread"].startswith("lockwork-job")
     assert seen(history) == ["session", "session committed"]
 
 
 @pytest.mark.parametrize(("task", "attempts"), [("fails", 2), ("fails_in_a_thread", 1)])
-def test_a_failure_is_seen_by_all_and_swallowed_by_none(
-    injected: Any, history: History, task: str, attempts: int
-) -> None:
-    """The session's provider does not raise again what it caught; the connection's must roll back all the same."""
+def test_failure_reaches_every_provider(injected: Any, history: History, task: str, attempts: int) -> None:
+    """The session's provider swallows the exception; the connection's provider must still roll back."""
     with pytest.raises(JobFailed, match="ValueError: the task's own"):
         getattr(injected, task).enqueue().result(30)
     one = ["connect", "session", "session rolled back", "roll back", "disconnect"]
@@ -66,7 +64,7 @@ def test_a_failure_is_seen_by_all_and_swallowed_by_none(
 
 
 @pytest.mark.parametrize(("task", "error"), [("too_slow", "CancelledError"), ("too_slow_in_a_thread", "JobTimeout")])
-def test_clean_up_after_a_time_out(injected: Any, history: History, task: str, error: str) -> None:
+def test_dependencies_are_cleaned_up_after_a_timeout(injected: Any, history: History, task: str, error: str) -> None:
     with pytest.raises(JobFailed, match="JobTimeout: it took longer than 1 s"):
         getattr(injected, task).enqueue().result(30)
     assert seen(history) == ["connect", "session", "session rolled back", "roll back", "disconnect"]
@@ -74,7 +72,7 @@ def test_clean_up_after_a_time_out(injected: Any, history: History, task: str, e
 
 
 @pytest.mark.parametrize("task", ["provided_too_slowly", "provided_too_slowly_in_a_thread"])
-def test_providing_counts_for_the_time_out(injected: Any, history: History, task: str) -> None:
+def test_timeout_includes_providers(injected: Any, history: History, task: str) -> None:
     with pytest.raises(JobFailed, match="JobTimeout"):
         getattr(injected, task).enqueue().result(30)
     assert not history.lines("ran")
@@ -82,7 +80,7 @@ def test_providing_counts_for_the_time_out(injected: Any, history: History, task
 
 
 @pytest.mark.parametrize("task", ["needs_what_fails", "needs_what_fails_in_a_thread"])
-def test_a_provider_that_fails_fails_the_attempt(injected: Any, history: History, task: str) -> None:
+def test_failing_provider_fails_the_attempt(injected: Any, history: History, task: str) -> None:
     with pytest.raises(JobFailed, match="LookupError: nothing to give"):
         getattr(injected, task).enqueue().result(30)
     events = seen(history)
@@ -93,7 +91,7 @@ def test_a_provider_that_fails_fails_the_attempt(injected: Any, history: History
 @pytest.mark.parametrize(
     ("task", "error"), [("needs_what_exits", "SystemExit"), ("needs_what_is_interrupted", "KeyboardInterrupt")]
 )
-def test_one_that_wants_to_exit_fails_its_attempt_only(
+def test_provider_that_raises_system_exit_fails_its_attempt_only(
     app: Load, work: Any, history: History, task: str, error: str
 ) -> None:
     injected = app("injected")
@@ -107,15 +105,15 @@ def test_one_that_wants_to_exit_fails_its_attempt_only(
 
 
 @pytest.mark.parametrize("task", ["held_by_a_provider", "held_before_its_thread"])
-def test_a_blocking_one_has_ended_when_its_attempt_has(injected: Any, history: History, task: str) -> None:
-    """Else the next attempt would provide the same beside it, and other jobs would lack its thread."""
+def test_blocking_provider_ends_before_its_attempt(injected: Any, history: History, task: str) -> None:
+    """Otherwise, the next attempt would run beside it, and other jobs would lack its thread."""
     with pytest.raises(JobFailed, match="JobTimeout"):
         getattr(injected, task).enqueue().result(30)
     assert seen(history) == ["held begins", "held ends"] * 2
     assert {line["error"] for line in history.lines("held ends")} == {"JobTimeout"}
 
 
-def test_a_blocking_one_is_cancelled_with_its_job(injected: Any, history: History) -> None:
+def test_blocking_provider_is_cancelled_with_its_job(injected: Any, history: History) -> None:
     job = injected.held_for_ever.enqueue()
     history.wait(1, "held begins")
     assert job.cancel()
@@ -125,13 +123,13 @@ def test_a_blocking_one_is_cancelled_with_its_job(injected: Any, history: Histor
     assert history.lines("held ends")[0]["error"] == "JobCancelled"
 
 
-def test_a_clean_up_that_fails_fails_the_attempt(injected: Any, history: History) -> None:
-    """A commit that did not happen is no success."""
+def test_failing_clean_up_fails_the_attempt(injected: Any, history: History) -> None:
+    """A failed commit is no success."""
     with pytest.raises(JobFailed, match="ConnectionError: commit failed"):
         injected.cannot_commit.enqueue().result(30)
 
 
-def test_a_worker_has_one_from_its_beginning_to_its_end(app: Load, work: Any, history: History) -> None:
+def test_worker_scope_lasts_as_long_as_the_worker(app: Load, work: Any, history: History) -> None:
     injected = app("injected")
     with work("injected") as process:
         assert len(history.wait(1, "pool")) == 1
@@ -144,7 +142,9 @@ def test_a_worker_has_one_from_its_beginning_to_its_end(app: Load, work: Any, hi
     assert (len(history.lines("pool")), len(history.lines("pool closed"))) == (1, 1)
 
 
-def test_a_job_that_is_given_back_is_cleaned_up_first(app: Load, work: Any, history: History, tmp_path: Path) -> None:
+def test_dependencies_of_a_returned_job_are_cleaned_up_first(
+    app: Load, work: Any, history: History, tmp_path: Path
+) -> None:
     injected = app("injected")
     with work("injected", "--grace", "100ms") as process:
         injected.held.enqueue(str(tmp_path / "never"))
@@ -155,18 +155,20 @@ def test_a_job_that_is_given_back_is_cleaned_up_first(app: Load, work: Any, hist
     assert injected.lw.queue().status().ready == 1
 
 
-def test_two_jobs_at_once_have_one_each(injected: Any, history: History, tmp_path: Path) -> None:
+def test_concurrent_jobs_have_separate_dependencies(injected: Any, history: History, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     jobs = [injected.held.enqueue(str(gate)) for _ in range(3)]
     history.wait(3)
     assert {line["job"] for line in history.lines("connect")} == {job.id for job in jobs}
     gate.touch()
     assert {job.result(30) for job in jobs} == {"connection of pool 1"}
-    until(lambda: len(history.lines("disconnect")) == 3, "each is cleaned up")
+    until(lambda: len(history.lines("disconnect")) == 3, "all connections are cleaned up")
 
 
 @pytest.mark.parametrize("task", ["held", "held_in_a_thread"])
-def test_a_cancelled_job_is_cleaned_up(injected: Any, history: History, tmp_path: Path, task: str) -> None:
+def test_dependencies_of_a_cancelled_job_are_cleaned_up(
+    injected: Any, history: History, tmp_path: Path, task: str
+) -> None:
     arguments = [str(tmp_path / "never")] if task == "held" else []
     job = getattr(injected, task).enqueue(*arguments)
     history.wait(1)
@@ -178,7 +180,7 @@ def test_a_cancelled_job_is_cleaned_up(injected: Any, history: History, tmp_path
     assert seen(history) == [*begun, *rolled, "roll back", "disconnect"]
 
 
-def test_a_job_with_a_key_and_a_group_made_of_its_arguments(injected: Any) -> None:
+def test_key_and_group_templates_work_with_injected_values(injected: Any) -> None:
     jobs = [injected.grouped.enqueue(number % 2) for number in range(4)]
     assert [job.result(30)[0] for job in jobs] == [0, 1, 0, 1]
 

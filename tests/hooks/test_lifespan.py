@@ -1,9 +1,11 @@
-"""Lifespans of worker processes: they surround all jobs, and one that fails stops the worker with one clear error."""
+"""Lifespans of worker processes: they surround all jobs, and a failing one stops the worker with one clear error."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ Load = Callable[[str], Any]
 
 @pytest.fixture
 def lively(app: Load, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """The app, whose lifespans go as they are told."""
+    """Loads the app with lifespans of this behavior."""
 
     def load(life: str) -> Any:
         monkeypatch.setenv("LIFE", life)
@@ -32,11 +34,11 @@ def seen(history: History) -> list[str]:
     return [line["event"] for line in history.lines()]
 
 
-def test_it_surrounds_the_jobs_of_each_process(lively: Any, work: Any, history: History) -> None:
+def test_lifespan_surrounds_the_jobs_of_each_process(lively: Any, work: Any, history: History) -> None:
     app = lively("well")
     with work("lively", "--processes", "2") as process:
         assert app.ready.enqueue().result(30) == "ready"
-        history.wait(2, "second begins")
+        history.wait(2, "model")
         process.send(signal.SIGTERM)
         assert process.wait() == 0
     assert sorted(seen(history)) == sorted(["first begins", "second begins", "model", "second ends", "first ends"] * 2)
@@ -57,7 +59,7 @@ def test_it_surrounds_the_jobs_of_each_process(lively: Any, work: Any, history: 
         ("no model", "a dependency of task 'infer' could not be provided: FileNotFoundError: the model is gone"),
     ],
 )
-def test_one_that_fails_stops_the_worker_with_one_error(
+def test_failing_lifespan_stops_the_worker_with_one_error(
     lively: Any, work: Any, history: History, life: str, text: str
 ) -> None:
     app = lively(life)
@@ -73,7 +75,7 @@ def test_one_that_fails_stops_the_worker_with_one_error(
     assert app.lw.queue().workers() == []
 
 
-def test_one_that_fails_stops_the_other_processes_too(lively: Any, work: Any, history: History) -> None:
+def test_failing_lifespan_stops_the_other_processes(lively: Any, work: Any, history: History) -> None:
     lively("fails")
     with work("lively", "--processes", "3") as process:
         assert process.wait() == 1
@@ -82,7 +84,7 @@ def test_one_that_fails_stops_the_other_processes_too(lively: Any, work: Any, hi
 
 @pytest.mark.parametrize("option", ["--burst", "--once"])
 def test_burst_worker_logs_its_exit(lively: Any, work: Any, history: History, option: str) -> None:
-    """Its work is not done, so that it ended is no success; and it is not tried three times."""
+    """The work is not done, so the exit status is 1; and the lifespan is not retried."""
     app = lively("fails")
     app.ready.enqueue()
     with work("lively", option) as process:
@@ -91,13 +93,13 @@ def test_burst_worker_logs_its_exit(lively: Any, work: Any, history: History, op
     assert app.lw.queue().status().ready == 1
 
 
-def test_a_worker_without_the_queue_skips_its_dependencies(lively: Any, work: Any) -> None:
+def test_worker_without_the_queue_skips_its_dependencies(lively: Any, work: Any) -> None:
     app = lively("no model")
     with work("lively", "--queue", "default"):
         assert app.ready.enqueue().result(30) == "ready"
 
 
-def test_it_can_be_stopped_while_it_begins(lively: Any, work: Any, history: History) -> None:
+def test_worker_can_be_stopped_during_its_lifespan_setup(lively: Any, work: Any, history: History) -> None:
     lively("hangs")
     with work("lively", "--grace", "10m") as process:
         history.wait(1, "hangs")
@@ -106,7 +108,7 @@ def test_it_can_be_stopped_while_it_begins(lively: Any, work: Any, history: Hist
     assert seen(history)[-2:] == ["second ends", "first ends"]
 
 
-def test_it_ends_with_its_supervisor_while_it_begins(lively: Any, work: Any, history: History) -> None:
+def test_process_in_lifespan_setup_ends_with_its_supervisor(lively: Any, work: Any, history: History) -> None:
     lively("hangs")
     with work("lively") as process:
         (line,) = history.wait(1, "hangs")
@@ -114,7 +116,7 @@ def test_it_ends_with_its_supervisor_while_it_begins(lively: Any, work: Any, his
         until(lambda: not alive(line["pid"]), "the child is gone")
 
 
-def test_one_that_ends_badly_is_logged_and_no_more(lively: Any, work: Any, history: History) -> None:
+def test_failing_teardown_is_logged(lively: Any, work: Any, history: History) -> None:
     app = lively("ends badly")
     with work("lively") as process:
         assert app.ready.enqueue().result(30) == "ready"
@@ -127,8 +129,8 @@ def test_one_that_ends_badly_is_logged_and_no_more(lively: Any, work: Any, histo
 
 
 @pytest.mark.parametrize("life", ["ends badly", "ends cancelled", "exits at its end", "ends in several ways"])
-def test_one_that_ends_badly_undoes_no_work(lively: Any, work: Any, history: History, life: str) -> None:
-    """A process that had run its job and then failed would be replaced, to run one more, and so on."""
+def test_failing_teardown_undoes_no_work(lively: Any, work: Any, history: History, life: str) -> None:
+    """Otherwise, the process would be replaced and run another job, and so on."""
     app = lively(life)
     app.ready.enqueue_many([()] * 2)
     with work("lively", "--once") as process:
@@ -139,10 +141,10 @@ def test_one_that_ends_badly_undoes_no_work(lively: Any, work: Any, history: His
     assert app.lw.queue().status().ready == 1
 
 
-def test_a_process_that_dies_while_it_begins_is_replaced(
+def test_process_that_dies_during_setup_is_replaced(
     lively: Any, work: Any, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dying is no error of the set-up: it is tried again, as after any death."""
+    """A crash during the setup is handled like any other crash."""
     monkeypatch.setenv("MARK", str(tmp_path / "mark"))
     app = lively("fails once")
     with work("lively"):
@@ -150,7 +152,7 @@ def test_a_process_that_dies_while_it_begins_is_replaced(
     assert len(history.lines("second begins")) == 2
 
 
-def test_a_process_that_replaces_another_begins_anew(lively: Any, work: Any, history: History) -> None:
+def test_replacement_process_runs_the_lifespan_again(lively: Any, work: Any, history: History) -> None:
     app = lively("well")
     with work("lively"):
         app.kills.options().enqueue()
@@ -161,17 +163,52 @@ def test_a_process_that_replaces_another_begins_anew(lively: Any, work: Any, his
 def test_registration_refuses_wrong_lifespans() -> None:
     lw = Lockwork("redis://127.0.0.1:1")
 
-    async def no_generator() -> None: ...
-
     with pytest.raises(ConfigError, match="a lifespan must be a function with one yield, not 5"):
         lw.lifespan(5)  # type: ignore[type-var]
     with pytest.raises(ConfigError, match="a lifespan must take no arguments"):
         lw.lifespan(lambda app: None)  # type: ignore[type-var]
-    with pytest.raises(ConfigError, match="a lifespan must yield exactly once"):
-        lw.lifespan(no_generator)
 
 
-async def test_a_lifespan_must_return_a_context_manager() -> None:
+def plain() -> None: ...
+
+
+async def coroutine() -> None: ...
+
+
+@contextmanager  # type: ignore[arg-type]
+def managed() -> None: ...
+
+
+@asynccontextmanager  # type: ignore[arg-type]
+async def amanaged() -> None: ...
+
+
+@pytest.mark.parametrize("lifespan", [plain, coroutine, managed, amanaged, partial(plain), partial(amanaged)])
+def test_registration_refuses_lifespans_without_yield(lifespan: Any) -> None:
+    lw = Lockwork("redis://127.0.0.1:1")
+    with pytest.raises(ConfigError, match=r"the lifespan .* has no yield: put `yield` between its setup and teardown"):
+        lw.lifespan(lifespan)
+
+
+@contextmanager
+def good() -> Iterator[None]:
+    yield
+
+
+@asynccontextmanager
+async def agood() -> AsyncIterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("lifespan", [good, agood, partial(agood), nullcontext, lambda: nullcontext()])
+async def test_context_managers_are_lifespans(lifespan: Any) -> None:
+    lifespans = Lifespans()
+    lifespans.add(lifespan)
+    async with lifespans.around():
+        pass
+
+
+async def test_lifespan_must_return_a_context_manager() -> None:
     lifespans = Lifespans()
     lifespans.add(lambda: 5)
     with pytest.raises(SetUpFailed, match="it returned 5 instead of a context manager"):

@@ -1,4 +1,4 @@
-"""Cancelling jobs that wait and jobs that run, with a real worker at work."""
+"""Cancellation of waiting and running jobs, with a real worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockwork.protocol.keys import QueueKeys
 from processes import until, worker
 
 
-def test_a_job_that_waits_is_removed(own: Any, history: History) -> None:
+def test_cancelled_waiting_job_is_removed(own: Any, history: History) -> None:
     job = own.hold.enqueue(history.path)
     later = own.hold.options(delay="1h").enqueue(history.path)
     assert own.lw.queue().status().ready == 1
@@ -31,11 +31,11 @@ def test_a_job_that_waits_is_removed(own: Any, history: History) -> None:
             one.result(1)
         with pytest.raises(JobFailed):
             one.result(0)
-        assert one.cancel()  # once more does no harm
+        assert one.cancel()  # a repetition has no effect
 
 
 def test_cancelled_jobs_do_not_occupy_worker_slots(own: Any, own_url: str, apps: Path, history: History) -> None:
-    """What is left of cancelled jobs in the ready list is passed over, however many they are."""
+    """Workers skip entries of cancelled jobs in the ready list."""
     jobs = own.add.enqueue_many([(number,) for number in range(3000)])
     for job in jobs[:2999]:
         assert job.cancel()
@@ -47,8 +47,8 @@ def test_cancelled_jobs_do_not_occupy_worker_slots(own: Any, own_url: str, apps:
 
 
 @pytest.mark.parametrize("kind", ["hold", "hold_in_a_thread"])
-def test_a_running_job_is_stopped_at_once(handled: Any, history: History, kind: str) -> None:
-    """taskiq#183 and #305: there, a job that runs cannot be cancelled."""
+def test_cancelled_running_job_is_stopped_at_once(handled: Any, history: History, kind: str) -> None:
+    """taskiq#183 and #305: a running job cannot be cancelled."""
     job = getattr(handled, kind).enqueue(history.path)
     history.wait(1)
     before = handled.lw.queue().status()
@@ -65,11 +65,11 @@ def test_a_running_job_is_stopped_at_once(handled: Any, history: History, kind: 
     status = handled.lw.queue().status()
     assert status.cancelled == before.cancelled + 1
     assert status.dead == before.dead
-    # the lane and the thread go on
+    # the slot and the thread continue
     assert handled.add.enqueue(1).result(30) == 2
 
 
-async def test_the_same_for_a_task(ahandled: Any, history: History) -> None:
+async def test_async_methods_cancel_jobs(ahandled: Any, history: History) -> None:
     job = await ahandled.hold.aenqueue(history.path)
     later = await ahandled.add.options(delay="1h").aenqueue(1)
     assert await later.acancel()
@@ -91,7 +91,7 @@ def test_job_that_finishes_despite_cancellation_has_succeeded(handled: Any, hist
     assert job.state() == "succeeded"
 
 
-def test_jobs_that_cannot_be_cancelled(handled: Any, history: History) -> None:
+def test_ended_and_unknown_jobs_cannot_be_cancelled(handled: Any, history: History) -> None:
     done = handled.add.enqueue(1)
     assert done.result(30) == 2
     assert not done.cancel()
@@ -104,12 +104,14 @@ def test_jobs_that_cannot_be_cancelled(handled: Any, history: History) -> None:
     assert not dead.cancel()
 
 
-def test_a_job_whose_worker_dies_while_it_is_cancelled(own: Any, own_url: str, apps: Path, history: History) -> None:
-    """It is not given to another worker, although nobody was left to hear of it."""
+def test_job_whose_worker_dies_during_cancellation_is_cancelled(
+    own: Any, own_url: str, apps: Path, history: History
+) -> None:
+    """The job does not run on another worker."""
     job = own.hold.enqueue(history.path)
     with worker("handled:lw", "--lease", "2", url=own_url, folder=apps) as process:
         line = history.wait(1)[0]
-        # the child is stopped, so that it does not hear
+        # the process is stopped, so that it receives no message
         import os
         import signal
 
@@ -124,12 +126,11 @@ def test_a_job_whose_worker_dies_while_it_is_cancelled(own: Any, own_url: str, a
     assert len(history.lines("ran")) == 1
 
 
-def test_a_message_that_is_lost(handled: Any, busy_url: str, history: History) -> None:
-    """The worker asks by itself, too."""
+def test_worker_polls_for_cancellations(handled: Any, busy_url: str, history: History) -> None:
     job = handled.hold.enqueue(history.path)
     history.wait(1)
     with client_of(busy_url) as client:
-        # what jobs_cancel writes, without what it publishes
+        # the key that jobs_cancel writes, without its message
         client.hset(QueueKeys("lw", "default").job_notes, job.id, b"1")
     with pytest.raises(JobCancelled):
         job.result(30)

@@ -1,4 +1,4 @@
-"""What a queue keeps of jobs that have ended, and of attempts that failed; jobs deleted, and changed many at a time."""
+"""The history of ended jobs and failed attempts; deleted jobs, and bulk changes of jobs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from clients import client_of
 from lockwork import ConfigError, JobFailed, Lockwork
 from lockwork.history_bounds import HistoryBounds
 from lockwork.ids import new_ids
+from lockwork.protocol.dead import dead
+from lockwork.protocol.dead.dead import Bounds
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead, enqueue, leases
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.dead import Bounds
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue import enqueue, leases
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Leased, Outcome
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
@@ -38,7 +39,7 @@ def session(lw: Lockwork) -> str:
 
 
 def leased(lw: Lockwork, count: int = 1, record: bytes = RECORD) -> list[Leased]:
-    """So many new jobs, leased."""
+    """Enqueue and lease this many jobs."""
     held: list[Leased] = []
     for at in range(0, count, 500):
         lw.runtime.run(enqueue.push(KEYS, [NewJob(id, record) for id in new_ids(min(500, count - at))]))
@@ -47,7 +48,7 @@ def leased(lw: Lockwork, count: int = 1, record: bytes = RECORD) -> list[Leased]
 
 
 def again(lw: Lockwork, count: int = 1) -> list[Leased]:
-    """The next jobs, leased."""
+    """Lease the next jobs."""
     return lw.runtime.run(leases.reserve(KEYS, SESSION, count, new_ids(1)[0], "")).jobs
 
 
@@ -182,7 +183,7 @@ def test_cut_texts_are_read(lw: Lockwork, session: str) -> None:
 @pytest.mark.parametrize(
     "error", [b"", b"{", b"5", b'{"type":5}', b"\xff\xfe", b"[" * 2000, b'{"type":null,"message":{}}']
 )
-def test_odd_errors_are_kept(lw: Lockwork, session: str, error: bytes) -> None:
+def test_malformed_errors_are_kept(lw: Lockwork, session: str, error: bytes) -> None:
     [job] = leased(lw)
     lw.runtime.run(leases.settle(KEYS, SESSION, [Outcome(job.id, job.token, "r", error, 50_000)], WINDOW_MS))
     [attempt] = lw.job(job.id).inspect().timeline
@@ -243,7 +244,7 @@ async def test_job_is_deleted_by_a_coroutine(alw: Lockwork) -> None:
     assert await job.astate() == "unknown"
 
 
-def test_many_jobs_are_changed(lw: Lockwork, session: str) -> None:
+def test_bulk_changes_apply_to_matching_jobs(lw: Lockwork, session: str) -> None:
     calls: list[tuple[int, int]] = []
     lw.runtime.run(enqueue.push(KEYS, [NewJob(id, b'1,4,,;["send",[1]]') for id in new_ids(700)]))
     lw.runtime.run(enqueue.push(KEYS, [NewJob(id, b'1,4,k,;["save",[1]]', 50_000) for id in new_ids(30)]))
@@ -262,7 +263,7 @@ def test_many_jobs_are_changed(lw: Lockwork, session: str) -> None:
     assert lw.jobs().total == 0
 
 
-async def test_many_jobs_are_changed_by_a_coroutine(alw: Lockwork) -> None:
+async def test_async_bulk_changes(alw: Lockwork) -> None:
     @alw.task
     async def send(n: int) -> None: ...
 
@@ -273,10 +274,10 @@ async def test_many_jobs_are_changed_by_a_coroutine(alw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "bound"),
+    ("bound_setting", "bound"),
     [
         ("10k", "10000"),
-        ("2M", "2000000"),
+        ("2000k", "2000000"),
         (500, "500"),
         ("500", "500"),
         ("off", "0"),
@@ -288,15 +289,17 @@ async def test_many_jobs_are_changed_by_a_coroutine(alw: Lockwork) -> None:
         ({"default": "off"}, "0"),
     ],
 )
-def test_bound_of_history(given: Any, bound: str) -> None:
-    assert HistoryBounds.read(given).of("default") == bound
+def test_history_bound_is_read_from_settings(bound_setting: Any, bound: str) -> None:
+    assert HistoryBounds.read(bound_setting).of("default") == bound
     assert HistoryBounds.read({"mail": "1d"}).of("mail/3") == "86400000ms"
 
 
-@pytest.mark.parametrize("given", ["", "often", "-1", -1, True, 1.5, "10kk", {"a/b": "1d"}, {"a": "x"}, 10**12])
-def test_bound_that_is_none_is_refused(given: Any) -> None:
+@pytest.mark.parametrize(
+    "bound_setting", ["", "often", "-1", -1, True, 1.5, "10kk", "2M", "1D", {"a/b": "1d"}, {"a": "x"}, 10**12]
+)
+def test_wrong_history_bound_is_refused(bound_setting: Any) -> None:
     with pytest.raises(ConfigError):
-        Lockwork("redis://localhost:1", history=given)
+        Lockwork("redis://localhost:1", history=bound_setting)
 
 
 def test_cancelled_running_job_has_its_attempt(lw: Lockwork, session: str) -> None:

@@ -1,4 +1,4 @@
-"""What a job says while it runs: progress, checkpoints, retry, snooze; and that only the current delivery may."""
+"""Progress, checkpoints, retry and snooze from inside a running job, which only the current delivery may use."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lockwork import ConfigError, JobFailed, Lockwork, PayloadTooLarge
 from lockwork.errors import DeliveryOver
 from lockwork.jobs.current import JobContext, QueueContext
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, job_control, leases
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue import enqueue, job_control, leases
+from lockwork.protocol.queue.enqueue import NewJob
 from processes import until, worker
 
 
@@ -37,7 +37,7 @@ def test_progress_is_seen_as_it_comes(handled: Any, history: History, tmp_path: 
     assert job.progress() == {"done": 2}
 
 
-async def test_progress_for_a_task(ahandled: Any, history: History, tmp_path: Path) -> None:
+async def test_async_watch_receives_progress(ahandled: Any, history: History, tmp_path: Path) -> None:
     gate = str(tmp_path / "gate")
     job = await ahandled.report.aenqueue(history.path, gate, 3)
     seen = []
@@ -50,7 +50,7 @@ async def test_progress_for_a_task(ahandled: Any, history: History, tmp_path: Pa
     assert await job.aerror() is None
 
 
-async def test_many_watch_and_wait_at_once(ahandled: Any, history: History, tmp_path: Path) -> None:
+async def test_watchers_and_waiters_share_a_job(ahandled: Any, history: History, tmp_path: Path) -> None:
     gate = str(tmp_path / "gate")
     job = await ahandled.report.aenqueue(history.path, gate, 2)
     seen: list[list[int]] = [[], [], []]
@@ -58,7 +58,7 @@ async def test_many_watch_and_wait_at_once(ahandled: Any, history: History, tmp_
     async def watch(mine: list[int]) -> None:
         async for progress in job.awatch():
             mine.append(progress["done"])
-            # it goes on when all have seen it: of values that follow each other quickly, one may be left out
+            # the job continues when all watchers have the value: fast values may be skipped
             if all(theirs[-1:] == mine[-1:] for theirs in seen):
                 Path(f"{gate}{mine[-1]}").touch()
 
@@ -78,7 +78,7 @@ def test_watched_job_that_never_reports(handled: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["s", "c", "d"])
 def test_progress_set_just_before_the_end_is_stored(own: Any, kind: Any) -> None:
-    """However it ends, and however late one looks: a bar of progress comes to its end."""
+    """Watchers receive the last value for every outcome, and also when they start late."""
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)
     context = _leased(own.lw, keys, "h/1/a")
@@ -97,15 +97,15 @@ def test_progress_set_just_before_the_end_is_stored(own: Any, kind: Any) -> None
         assert job.inspect().progress == (1 if kind == "d" else None)
 
 
-def test_a_retried_job_goes_on_after_its_last_step(handled: Any, history: History) -> None:
+def test_retried_job_continues_after_its_last_step(handled: Any, history: History) -> None:
     assert handled.steps_in_a_thread.enqueue(history.path).result(30) == [2, {"one": 1, "two": 2}]
     assert len(history.lines("one")) == 1
 
 
-def test_a_job_killed_between_checkpoints_goes_on_there(
+def test_job_killed_between_checkpoints_continues_there(
     own: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """kill -9 after the second of three steps: no finished step runs again, with a real process."""
+    """After kill -9 in the second of three steps, no finished step runs again."""
     job = own.steps.enqueue(history.path, str(tmp_path / "gate"))
     with worker("handled:lw", "--lease", "5", url=own_url, folder=apps):
         until(lambda: [line["step"] for line in history.lines("checked")] == ["step0", "step1"], "two steps are done")
@@ -116,7 +116,7 @@ def test_a_job_killed_between_checkpoints_goes_on_there(
     assert [len(history.lines(f"step{number}")) for number in range(3)] == [1, 1, 1]
 
 
-def test_a_dead_job_keeps_its_checkpoints_until_it_has_succeeded(own: Any, own_url: str) -> None:
+def test_dead_job_keeps_its_checkpoints_until_it_has_succeeded(own: Any, own_url: str) -> None:
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)
     context = _leased(own.lw, keys, "h/1/a")
@@ -135,14 +135,14 @@ def test_a_dead_job_keeps_its_checkpoints_until_it_has_succeeded(own: Any, own_u
 
 
 def _leased(lw: Lockwork, keys: QueueKeys, session: str, cap: int = 1000) -> JobContext:
-    """Lease a job as a worker does."""
+    """Lease a job like a worker."""
     lw.runtime.run(leases.beat(keys, {session: True}, 60_000, 1.0))
     (leased,) = lw.runtime.run(leases.reserve(keys, session, 1, "1", "")).jobs
     return JobContext(leased, "add", QueueContext("default", keys, lw.runtime, session, cap))
 
 
-def test_an_old_delivery_cannot_write(own: Any) -> None:
-    """Q3: progress and checkpoints of a delivery whose lease is over are refused, and its job knows."""
+def test_old_delivery_cannot_write(own: Any) -> None:
+    """Q3: progress and checkpoints of an expired delivery are refused with DeliveryOver."""
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)
     old = _leased(own.lw, keys, "h/1/a")
@@ -162,7 +162,7 @@ def test_an_old_delivery_cannot_write(own: Any) -> None:
         new.progress(1)
 
 
-def test_bad_things_to_write_down(own: Any) -> None:
+def test_wrong_progress_and_checkpoints_are_refused(own: Any) -> None:
     keys = QueueKeys("lw", "default")
     job = own.add.enqueue(1)
     context = _leased(own.lw, keys, "h/1/a", cap=1000)
@@ -183,7 +183,7 @@ def test_bad_things_to_write_down(own: Any) -> None:
     runtime.run(leases.recover(keys, "h/1/a", 600_000, gone=True))
 
 
-def test_a_snooze_is_not_an_attempt(handled: Any, history: History) -> None:
+def test_snooze_is_not_an_attempt(handled: Any, history: History) -> None:
     before = handled.lw.queue().status()
     assert handled.snoozes.enqueue(history.path, 4).result(30) == 1
     lines = history.lines("ran")
@@ -193,13 +193,13 @@ def test_a_snooze_is_not_an_attempt(handled: Any, history: History) -> None:
     assert (after.failed, after.retried) == (before.failed, before.retried)
 
 
-def test_a_job_that_asks_to_be_tried_again(handled: Any, history: History) -> None:
-    """Its own delay counts, not its task's back-off of a minute."""
+def test_job_retries_itself_with_a_delay(handled: Any, history: History) -> None:
+    """The job's delay overrides the task's back-off of a minute."""
     assert handled.asks_again.enqueue(history.path).result(30) == 3
     assert [line["attempt"] for line in history.lines("ran")] == [1, 2, 3]
 
 
-def test_a_snoozed_job_that_is_cancelled(own: Any) -> None:
+def test_cancelled_job_does_not_snooze(own: Any) -> None:
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)
     context = _leased(own.lw, keys, "h/1/a")
@@ -223,8 +223,8 @@ def test_corrupt_job_note_affects_no_other_job(own: Any, own_url: str) -> None:
     assert job.result(1) == 1
 
 
-def test_two_threads_of_one_job(own: Any) -> None:
-    """Steps of one job that are finished at the same time are all kept."""
+def test_threads_of_one_job_save_checkpoints(own: Any) -> None:
+    """Concurrent checkpoints of one job are all stored."""
     keys = QueueKeys("lw", "default")
     job = own.add.enqueue(1)
     context = _leased(own.lw, keys, "h/1/a")
@@ -237,8 +237,8 @@ def test_two_threads_of_one_job(own: Any) -> None:
     own.lw.runtime.run(leases.recover(keys, "h/1/a", 600_000, gone=True))
 
 
-def test_a_failed_job_is_not_lost_by_new_ones(own: Any) -> None:
-    """A known id that is pushed again is kept as it is, also when it was cancelled."""
+def test_ended_job_is_not_replaced_by_a_resent_enqueue(own: Any) -> None:
+    """A known ID that is pushed again stays unchanged, also after a cancellation."""
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)
     assert job.cancel()

@@ -1,4 +1,4 @@
-"""Where a job is: ready or running, in which queue, and whether anybody serves that."""
+"""Job lookup: the state, the queue, and the workers of the queue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from lockwork import Lockwork, ResultTimeout, ResultUnavailable
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queue import leases
 
 SESSION = "host/1/a"
 
@@ -36,7 +36,7 @@ def tasks(own_url: str) -> Iterator[Lockwork]:
         yield lw
 
 
-async def test_a_job_waits_or_runs(tasks: Lockwork) -> None:
+async def test_job_state_is_ready_or_running(tasks: Lockwork) -> None:
     async with tasks as lw:
         add, send = lw.registry.get("add"), lw.registry.get("send")
         first, second = await add.aenqueue(1), await add.aenqueue(2)
@@ -46,10 +46,10 @@ async def test_a_job_waits_or_runs(tasks: Lockwork) -> None:
         await lw.runtime.arun(leases.reserve(QueueKeys("lw", "default"), SESSION, 1, "r1", ""))
         assert [await job.astate() for job in (first, second)] == ["running", "ready"]
         assert (await first.ainspect()).state == "running"
-        assert await (await send.aenqueue("ada")).astate() == "ready", "one with a key, before a worker admits it"
+        assert await (await send.aenqueue("ada")).astate() == "ready", "a job with a key, before a worker admits it"
 
 
-def test_a_timeout_error_names_the_state_of_the_job(tasks: Lockwork) -> None:
+def test_result_timeout_names_the_state_of_the_job(tasks: Lockwork) -> None:
     add = tasks.registry.get("add")
     job = add.enqueue(1)
     said = f"job {job.id} in queue 'default' has not ended yet: it is "
@@ -70,13 +70,13 @@ def test_a_timeout_error_names_the_state_of_the_job(tasks: Lockwork) -> None:
         later.result(0)
 
 
-def test_a_worker_with_an_expired_lease_gets_no_jobs(tasks: Lockwork) -> None:
+def test_worker_with_expired_lease_does_not_serve_its_queue(tasks: Lockwork) -> None:
     tasks.runtime.run(leases.beat(QueueKeys("lw", "default"), {SESSION: True}, 0, 1))
     with pytest.raises(ResultTimeout, match="no worker serves the queue"):
         tasks.registry.get("add").enqueue(1).result(0)
 
 
-def test_a_job_is_found_in_any_queue_of_the_app(tasks: Lockwork, own_url: str) -> None:
+def test_job_is_found_in_any_queue(tasks: Lockwork, own_url: str) -> None:
     add, send = (tasks.registry.get(name) for name in ("add", "send"))
     for job in (add.enqueue(1), send.enqueue("ada")):
         found = tasks.job(job.id)
@@ -90,7 +90,7 @@ def test_a_job_is_found_in_any_queue_of_the_app(tasks: Lockwork, own_url: str) -
     here = send.enqueue("bob")
     with Lockwork(own_url) as other:
         found = other.job(here.id)
-        assert found.state() == "ready", "an app without that task looks in all queues"
+        assert found.state() == "ready", "an app without that task searches all queues"
         assert found.queue == "mail"
         assert other.job(here.id, "default").state() == "unknown"
         with pytest.raises(ResultUnavailable, match=f"nothing is known of job {here.id} in queue 'default'"):
@@ -98,14 +98,14 @@ def test_a_job_is_found_in_any_queue_of_the_app(tasks: Lockwork, own_url: str) -
         assert other.job(here.id, "mail").state() == "ready"
 
 
-async def test_it_is_found_by_an_asyncio_task_too(tasks: Lockwork) -> None:
+async def test_async_job_handle_finds_its_queue(tasks: Lockwork) -> None:
     async with tasks as lw:
         job = await lw.registry.get("send").aenqueue("ada")
         assert await lw.job(job.id).astate() == "ready"
         assert await lw.job(job.id).acancel()
 
 
-def test_a_task_finds_its_jobs(own_url: str) -> None:
+def test_task_makes_handles_of_its_jobs(own_url: str) -> None:
     with Lockwork(own_url, partitions={"mail": 3}) as lw:
 
         @lw.task
@@ -120,7 +120,7 @@ def test_a_task_finds_its_jobs(own_url: str) -> None:
         (leased,) = lw.runtime.run(leases.reserve(QueueKeys("lw", "default"), SESSION, 1, "r1", "")).jobs
         outcome = leases.Outcome(job.id, leased.token, "s", b'[1,"a"]')
         lw.runtime.run(leases.settle(QueueKeys("lw", "default"), SESSION, [outcome], 60_000))
-        assert add.job(job.id).result(0) == (1, "a"), "it knows the type of the result"
+        assert add.job(job.id).result(0) == (1, "a"), "the result has the task's type"
         for sent in [send.enqueue(number) for number in range(6)]:
             assert send.job(sent.id).state() == lw.job(sent.id).state() == "ready"
             found = send.job(sent.id)

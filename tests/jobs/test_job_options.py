@@ -1,4 +1,4 @@
-"""Options of tasks and of single jobs, with a real worker at work."""
+"""Options of tasks and of single jobs, with a real worker."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ def _pauses(history: History) -> list[float]:
     return [later["at"] - earlier["at"] for earlier, later in pairwise(history.lines("ran"))]
 
 
-@pytest.mark.parametrize(("what", "attempts"), [("reset", 6), ("refused", 1), ("value", 1)])
-def test_only_some_exceptions_are_tried_again(handled: Any, history: History, what: str, attempts: int) -> None:
+@pytest.mark.parametrize(
+    ("what", "attempts"),
+    [("reset", 6), ("refused", 1), ("value", 1), ("reset+reset", 6), ("reset+refused", 1), ("reset+value", 1)],
+)
+def test_retry_on_and_give_up_on_select_exceptions(handled: Any, history: History, what: str, attempts: int) -> None:
     job = handled.picky.enqueue(history.path, what)
     with pytest.raises(JobFailed):
         job.result(30)
     assert _attempts(history) == list(range(1, attempts + 1))
 
 
-def test_of_a_single_job_too(handled: Any, history: History) -> None:
-    """The classes travel as names, and what is derived from them counts."""
+def test_retry_on_can_be_set_for_one_job(handled: Any, history: History) -> None:
+    """The exception classes are stored by name, and subclasses match."""
     task = handled.picky.options(retry_on=Exception, give_up_on=ConnectionResetError, retries=1, backoff=0)
     for what in ("refused", "reset"):
         with pytest.raises(JobFailed):
@@ -42,7 +45,7 @@ def test_of_a_single_job_too(handled: Any, history: History) -> None:
     assert _attempts(history) == [1, 2, 1]
 
 
-def test_a_list_of_pauses(handled: Any, history: History) -> None:
+def test_backoff_may_be_a_list(handled: Any, history: History) -> None:
     with pytest.raises(JobFailed):
         handled.paced.enqueue(history.path).result(30)
     first, second = _pauses(history)
@@ -50,20 +53,20 @@ def test_a_list_of_pauses(handled: Any, history: History) -> None:
     assert second >= 0.009
 
 
-def test_a_list_of_pauses_for_a_single_job(handled: Any, history: History) -> None:
+def test_backoff_list_can_be_set_for_one_job(handled: Any, history: History) -> None:
     with pytest.raises(JobFailed):
         handled.paced.options(backoff=["50ms"], retries=1).enqueue(history.path).result(30)
     assert [pause >= 0.049 for pause in _pauses(history)] == [True]
 
 
 @pytest.mark.parametrize("kind", ["calculated", "grown"])
-def test_pauses_by_function_and_by_growth(handled: Any, history: History, kind: str) -> None:
+def test_backoff_may_be_a_function_or_exponential(handled: Any, history: History, kind: str) -> None:
     with pytest.raises(JobFailed):
         getattr(handled, kind).enqueue(history.path).result(30)
     assert all(pause >= 0.009 for pause in _pauses(history))
 
 
-def test_growth_of_a_single_job(handled: Any, history: History) -> None:
+def test_exponential_backoff_can_be_set_for_one_job(handled: Any, history: History) -> None:
     task = handled.paced.options(backoff=Exponential("20ms", factor=2, jitter=0))
     with pytest.raises(JobFailed):
         task.enqueue(history.path).result(30)
@@ -72,13 +75,13 @@ def test_growth_of_a_single_job(handled: Any, history: History) -> None:
     assert second >= 0.039
 
 
-def test_a_function_that_fails_does_not_lose_the_job(handled: Any, history: History) -> None:
+def test_failing_backoff_function_does_not_lose_the_job(handled: Any, history: History) -> None:
     with pytest.raises(JobFailed, match="ValueError: no"):
         handled.miscalculated.enqueue(history.path).result(30)
     assert _attempts(history) == [1, 2]
 
 
-def test_a_timeout_of_a_single_job(handled: Any, history: History) -> None:
+def test_timeout_can_be_set_for_one_job(handled: Any, history: History) -> None:
     with pytest.raises(JobFailed, match="JobTimeout: it took longer than 0.05 s"):
         handled.hold.options(timeout="50ms", retries=0).enqueue(history.path).result(30)
     assert _attempts(history) == [1]
@@ -109,7 +112,7 @@ def test_deliveries_do_not_mean_retries(handled: Any, history: History) -> None:
     assert _attempts(history) == [1, 1, 2, 1]
 
 
-def test_tags(handled: Any) -> None:
+def test_job_has_its_tags(handled: Any) -> None:
     job = handled.tags.options(tags=["a", "b c"]).enqueue()
     assert job.result(30) == ["a", "b c"]
     waiting = handled.tags.options(tags=["x"], delay="1h").enqueue()
@@ -118,14 +121,14 @@ def test_tags(handled: Any) -> None:
     assert waiting.inspect().tags == ("x",)
 
 
-def test_a_result_with_a_time_of_its_own(own: Any, own_url: str, apps: Path) -> None:
+def test_result_ttl_can_be_set_for_one_job(own: Any, own_url: str, apps: Path) -> None:
     keys = QueueKeys("lw", "default")
     with worker("handled:lw", url=own_url, folder=apps), client_of(own_url) as client:
         short = own.add.options(result_ttl="1500ms").enqueue(1)
         long = own.add.options(result_ttl=timedelta(hours=3)).enqueue(2)
         assert (short.result(30), long.result(30)) == (2, 3)
         until(
-            lambda: own.add.enqueue(5).result(30) and not client.hexists(keys.long_results, short.id), "it is dropped"
+            lambda: own.add.enqueue(5).result(30) and not client.hexists(keys.long_results, short.id), "it is deleted"
         )
         assert long.result(0) == 3
         assert client.ttl(keys.long_results) > 3 * 3600
@@ -135,8 +138,7 @@ def test_a_result_with_a_time_of_its_own(own: Any, own_url: str, apps: Path) -> 
             short.result(0)
 
 
-def test_plain_jobs_are_not_longer(lw: Any) -> None:
-    """What is rare costs the others nothing: a plain record is what it was."""
+def test_rare_options_do_not_lengthen_plain_records(lw: Any) -> None:
     task = lw.task(name="t")(_nothing)
     assert task.call(1).record == b'1,4,,;["t",[1]]'
     assert task.options(delay="1s", priority="high").call(1).record == b'0,4,,;["t",[1]]'
@@ -145,14 +147,14 @@ def test_plain_jobs_are_not_longer(lw: Any) -> None:
 
 
 def _nothing(x: int) -> None:
-    """Nobody works here."""
+    """Do nothing; no worker runs it."""
 
 
 @pytest.mark.parametrize("extra", [b"[]", b'{"backoff":"x"}', b'{"backoff":[1,2,3,4,5]}', b'{"pauses":["x"]}', b"7"])
-def test_options_that_cannot_be_read(handled: Any, extra: bytes) -> None:
-    """What the wire brings may be anything: its job is dead with a reason, and the worker goes on."""
+def test_unreadable_job_options_send_the_job_to_the_dead_set(handled: Any, extra: bytes) -> None:
+    """The worker continues with other jobs."""
     from lockwork.ids import new_id
-    from lockwork.protocol.queues import enqueue
+    from lockwork.protocol.queue import enqueue
 
     id = new_id()
     record = b'1,1,,;["add",[1],{},' + extra + b"]"

@@ -1,4 +1,4 @@
-"""When a job runs, and until when: at, expires, reschedule, retry from outside."""
+"""Times of jobs: at, expires, reschedule, and retry from outside."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockwork.errors import JobExpired
 from processes import until, worker
 
 
-def test_a_moment_with_a_zone(own: Any) -> None:
+def test_at_accepts_any_time_zone(own: Any) -> None:
     when = datetime.now(timezone(timedelta(hours=8))) + timedelta(hours=2)
     job = own.add.options(at=when).enqueue(1)
     view = job.inspect()
@@ -24,14 +24,14 @@ def test_a_moment_with_a_zone(own: Any) -> None:
     assert abs(view.due - when) < timedelta(milliseconds=2)
 
 
-def test_a_moment_that_has_passed_is_now(handled: Any) -> None:
+def test_past_time_starts_the_job_at_once(handled: Any) -> None:
     assert handled.add.options(at=datetime.now(UTC) - timedelta(days=1)).enqueue(1).result(30) == 2
 
 
-def test_a_job_that_has_not_begun_expires(own: Any, own_url: str, apps: Path) -> None:
-    """A waiter is told, although no worker is there; and the worker that comes later does not run it."""
-    job = own.add.options(expires="50ms").enqueue(1)
+def test_job_that_does_not_start_in_time_expires(own: Any, own_url: str, apps: Path) -> None:
+    """A waiter receives JobExpired without any worker, and a later worker does not run the job."""
     began = time.monotonic()
+    job = own.add.options(expires="50ms").enqueue(1)
     with pytest.raises(JobExpired, match=f"job {job.id} in queue 'default' expired"):
         job.result(30)
     assert time.monotonic() - began >= 0.04
@@ -47,13 +47,13 @@ def test_a_job_that_has_not_begun_expires(own: Any, own_url: str, apps: Path) ->
     assert (status.expired, status.succeeded, status.ready, status.scheduled) == (1202, 1, 0, 0)
 
 
-def test_a_job_that_began_in_time_does_not_expire(handled: Any, history: History) -> None:
+def test_started_job_does_not_expire(handled: Any, history: History) -> None:
     job = handled.hold.options(expires="20s").enqueue(history.path, 0.1)
     assert job.result(30) == 1
     assert job.inspect().expires is None
 
 
-async def test_expiry_for_a_task(alw: Any) -> None:
+async def test_async_result_raises_job_expired(alw: Any) -> None:
     task = alw.task(_nothing)
     job = await task.options(expires="20ms").aenqueue()
     (other,) = await task.options(expires="20ms").aenqueue_many([()])
@@ -63,10 +63,10 @@ async def test_expiry_for_a_task(alw: Any) -> None:
 
 
 def _nothing() -> None:
-    """Nobody works here."""
+    """Do nothing; no worker runs it."""
 
 
-def test_every_job_of_a_task_expires(lw: Any) -> None:
+def test_expires_option_applies_to_all_jobs_of_a_task(lw: Any) -> None:
     task = lw.task(expires="10m")(_nothing)
     view = task.enqueue().inspect()
     assert view.expires is not None
@@ -76,7 +76,7 @@ def test_every_job_of_a_task_expires(lw: Any) -> None:
         task.call()
 
 
-def test_a_waiting_job_is_moved(own: Any, own_url: str, apps: Path) -> None:
+def test_waiting_job_is_rescheduled(own: Any, own_url: str, apps: Path) -> None:
     early = own.add.options(delay="1h").enqueue(1)
     soon = own.add.options(delay="1h").enqueue(2)
     ready = own.add.enqueue(3)
@@ -88,7 +88,7 @@ def test_a_waiting_job_is_moved(own: Any, own_url: str, apps: Path) -> None:
     assert back.reschedule(delay=0)
     assert (ready.state(), back.state(), early.state()) == ("scheduled", "ready", "ready")
     status = own.lw.queue().status()
-    assert status.ready in (2, 3), "one becomes due meanwhile"
+    assert status.ready in (2, 3), "a job may become due meanwhile"
     assert status.ready + status.scheduled == 4
     with worker("handled:lw", url=own_url, folder=apps):
         assert [job.result(30) for job in (early, soon, back)] == [2, 3, 5]
@@ -99,14 +99,14 @@ def test_a_waiting_job_is_moved(own: Any, own_url: str, apps: Path) -> None:
     assert (status.ready, status.scheduled, status.succeeded, status.enqueued) == (0, 0, 4, 4)
 
 
-async def test_moving_for_a_task(alw: Any) -> None:
+async def test_async_reschedule_moves_a_job(alw: Any) -> None:
     job = await alw.task(_nothing).aenqueue()
     assert await job.areschedule(delay="1h")
     assert await job.astate() == "scheduled"
     assert not await alw.job("nobody").areschedule(delay="1h")
 
 
-def test_jobs_that_cannot_be_moved(handled: Any, history: History) -> None:
+def test_running_and_ended_jobs_cannot_be_rescheduled(handled: Any, history: History) -> None:
     running = handled.hold.enqueue(history.path)
     history.wait(1)
     assert not running.reschedule(delay="1h")
@@ -121,7 +121,7 @@ def test_jobs_that_cannot_be_moved(handled: Any, history: History) -> None:
         done.reschedule(delay=1, at=datetime.now(UTC))
 
 
-def test_a_dead_job_runs_again_with_all_its_attempts(handled: Any, history: History, tmp_path: Path) -> None:
+def test_retried_dead_job_has_all_its_attempts(handled: Any, history: History, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job = handled.fails_unless.enqueue(history.path, str(gate))
     with pytest.raises(JobFailed, match="ValueError: there is no gate"):
@@ -142,7 +142,7 @@ def test_a_dead_job_runs_again_with_all_its_attempts(handled: Any, history: Hist
     assert not job.retry()
 
 
-def test_a_cancelled_and_an_expired_job_run_after_all(own: Any, own_url: str, apps: Path) -> None:
+def test_cancelled_and_expired_jobs_can_be_retried(own: Any, own_url: str, apps: Path) -> None:
     cancelled, later, gone = own.add.enqueue(1), own.add.options(delay="1h").enqueue(2), own.add.enqueue(3)
     expired = own.add.options(expires="10ms").enqueue(4)
     for job in (cancelled, later, gone):
@@ -150,11 +150,11 @@ def test_a_cancelled_and_an_expired_job_run_after_all(own: Any, own_url: str, ap
     with pytest.raises(JobExpired):
         expired.result(30)
     assert cancelled.retry()
-    assert not cancelled.retry(), "it waits already"
+    assert not cancelled.retry(), "the job is already waiting"
     assert later.retry(delay="50ms")
     assert expired.retry()
     status = own.lw.queue().status()
-    assert status.ready in (2, 3), "one becomes due meanwhile"
+    assert status.ready in (2, 3), "a job may become due meanwhile"
     assert (status.ready + status.scheduled, status.revived) == (3, 3)
     with worker("handled:lw", url=own_url, folder=apps):
         assert [job.result(30) for job in (cancelled, later, expired)] == [2, 3, 5]
@@ -163,7 +163,7 @@ def test_a_cancelled_and_an_expired_job_run_after_all(own: Any, own_url: str, ap
     assert gone.state() == "cancelled"
 
 
-def test_a_cancelled_job_that_ran_runs_after_all(handled: Any, history: History) -> None:
+def test_job_cancelled_during_its_run_can_be_retried(handled: Any, history: History) -> None:
     job = handled.hold.enqueue(history.path, 60)
     history.wait(1)
     job.cancel()

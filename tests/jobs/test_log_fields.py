@@ -1,4 +1,4 @@
-"""Log lines of a job name it, in threads and coroutines, without a word of the app's."""
+"""Log records of a job name the job, in threads and coroutines, without code in the app."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext, slot
-from lockwork.protocol.queues.leases import Leased
+from lockwork.protocol.queue.leases import Leased
 from lockwork.types import JobFields
 from processes import until, worker
 
@@ -69,23 +69,23 @@ def fields(**extra: object) -> list[object]:
     return [getattr(record, name) for name in FIELDS]
 
 
-def test_outside_of_a_job_they_are_none() -> None:
+def test_log_fields_are_none_outside_of_a_job() -> None:
     assert fields() == [None] * 4
 
 
-def test_inside_they_are_the_jobs(mine: SlotContext) -> None:
+def test_log_fields_name_the_current_job(mine: SlotContext) -> None:
     assert fields() == [None] * 4
     mine.job = job("a", 2)
     assert fields() == ["a", "send", "mail", 2]
     assert fields(task="mine") == ["a", "mine", "mail", 2]
 
 
-def test_of_a_batch_only_task_and_queue_are_known(mine: SlotContext) -> None:
+def test_log_fields_of_a_batch_are_task_and_queue(mine: SlotContext) -> None:
     mine.batch = [job("a", 1), job("b", 2)]
     assert fields() == [None, "send", "mail", None]
 
 
-def test_a_workers_json_lines_have_them(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_lines_of_a_worker_have_log_fields(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fieldshop.py").write_text(APP)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("LOCKWORK_URL", own_url)
@@ -96,7 +96,7 @@ def test_a_workers_json_lines_have_them(own_url: str, tmp_path: Path, monkeypatc
         jobs["batched"] = shop.batched.enqueue(1)
         for each in jobs.values():
             each.result(30)
-        lines = until(lambda: found if len(found := said(process.errors)) == 3 else None, "three lines")
+        lines = until(lambda: found if len(found := job_fields(process.errors)) == 3 else None, "three lines")
     assert lines == {
         "in a helper": [jobs["coroutine"].id, "coroutine", "default", 1],
         "in a thread": [jobs["in_thread"].id, "in_thread", "default", 1],
@@ -104,6 +104,6 @@ def test_a_workers_json_lines_have_them(own_url: str, tmp_path: Path, monkeypatc
     }
 
 
-def said(errors: str) -> dict[str, list[object]]:
+def job_fields(errors: str) -> dict[str, list[object]]:
     lines = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
     return {line["message"]: [line.get(name) for name in FIELDS] for line in lines if line["logger"] == "shop"}

@@ -1,10 +1,13 @@
-"""Jobs in all places and in history, searched: each is found once, by what it is, page by page."""
+"""Search of jobs in all places and in history: each job is found once, by its properties, page by page."""
 
 from __future__ import annotations
 
+import json
 import random
 import time
+from base64 import urlsafe_b64encode
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,11 +18,12 @@ from lockwork.ids import job_suffix, new_ids
 from lockwork.jobs.search import JobPage, JobRow
 from lockwork.jobs.snapshot import tags_of
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header, records
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import JobLimits
+from lockwork.protocol.queue import enqueue, leases, record_header, records
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.protocol.queue.record_header import JobLimits
+from lockwork.protocol.search.search_position import BLOCKED, STAGES, Position
 
 KEYS = QueueKeys("lw", "default")
 SESSION = "host/1/a"
@@ -28,14 +32,14 @@ ERROR = b'{"type":"ValueError","message":"no such order: \\"42\\"","traceback":"
 
 
 def body(task: str, *args: object, **options: Any) -> bytes:
-    """A plain record."""
-    given = ",".join(repr(arg).replace("'", '"') for arg in args)
+    """Return a plain record."""
+    arguments = ",".join(repr(arg).replace("'", '"') for arg in args)
     tags = b',{},{"tags":["%s"]}' % options["tag"].encode() if "tag" in options else b""
-    return b'1,4,,;["%s",[%s]%s]' % (task.encode(), given.encode(), tags)
+    return b'1,4,,;["%s",[%s]%s]' % (task.encode(), arguments.encode(), tags)
 
 
 class Filled:
-    """A queue with jobs in each place, and what became of each."""
+    """A queue with jobs in each place, and their expected states."""
 
     def __init__(self, lw: Lockwork, queue: QueueKeys = KEYS) -> None:
         self.run = lw.runtime.run
@@ -46,9 +50,9 @@ class Filled:
         self.run(leases.beat(queue, {SESSION: True}, 600_000, 5))
 
     def push(self, record: bytes, count: int = 1, delay: int = 0, *, suffixes: bool = True) -> list[str]:
-        """Every other id has a suffix, as the first has."""
-        task = records.read(record, len(record)).task
-        key, _ = record_header.names(record)
+        """Give every other ID a suffix, including the first one."""
+        task = records.read(record, len(record), "").task
+        key = record_header.names(record).key
         suffix = job_suffix(task, tags_of(record), key) if suffixes and task is not None else ""
         ids = [id + (suffix if number % 2 == 0 else "") for number, id in enumerate(new_ids(count))]
         self.tasks |= dict.fromkeys(ids, task)
@@ -98,7 +102,7 @@ class Filled:
 
 
 def pages(lw: Lockwork, limit: int, **wanted: Any) -> list[JobRow]:
-    """All pages."""
+    """Return the rows of all pages."""
     found: list[JobRow] = []
     after = None
     while True:
@@ -110,15 +114,78 @@ def pages(lw: Lockwork, limit: int, **wanted: Any) -> list[JobRow]:
             return found
 
 
+def test_next_of_a_page_is_short_with_many_queues(lw: Lockwork) -> None:
+    record = body("send", 1)
+    for number in range(300):
+        queue = QueueKeys("lw", f"a-long-name-of-a-queue-{number:03}")
+        ids = new_ids(2)
+        lw.runtime.run(enqueue.push(queue, [NewJob(ids[0], record, 0), NewJob(ids[1], record, 500_000)]))
+    found: list[str] = []
+    after = None
+    while True:
+        page = lw.jobs(limit=250, after=after)
+        found += [job.id for job in page.jobs]
+        if page.next is None:
+            break
+        after = page.next
+        assert len(after) < 200
+    assert len(found) == len(set(found)) == 600
+
+
+ODD = [
+    "", "e30=", "WzFd", "bnVsbA==", "\N{SNOWMAN}", "====", "A" * 5000,
+    *(
+        urlsafe_b64encode(json.dumps(position).encode()).decode()
+        for position in (
+            [9, True, 0, "", ""], [-1, True, 0, "", ""], [0, True, -2, "", ""], [0, 1, 0, "", ""],
+            [0.0, True, 0, "", ""],
+            [1, True, 2**53, "", ""], [BLOCKED, True, 2**64, "", ""], [BLOCKED, True, 0, "x", ""],
+            [BLOCKED, True, 0, "9" * 30, ""],
+            [6, True, 5, "\ud800", ""], [1, True, 0, "", "\ud800"], [6, True, 1e300, "", ""], [6, True, 5, None, ""],
+            [0, True, 0, "", "", ""], [True, True, 0, "", ""],
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("after", ODD[1:])
+def test_malformed_page_position_is_refused(lw: Lockwork, after: str) -> None:
+    with pytest.raises(ConfigError, match="after is the `next` of an earlier page"):
+        lw.jobs(after=after)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_search_from_any_position_lists_jobs_once(lw: Lockwork, seed: int) -> None:
+    """A position from another search, or an invented one, is accepted as a start."""
+    chosen = random.Random(seed)
+    queue = Filled(lw)
+    for _ in range(10):
+        queue.step(chosen)
+    stage = chosen.randrange(len(STAGES))
+    at = chosen.choice([-1, 0, 1, 3, 2**53 - 1, int(time.time() * 1_000_000), int(time.time() * 1000)])
+    id = str(chosen.randrange(5)) if stage == BLOCKED else chosen.choice(["", "x", "\udc80", *queue.states])
+    state = chosen.choice([None, "ready", "scheduled", "dead", "done", "running"])
+    position = Position(stage, chosen.random() < 0.5, at, id, chosen.choice(["", "0", "zzz"]))
+    found: list[str] = []
+    after: str | None = position.text()
+    while after is not None:
+        page = lw.jobs(limit=3, after=after, newest=position.newest, state=state)  # type: ignore[arg-type]
+        found += [job.id for job in page.jobs]
+        after = page.next
+    assert len(found) == len(set(found))
+    assert set(found) <= set(queue.states)
+    queue.end()
+
+
 @pytest.mark.parametrize("newest", [True, False])
 @pytest.mark.parametrize("seed", range(8))
-def test_each_job_is_found_once_in_its_state(lw: Lockwork, seed: int, newest: bool) -> None:
+def test_jobs_are_found_once_in_their_state(lw: Lockwork, seed: int, newest: bool) -> None:
     chosen = random.Random(seed)
     queues = [Filled(lw), Filled(lw, QueueKeys("lw", "mail/0")), Filled(lw, QueueKeys("lw", "mail/1"))]
     for _ in range(25):
         chosen.choice(queues).step(chosen)
     for queue in queues:
-        queue.lease(0)  # jobs with a key get in line
+        queue.lease(0)  # moves jobs with a key into their queues
     expected = {id: state for queue in queues for id, state in queue.states.items()}
     for limit in (1, 7, 1000):
         assert {job.id: job.state for job in pages(lw, limit, newest=newest)} == expected
@@ -145,13 +212,18 @@ def test_newest_come_first_and_the_next_due(lw: Lockwork) -> None:
         queue.push(body("send", number))
         ended += queue.lease(1)
         queue.settle(ended[-1:], "ds"[number % 2])
-    assert [job.id for job in pages(lw, 2, state="done")] == [job.id for job in reversed(ended)]
-    assert [job.id for job in pages(lw, 2, state="done", newest=False)] == [job.id for job in ended]
+    for newest in (True, False):
+        found = pages(lw, 2, state="done", newest=newest)
+        assert {job.id for job in found} == {job.id for job in ended}
+        times_ms = [
+            int(job.ended.timestamp() * 1000) for job in found if job.ended
+        ]  # dead jobs are ordered by milliseconds
+        assert times_ms == sorted(times_ms, reverse=newest)
     times = [queue.push(body("later"), 1, delay)[0] for delay in (300_000, 100_000, 200_000)]
     assert [job.id for job in pages(lw, 1, state="scheduled")] == [times[1], times[2], times[0]]
 
 
-def test_filters(lw: Lockwork) -> None:
+def test_search_filters_select_matching_jobs(lw: Lockwork) -> None:
     queue = Filled(lw)
     [dead] = queue.push(body("send", 42, "x"))
     queue.settle(queue.lease(1), "d")
@@ -182,6 +254,11 @@ def test_filters(lw: Lockwork) -> None:
     assert dead in ids(text="ValueError: no such") & ids(text="ValueError:") & ids(text=" such order")
     assert ids(since="1h") == {dead, retried, tagged, named, keyed, behind}
     assert ids(until="1h") == set()
+    now, hour = datetime.now(UTC), timedelta(hours=1)
+    assert ids(since=now - hour, until=now + hour) == ids(since="1h")
+    assert ids(since=now - 2 * hour, until=now - hour) == set()
+    with pytest.raises(ConfigError, match="since must be a datetime with a zone"):
+        ids(since=now.replace(tzinfo=None))
 
 
 def test_parameter_of_a_registered_task_is_named(lw: Lockwork) -> None:
@@ -192,13 +269,33 @@ def test_parameter_of_a_registered_task_is_named(lw: Lockwork) -> None:
     assert [row.id for row in lw.jobs(arg="count=5").jobs] == [job.id]
 
 
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        (1e-7, ["1e-07", "1e-7", "1E-7", "1.0e-7", "0.0000001", "+1e-7", "n=1e-07", "n=1e-7"]),
+        (-2.5e20, ["-2.5e+20", "-2.5e20", "n=-2.5e+20", "-250000000000000000000.0"]),
+        (1e16, ["1e+16", "1e16", "10000000000000000.0", "n=1e+16"]),
+        (42.5, ["42.5", "42.50", "4.25e1", "n=42.5"]),
+        (0.0001, ["0.0001", "1e-4", "n=.0001"]),
+        ("1e-07", ["1e-07", "n=1e-07"]),
+    ],
+)
+def test_float_is_found_in_every_form(lw: Lockwork, value: Any, texts: list[str]) -> None:
+    send = lw.task(name="send")(lambda n: None)
+    job = send.enqueue(value)
+    send.enqueue_many([(1e-8,), (1,), (7,), ("x",), (True,), (None,), (1e300,)])
+    assert [lw.jobs(arg=text).jobs[0].id for text in texts] == [job.id] * len(texts)
+    assert lw.jobs(arg=texts[0]).jobs[0].args == (value,)
+    assert not any(lw.jobs(arg=text).jobs for text in ("1e-9", "42", "n=1e", "e16", "1.0", "7.0"))
+
+
 def test_keys_and_groups_are_found_in_line(lw: Lockwork, admin: redis.Redis) -> None:
     queue = Filled(lw)
     queue.push(body("send"), 300)
     in_line = [queue.push(record_header.head(1, 4, "a", "g") + b'["ship",[]]')[0] for _ in range(3)]
     queue.push(record_header.head(1, 4, "b", "g2") + b'["ship",[]]', 3)
     lw.queue().pause()
-    lw.runtime.run(leases.reserve(KEYS, SESSION, 1, "r1", ""))  # moves them into their lines
+    lw.runtime.run(leases.reserve(KEYS, SESSION, 1, "r1", ""))  # moves jobs into the queues of their keys and groups
     assert admin.zcard(KEYS.group_queue) == 6
     page = lw.jobs(key="a", state="ready")
     assert ({job.id for job in page.jobs}, page.total) == (set(in_line), 306)
@@ -221,7 +318,7 @@ def test_search_stops_when_its_budget_is_used_up(lw: Lockwork) -> None:
 
 @pytest.mark.parametrize("state", [None, "ready", "scheduled", "dead", "done"])
 def test_ids_tell_the_task_and_the_tags(lw: Lockwork, state: Any) -> None:
-    """With a budget of 500 records, 3,000 jobs are passed over by their ids alone."""
+    """With a budget of 500 records, the search skips 3,000 jobs by their IDs."""
     queue = Filled(lw)
 
     options: Any = {"delay": "1h"} if state == "scheduled" else {}
@@ -253,7 +350,7 @@ def test_ids_tell_the_task_and_the_tags(lw: Lockwork, state: Any) -> None:
 
 @pytest.mark.parametrize("delay", [0, 500_000])
 def test_ids_tell_when_waiting_jobs_were_enqueued(lw: Lockwork, monkeypatch: pytest.MonkeyPatch, delay: int) -> None:
-    """With a budget of 500 records, 3,000 jobs of another time are passed over by their ids alone."""
+    """With a budget of 500 records, the search skips 3,000 jobs of another time by their IDs."""
     queue, now = Filled(lw), time.time_ns()
     few = body("send")
     for hours, many in ((7, 3), (5, 3000), (3, 3), (1, 3000), (0, 3)):
@@ -294,7 +391,7 @@ def test_jobs_that_are_no_calls_are_shown(lw: Lockwork, admin: redis.Redis) -> N
     assert [(row.task, row.args, row.state) for row in lw.jobs().jobs] == [(None, None, "ready")] * 2
 
 
-async def test_page_for_a_coroutine(alw: Lockwork) -> None:
+async def test_async_search_returns_pages(alw: Lockwork) -> None:
     @alw.task
     async def send(n: int) -> None: ...
 
@@ -305,11 +402,12 @@ async def test_page_for_a_coroutine(alw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "message"),
     [
         ({"state": "gone"}, "state must be one of ready"),
         ({"limit": 0}, "limit must be"),
         ({"after": "x"}, "after is the `next` of an earlier page"),
+        ({"after": Position(0, False).text()}, "in the same order"),
         ({"colour": "red"}, "cannot be searched by 'colour'"),
         ({"arg": 42}, "arg is text, not 42"),
         ({"newest": 1}, "newest must be True or False"),
@@ -317,6 +415,6 @@ async def test_page_for_a_coroutine(alw: Lockwork) -> None:
         ({"since": "x"}, "since"),
     ],
 )
-def test_what_cannot_be_searched_by_is_refused(lw: Lockwork, wanted: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_wrong_search_filters_are_refused(lw: Lockwork, wanted: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         lw.jobs(**wanted)

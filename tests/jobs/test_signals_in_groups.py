@@ -1,4 +1,4 @@
-"""`retry` and `snooze` in a task group: what arrives is an exception group, and means what was called."""
+"""`retry` and `snooze` in a task group: the exception group has the effect of the call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from lockwork import Lockwork, current_job
 from lockwork.jobs.current import QueueContext, SlotContext, slot
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.worker.execution.executor import Executor
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.slots import WorkerSlots
@@ -73,13 +73,13 @@ class _Settled:
         (["tries again", "tries again"], False, "r", 2000),
     ],
 )
-async def test_signals_in_groups_are_those_of_the_call(
+async def test_signals_in_groups_have_the_effect_of_the_call(
     names: list[str], itself: bool, kind: str, delay_ms: int
 ) -> None:
     assert [(outcome.kind, outcome.delay_ms) for outcome in await outcomes(names, itself)] == [(kind, delay_ms)]
 
 
-async def test_an_error_beside_a_signal_is_a_failure() -> None:
+async def test_error_beside_a_signal_is_a_failure() -> None:
     (outcome,) = await outcomes(["snoozes", "fails"], itself=False)
     assert outcome.kind == "r"
     assert outcome.delay_ms >= 30_000
@@ -87,7 +87,7 @@ async def test_an_error_beside_a_signal_is_a_failure() -> None:
 
 
 async def outcomes(names: list[str], itself: bool) -> list[Outcome]:
-    """Run one job as a worker does."""
+    """Run one job like a worker."""
     settled, nothing = _Settled(), [None]
     desk = QueueContext("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
     executor = Executor(desk, lw.registry, lw.config, settled, nothing[0], nothing[0], WorkerSlots(1), JobLog())  # type: ignore[arg-type]

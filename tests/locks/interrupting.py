@@ -1,10 +1,10 @@
-"""Raises in this thread wherever Python may run a signal handler, one place after the other."""
+"""Raises, or calls, in this thread wherever Python may run a signal handler, one place after the other."""
 
 from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -14,21 +14,25 @@ _RESUME = dis.opmap["RESUME"]
 
 
 @contextmanager
-def interrupted_at(place: int, files: tuple[str, ...]) -> Iterator[list[str]]:
-    """Raise KeyboardInterrupt at one place in the files, counted from 0 as they are passed; yields where that was.
+def interrupted_at(
+    place: int, files: tuple[str, ...], handler: Callable[[], object] | None = None
+) -> Iterator[list[str]]:
+    """Raise KeyboardInterrupt at the given place in the files, counted from 0; yield a description of the place.
 
-    CPython looks for signals where a function begins, where a generator goes on after `yield`, after a call into C and
-    at a loop's jump back; nowhere else.
+    With `handler`, call it instead. CPython checks for signals at the start of a function, when a generator resumes
+    after `yield`, after a call into C, and at a loop's backward jump.
     """
-    left = place
+    remaining = place
     where: list[str] = []
 
     def strike(frame: FrameType) -> None:
-        nonlocal left
-        left -= 1
-        if left == -1:
+        nonlocal remaining
+        remaining -= 1
+        if remaining == -1:
             where.append(f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}, {frame.f_lasti}")
-            raise KeyboardInterrupt
+            if handler is None:
+                raise KeyboardInterrupt
+            handler()
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         if event not in ("call", "c_return") or not frame.f_code.co_filename.endswith(files):

@@ -1,6 +1,6 @@
-"""How soon a sticky lock is given back: what its tests share."""
+"""Time limit of the tests of sticky locks."""
 
 from __future__ import annotations
 
 SOON = 5.0
-"""Seconds within which a kept lock is given back, asked once or twice; the leases here are much longer."""
+"""Seconds within which a requested sticky lock is released; the leases in these tests are much longer."""

@@ -21,7 +21,7 @@ HANDLES: dict[str, Callable[[Lockwork, str], Handle[Any]]] = {
 
 
 def taken(lw: Lockwork, kind: str, name: str) -> bool:
-    """Whether anybody holds what a handle of this kind takes."""
+    """Return True if any caller holds the lock of a handle of this kind."""
     if kind == "semaphore":
         return lw.semaphore(name, permits=1).inspect().held > 0
     if kind == "queuelock":

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import ConfigError, LockLost, Lockwork
 from processes import script, until
 
@@ -60,7 +61,7 @@ def test_released_late_it_is_free_at_once(lw: Lockwork) -> None:
         pass
 
 
-def test_it_counts_from_the_grant_not_from_the_release(lw: Lockwork) -> None:
+def test_minimum_counts_from_the_grant_not_from_the_release(lw: Lockwork) -> None:
     lock = lw.lock("x", at_least=1)
     with lock:
         threading.Event().wait(0.5)
@@ -78,7 +79,7 @@ def test_entered_again_the_minimum_is_the_first_ones(lw: Lockwork) -> None:
 
 
 def test_waiters_are_granted_when_the_minimum_ends(lw: Lockwork) -> None:
-    """All of them, in their order, and each for its own minimum."""
+    """The waiters are granted in order, each after the minimum of the previous one."""
     moments: list[tuple[int, float]] = []
 
     def turn(number: int) -> None:
@@ -99,7 +100,7 @@ def test_waiters_are_granted_when_the_minimum_ends(lw: Lockwork) -> None:
 
 
 def test_second_waiter_wakes_at_lease_end_when_first_has_died(lw: Lockwork, url: str) -> None:
-    """It had meant to look when the holder's lease would end; the release made that earlier (L4)."""
+    """The waiter planned to check at the end of the holder's lease; the release made that end earlier (L4)."""
     waiter = "from lockwork import Lockwork\nLockwork().lock('x').acquire()\n"
     with script(waiter, url=url) as first, ThreadPoolExecutor(1) as pool:
         with lw.lock("x", at_least=1.5):
@@ -109,11 +110,11 @@ def test_second_waiter_wakes_at_lease_end_when_first_has_died(lw: Lockwork, url:
             first.send(signal.SIGKILL)
             first.wait()
             end = time.monotonic() + 1.5
-        # the dead one may be handed the lock for the four seconds in which it would have to claim it
+        # the server may grant the lock to the dead waiter, which has four seconds to claim it
         assert second.result() - end < 4 + 1
 
 
-def test_a_crashed_holder_keeps_it_for_the_minimum(lw: Lockwork, url: str) -> None:
+def test_crashed_holder_keeps_the_lock_for_the_minimum(lw: Lockwork, url: str) -> None:
     with script(HOLDER, "4s", url=url) as holder:
         holder.line()
         granted = time.monotonic()
@@ -128,7 +129,7 @@ def test_waiter_that_crashed_after_its_grant_keeps_the_minimum(lw: Lockwork, url
     with script(HOLDER, "8s", url=url) as holder:
         with lw.lock("x"):
             until(lambda: lw.lock("x").inspect().waiters == 1, "it waits")
-            threading.Event().wait(0.5)  # it hears of the hand-over, and need not ask
+            threading.Event().wait(0.5)  # it receives the wake-up
         holder.line()
         granted = time.monotonic()
         holder.send(signal.SIGKILL)
@@ -137,7 +138,7 @@ def test_waiter_that_crashed_after_its_grant_keeps_the_minimum(lw: Lockwork, url
             assert time.monotonic() - granted > 7.5
 
 
-def test_a_minimum_longer_than_the_usual_lease(url: str, admin: redis.Redis) -> None:
+def test_minimum_may_exceed_the_usual_lease(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=0.5) as lw:
         with lw.lock("x", at_least=3) as grant:
             threading.Event().wait(0.8)
@@ -155,7 +156,7 @@ def test_with_a_fixed_lease(lw: Lockwork) -> None:
     assert lw.lock("x", lease=16.1, at_least=16.1), "a lease in binary is not what is written"
 
 
-def test_a_lost_lease_ignores_the_minimum(lw: Lockwork, admin: redis.Redis) -> None:
+def test_lost_lease_ignores_the_minimum(lw: Lockwork, admin: redis.Redis) -> None:
     with pytest.raises(LockLost), lw.lock("x", at_least="1h"):
         admin.delete("lw:{lock:x}")
     assert not lw.lock("x").locked()
@@ -173,11 +174,11 @@ def test_late_release_does_not_keep_another_holders_lock(lw: Lockwork, url: str)
         assert not other.lock("x").locked()
 
 
-def test_a_release_that_is_sent_again_does_not_keep_it_longer(lw: Lockwork, admin: redis.Redis) -> None:
+def test_repeated_release_does_not_extend_the_minimum(lw: Lockwork, admin: redis.Redis) -> None:
     with lw.lock("x", at_least=30):
         pass
-    left = lw.lock("x").remaining()
-    assert left <= 30
+    remaining = lw.lock("x").remaining()
+    assert remaining <= 30
     assert 30 < admin.ttl("lw:{lock:x}") <= 30 + 60 + 15
 
 
@@ -194,4 +195,4 @@ def test_release_all_and_grant_release_keep_the_minimum(lw: Lockwork) -> None:
 def test_wrong_minimums_are_refused(lw: Lockwork, admin: redis.Redis, wrong: object) -> None:
     with pytest.raises(ConfigError):
         lw.lock("x", at_least=wrong)  # type: ignore[arg-type]
-    assert not admin.keys()
+    assert not keys_but_indexes(admin)

@@ -44,8 +44,8 @@ async def test_at_every_turn_of_the_loop_while_it_waits(alw: Lockwork, aother: L
     await free_and_nobody_waits(aother)
 
 
-async def test_while_the_lock_is_being_handed_over(alw: Lockwork, aother: Lockwork) -> None:
-    """Release and cancellation race; whoever wins, the lock is free or the task has it and gives it back."""
+async def test_cancellation_during_hand_over_frees_the_lock(alw: Lockwork, aother: Lockwork) -> None:
+    """Release and cancellation race: either the lock is free, or the task acquires and releases it."""
     for count in range(60):
         await aother.lock("x").aacquire()
 
@@ -62,9 +62,9 @@ async def test_while_the_lock_is_being_handed_over(alw: Lockwork, aother: Lockwo
         await free_and_nobody_waits(aother)
 
 
-async def test_many_times_at_once_while_others_wait(alw: Lockwork, aother: Lockwork) -> None:
+async def test_cancelling_half_of_the_waiters_serves_the_rest_in_order(alw: Lockwork, aother: Lockwork) -> None:
     served: list[int] = []
-    await alw.lock("x").ainspect()  # connected: from here on, tasks arrive in the order they were made
+    await alw.lock("x").ainspect()  # connect first, so that the tasks arrive in the order of their creation
 
     async def turn(number: int) -> None:
         async with alw.lock("x"):
@@ -83,18 +83,18 @@ async def test_many_times_at_once_while_others_wait(alw: Lockwork, aother: Lockw
     await free_and_nobody_waits(aother)
 
 
-async def test_before_anything_is_connected(url: str, aother: Lockwork) -> None:
+async def test_cancelled_acquire_before_the_first_connection_leaves_nothing(url: str, aother: Lockwork) -> None:
     for count in range(25):
         async with Lockwork(url) as fresh:
             task = asyncio.create_task(fresh.lock("x").aacquire())
             await turns(count)
             if not await cancelled(task):
-                return  # so many turns are enough to get it
+                return  # the acquire finished before the cancellation
         state = await aother.lock("x").ainspect()
         assert (state.owner, state.waiters) == (None, 0), count
 
 
-async def test_a_second_cancellation_does_not_stop_the_clean_up(alw: Lockwork, aother: Lockwork) -> None:
+async def test_second_cancellation_does_not_stop_the_clean_up(alw: Lockwork, aother: Lockwork) -> None:
     async with aother.lock("x"):
         for count in range(10):
             task = asyncio.create_task(alw.lock("x").aacquire())
@@ -108,7 +108,7 @@ async def test_a_second_cancellation_does_not_stop_the_clean_up(alw: Lockwork, a
             assert (await aother.lock("x").ainspect()).waiters == 0
 
 
-async def test_a_release_that_is_cancelled_is_still_sent(alw: Lockwork, aother: Lockwork) -> None:
+async def test_cancelled_release_is_still_sent(alw: Lockwork, aother: Lockwork) -> None:
     for count in range(20):
         await alw.lock("x").aacquire()
         # the owner is this task, so the release is cancelled from outside
@@ -116,9 +116,9 @@ async def test_a_release_that_is_cancelled_is_still_sent(alw: Lockwork, aother: 
         me = asyncio.current_task()
         assert me is not None
 
-        def cut(left: int, me: asyncio.Task[object] = me, handle: asyncio.AbstractEventLoop = handle) -> None:
-            if left:
-                handle.call_soon(cut, left - 1)
+        def cut(steps: int, me: asyncio.Task[object] = me, handle: asyncio.AbstractEventLoop = handle) -> None:
+            if steps:
+                handle.call_soon(cut, steps - 1)
             else:
                 me.cancel()
 

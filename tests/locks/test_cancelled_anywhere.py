@@ -26,9 +26,8 @@ async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
 async def swept(
     lw: Lockwork, rival: Lockwork, what: Callable[[], Coroutine[Any, Any, object]], most: int = 80
 ) -> tuple[int, int]:
-    """Cancel `what` before its k-th turn of the loop, for every k; returns how often that ended it, and how often not.
-
-    After each, the lock "x" must be free, or held still by the rival, and nobody may wait for it.
+    """Cancel `what` before its k-th turn of the loop, for every k; return how many runs were cancelled and how many
+    finished. After each run, the lock "x" must be free or held by the rival, without waiters.
     """
     ended = finished = 0
     for count in range(most):
@@ -158,10 +157,10 @@ async def test_cancelled_at_every_turn_of_a_wait_with_a_fixed_lease(alw: Lockwor
 
 
 @pytest.mark.parametrize("lease", [0.2, None], ids=["fixed", "renewed"])
-async def test_a_lost_lock_and_a_cancellation_at_every_turn(
+async def test_lost_lease_and_cancellation_at_every_turn_leave_no_hold(
     url: str, admin: redis.Redis, rival: Lockwork, lease: float | None
 ) -> None:
-    """The engine cancels the body for the lost lease, and somebody else cancels the task about the same time."""
+    """The engine cancels the body because of the lost lease while another task cancels the same task."""
     async with Lockwork(url, lock_lease=0.3) as lw:
         for count in range(8):
 
@@ -188,11 +187,11 @@ async def test_a_lost_lock_and_a_cancellation_at_every_turn(
                     pass
 
 
-async def test_no_cancellation_comes_after_the_block(url: str, admin: redis.Redis) -> None:
-    """The lease ends in the very moment in which the block ends: the task must not be cancelled for it later."""
+async def test_lease_end_does_not_cancel_a_task_after_its_block(url: str, admin: redis.Redis) -> None:
+    """The lease ends at the same moment as the block."""
     async with Lockwork(url) as lw:
         for step in range(30):
-            lease = 0.05
+            lease = 0.1
             end = time.monotonic() + lease - 0.004 + step * 0.0003
             with suppress(LockLost):
                 async with lw.lock("x", lease=lease):

@@ -1,4 +1,4 @@
-"""Cancelled at any turn of the loop: adopting, taking away, extending. Whoever goes on knows how things stand."""
+"""Cancellation of adopt, force-release and extend at any turn of the loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
         yield app
 
 
-async def test_an_adoption(alw: Lockwork, rival: Lockwork) -> None:
+async def test_cancelled_adoption_leaves_the_lock_free_or_adoptable(alw: Lockwork, rival: Lockwork) -> None:
     """Afterwards the lock is free, or still to be adopted, or it was adopted and released."""
     lock, other = alw.lock("x", lease="1h"), rival.lock("x", lease="1h")
     exported: list[str] = []
@@ -53,8 +53,8 @@ async def test_an_adoption(alw: Lockwork, rival: Lockwork) -> None:
     assert sweep.finished
 
 
-async def test_an_export(alw: Lockwork, rival: Lockwork) -> None:
-    """Nobody has the text, so nobody has the lock: it ends soon, or at once."""
+async def test_cancelled_export_ends_the_lock(alw: Lockwork, rival: Lockwork) -> None:
+    """Without the text, no caller can adopt the lock, so its lease ends early."""
     lock = alw.lock("x", lease="1h")
 
     async def export() -> None:
@@ -76,8 +76,8 @@ async def test_an_export(alw: Lockwork, rival: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "rwlock"])
-async def test_taking_away(alw: Lockwork, rival: Lockwork, kind: str) -> None:
-    """The holder has it or has lost it, and whoever comes next can take it."""
+async def test_cancelled_force_release_leaves_the_lock_acquirable(alw: Lockwork, rival: Lockwork, kind: str) -> None:
+    """The holder still has the lock or has lost it; the next caller can acquire it."""
     taking: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
         "lock": lambda: alw.lock("x").aforce_release(),
         "semaphore": lambda: alw.semaphore("x", permits=1).aforce_release(),
@@ -104,10 +104,11 @@ async def test_taking_away(alw: Lockwork, rival: Lockwork, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "rwlock", "multilock"])
-async def test_an_extension(alw: Lockwork, rival: Lockwork, kind: str) -> None:
-    """Who was cancelled in it goes on, and knows as well as the server how long its lease lasts.
-
-    Otherwise it would give the lock up at the old end, and the server would keep it for nobody until the new one.
+async def test_cancelled_extension_keeps_the_lease_in_agreement_with_the_server(
+    alw: Lockwork, rival: Lockwork, kind: str
+) -> None:
+    """Otherwise the holder would stop at the old end of its lease, and the server would keep the lock until the new
+    one.
     """
     await alw.lock("warm").ainspect()
     made: dict[str, Callable[[], Handle[Any]]] = {
@@ -144,9 +145,9 @@ async def test_an_extension(alw: Lockwork, rival: Lockwork, kind: str) -> None:
     assert ended > 2
 
 
-async def test_the_sweep_finds_leftovers(alw: Lockwork, rival: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A driver that skips the clean-up does not pass."""
-
+async def test_sweep_detects_a_skipped_clean_up(
+    alw: Lockwork, rival: Lockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def skipped(*_: object) -> None: ...
 
     async def clean(where: str) -> None:

@@ -31,7 +31,7 @@ except KeyboardInterrupt:
 """
 
 
-# a connection that was being taken from the pool is lost, and closed by the garbage collector
+# an interrupted connection attempt loses its socket, and the garbage collector closes it
 pytestmark = pytest.mark.filterwarnings("ignore:.*<socket.socket", "ignore:unclosed <socket:ResourceWarning")
 
 
@@ -76,7 +76,7 @@ def test_ctrl_c_in_a_blocking_wait(lw: Lockwork, url: str) -> None:
 
 
 def test_ctrl_c_just_when_the_lock_is_handed_over(lw: Lockwork, url: str) -> None:
-    """Whoever wins: it has the lock and says so, or the lock is free."""
+    """The waiter either reports the lock or frees it."""
     lock = lw.lock("x")
     for pause in (0.0, 0.001, 0.002, 0.004):
         with script(WAITS, url=url) as waiter:
@@ -93,8 +93,7 @@ def test_ctrl_c_just_when_the_lock_is_handed_over(lw: Lockwork, url: str) -> Non
 
 
 @pytest.mark.parametrize("kind", HANDLES)
-def test_an_acquire(url: str, admin: redis.Redis, kind: str) -> None:
-    """Afterwards it is free, and nothing in this process knows of it."""
+def test_interrupted_acquire_leaves_the_lock_free(url: str, admin: redis.Redis, kind: str) -> None:
     with Lockwork(url) as lw:
         for place in range(1000):
             name = f"x{place}"
@@ -108,8 +107,7 @@ def test_an_acquire(url: str, admin: redis.Redis, kind: str) -> None:
         assert place > 20
 
 
-def test_an_adoption(url: str, admin: redis.Redis) -> None:
-    """Afterwards it is free, or still to be adopted."""
+def test_interrupted_adoption_leaves_the_lock_free_or_adoptable(url: str, admin: redis.Redis) -> None:
     with Lockwork(url) as lw:
         for place in range(1000):
             lock = lw.lock(f"x{place}")
@@ -127,8 +125,7 @@ def test_an_adoption(url: str, admin: redis.Redis) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "multilock"])
-def test_a_wait(lw: Lockwork, url: str, kind: str) -> None:
-    """Afterwards nobody stands in line."""
+def test_interrupted_wait_leaves_no_waiter(lw: Lockwork, url: str, kind: str) -> None:
     with Lockwork(url) as other, other.lock("x"), other.semaphore("x", permits=1):
         for place in range(1000):
             with suppress(KeyboardInterrupt, LockTimeout), interrupted_at(place, _ACQUIRE) as where:
@@ -141,8 +138,7 @@ def test_a_wait(lw: Lockwork, url: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "rwlock", "multilock"])
-def test_a_release(url: str, admin: redis.Redis, kind: str) -> None:
-    """Afterwards it is held by who can release it, or nobody renews it any more."""
+def test_interrupted_release_can_be_repeated_or_the_lease_ends(url: str, admin: redis.Redis, kind: str) -> None:
     with Lockwork(url, lock_lease=1) as lw:
         for place in range(1000):
             grant = HANDLES[kind](lw, f"x{place}").acquire()
@@ -167,8 +163,8 @@ def free(app: Lockwork, name: str) -> bool:
     return grant is not None
 
 
-def test_a_sticky_turn(url: str, admin: redis.Redis) -> None:
-    """A lock that was taken out of the process's store, and then nobody has it, would be renewed for ever."""
+def test_interrupted_sticky_acquire_or_release_leaves_no_renewed_lock(url: str, admin: redis.Redis) -> None:
+    """A lock that left the process's cache without an owner would be renewed forever."""
     with Lockwork(url, lock_lease=1) as lw, Lockwork(url) as other:
         names: dict[str, str] = {}
         line = 0
@@ -184,7 +180,7 @@ def test_a_sticky_turn(url: str, admin: redis.Redis) -> None:
                     grant = grant.release()  # type: ignore[func-returns-value]
             except KeyboardInterrupt:
                 names[name] = where[0]
-                # the app goes on, and its error handling ends what it knows of
+                # the app continues, and its error handling releases the locks that it holds
                 with suppress(NotHeld, LockLost):
                     lw.lock(name).release_all()
             if not where:
@@ -196,8 +192,8 @@ def test_a_sticky_turn(url: str, admin: redis.Redis) -> None:
             until(lambda name=name: free(other, name), f"{name} is free, interrupted at {place}")  # type: ignore[misc]
 
 
-def test_the_engines_start(url: str, admin: redis.Redis) -> None:
-    """The app that goes on after Ctrl-C, as in a notebook, has an engine, and can be closed."""
+def test_app_has_an_engine_after_an_interrupted_start(url: str, admin: redis.Redis) -> None:
+    """After Ctrl-C in a notebook, the app must work and close."""
     for line in range(40):
         with Lockwork(url) as lw:
             lw.lock("warm").inspect()

@@ -1,4 +1,4 @@
-"""Waiters that died or gave up do not hold up the others, however many they are, and whatever was to be granted."""
+"""Dead waiters, and waiters that gave up, do not delay the others."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ LOCK = "lw.lock('x')"
 def ask(admin: redis.Redis, request: str, channel: str, *, wait: int = 1, name: str = "x") -> list[int]:
     """Ask for a lock as a process does that listens, or does not, on `channel`."""
     args = (f"p:{request}", request, 15_000, CLAIM_MS, wait, channel)
-    call = script_call("lock_acquire", f"lw:{{lock:{name}}}", args)
+    call = script_call("locks/acquire", f"lw:{{lock:{name}}}", args)
     reply: list[int] = admin.eval(call.script.source, 1, *call.keys, *call.args)
     return reply
 
 
 def fill(admin: redis.Redis, count: int, channel: str, first: int = 0) -> None:
-    """Let many stand in line."""
-    sha = admin.script_load(script("lock_acquire").source)
+    """Add many waiters."""
+    sha = admin.script_load(script("locks/acquire").source)
     for start in range(first, first + count, 1000):
         with admin.pipeline(transaction=False) as pipe:
             for number in range(start, min(start + 1000, first + count)):
@@ -55,8 +55,8 @@ def fill(admin: redis.Redis, count: int, channel: str, first: int = 0) -> None:
 
 
 def give_up(admin: redis.Redis, count: int) -> None:
-    """Let those who stand in line leave it, the first ones last."""
-    sha = admin.script_load(script("lock_abandon").source)
+    """Remove the waiters, the first ones last."""
+    sha = admin.script_load(script("locks/abandon").source)
     for start in range(0, count, 1000):
         with admin.pipeline(transaction=False) as pipe:
             for number in range(start, min(start + 1000, count)):
@@ -78,7 +78,7 @@ def waiting(lw: Lockwork, kind: str) -> int:
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "rwlock"])
 def test_waiters_of_a_killed_process_do_not_delay_the_next(lw: Lockwork, url: str, kind: str) -> None:
-    """Eight of them are ahead, and have all been told to wait for as long as it takes."""
+    """Eight dead waiters, all without a time-out, are ahead of a live one."""
     handles = {"lock": LOCK, "semaphore": "lw.semaphore('x', 2, units=2)", "rwlock": "lw.rwlock('x').write()"}
     handle = eval(handles[kind], {"lw": lw})
     grant = handle.acquire()
@@ -102,8 +102,7 @@ def test_waiters_of_a_killed_process_do_not_delay_the_next(lw: Lockwork, url: st
         assert entered[0] - released < 2.5  # a claim is 4 s, and there were eight
 
 
-def test_killed_every_moment_a_lock_goes_on_with_the_living(lw: Lockwork, url: str) -> None:
-    """A process of waiters dies all the time; those who live take their turns."""
+def test_lock_serves_live_waiters_while_processes_of_waiters_die(lw: Lockwork, url: str) -> None:
     stop, turns = threading.Event(), []
 
     def live() -> None:
@@ -125,8 +124,8 @@ def test_killed_every_moment_a_lock_goes_on_with_the_living(lw: Lockwork, url: s
     assert len(turns) > 10
 
 
-def test_a_frozen_process_costs_one_unclaimed_hand_over(lw: Lockwork, url: str) -> None:
-    """It listens as far as the server knows; that it does not claim the first tells about all eight."""
+def test_frozen_process_costs_one_unclaimed_hand_over(lw: Lockwork, url: str) -> None:
+    """Its subscription still exists; one unclaimed grant marks all eight waiters as unresponsive."""
     grant = lw.lock("x").acquire()
     with program(CROWD.format(handle=LOCK, count=8), url=url) as crowd:
         until(lambda: waiting(lw, "lock") == 8, "eight wait")
@@ -173,8 +172,8 @@ def test_skipped_waiter_is_first_when_it_asks(lw: Lockwork, admin: redis.Redis) 
         assert ask(admin, "first", "lw:wake:ear")[0] == 1
 
 
-def test_a_free_lock_is_granted_at_once_after_many_gave_up(lw: Lockwork, admin: redis.Redis) -> None:
-    """Thousands stood in line between the holder and one that still waits."""
+def test_free_lock_is_granted_at_once_after_many_gave_up(lw: Lockwork, admin: redis.Redis) -> None:
+    """Thousands of abandoned waiters are between the holder and a live waiter."""
     grant = lw.lock("x").acquire()
     with ThreadPoolExecutor(2) as pool:
         fill(admin, 6000, "lw:wake:nobody")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import ConfigError, LockTimeout, Lockwork
 
 
@@ -54,17 +55,17 @@ def names_of(lw: Lockwork, name: str, function: Callable[..., Any], *args: Any, 
         ("{text!r}", lambda text: text, ("a",), {}, "'a'"),
         ("{args[0]}", lambda *args: args, ("first", "second"), {}, "first"),
         ("{options[id]}", lambda **options: options, (), {"id": 5}, "5"),
-        ("{given}", lambda given, /: given, (4,), {}, "4"),
+        ("{only}", lambda only, /: only, (4,), {}, "4"),
         ("{named}", lambda *, named: named, (), {"named": 4}, "4"),
     ],
 )
-def test_a_name_of_arguments(
+def test_template_is_filled_with_the_arguments(
     lw: Lockwork, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], expected: str
 ) -> None:
     assert names_of(lw, name, function, *args, **kwargs) == {expected}
 
 
-def test_a_method_names_its_object(lw: Lockwork) -> None:
+def test_template_of_a_method_reads_its_object(lw: Lockwork) -> None:
     class Corner(Shop):
         @lw.lock("{self.name}:{order_id}")
         def order(self, order_id: int) -> bool:
@@ -86,7 +87,7 @@ def test_a_method_names_its_object(lw: Lockwork) -> None:
     assert not lw.runtime.holds
 
 
-async def test_a_method_of_a_task(alw: Lockwork) -> None:
+async def test_template_of_an_async_method_reads_its_arguments(alw: Lockwork) -> None:
     class Corner(Shop):
         @alw.lock("order:{order_id}")
         async def order(self, order_id: int) -> bool:
@@ -118,14 +119,14 @@ async def test_different_arguments_do_not_wait_for_each_other(alw: Lockwork) -> 
         ("order:{zzz}", "it has order_id"),
     ],
 )
-def test_a_parameter_that_the_function_lacks(lw: Lockwork, name: str, text: str) -> None:
+def test_template_with_an_unknown_parameter_is_refused(lw: Lockwork, name: str, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
 
         @lw.lock(name)
         def handle(order_id: int) -> None: ...
 
 
-def test_a_function_without_parameters(lw: Lockwork) -> None:
+def test_template_on_a_function_without_parameters_is_refused(lw: Lockwork) -> None:
     with pytest.raises(ConfigError, match="it has none"):
 
         @lw.lock("{order_id}")
@@ -140,18 +141,18 @@ def test_strings_that_are_not_templates(lw: Lockwork, name: str) -> None:
         def handle(a: int, b: int) -> None: ...
 
 
-@pytest.mark.parametrize("value", ["", "{x}", "a\nb" * 100, "x" * 300])
-def test_a_value_that_makes_no_good_name(lw: Lockwork, admin: redis.Redis, value: str) -> None:
-    ran = []
-
+@pytest.mark.parametrize("value", ["", "{x}", "a b,c;d", "a\nb" * 100, "x" * 300])
+def test_name_from_any_value_is_valid(lw: Lockwork, value: str) -> None:
     @lw.lock("{name}")
-    def handle(name: str) -> None:
-        ran.append(name)
+    def handle(name: str) -> bool:
+        return lw.lock(name).held()
 
-    with pytest.raises(ConfigError):
-        handle(value)
-    assert not ran
-    assert not admin.keys()
+    assert handle(value)
+    assert not lw.runtime.holds
+
+
+def test_double_braces_are_braces_of_the_name(lw: Lockwork) -> None:
+    assert names_of(lw, "{{{order_id}}}", lambda order_id: order_id, 7) == {"%7B7%7D"}
 
 
 def test_wrong_arguments_are_the_functions_own_error(lw: Lockwork, admin: redis.Redis) -> None:
@@ -162,27 +163,37 @@ def test_wrong_arguments_are_the_functions_own_error(lw: Lockwork, admin: redis.
         handle()  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         handle(1, 2)  # type: ignore[call-arg]
-    assert not admin.keys()
+    assert not keys_but_indexes(admin)
 
 
-@pytest.mark.parametrize(
-    "method", ["acquire", "try_acquire", "inspect", "locked", "owner", "remaining", "force_release"]
-)
-def test_a_template_is_no_lock(lw: Lockwork, admin: redis.Redis, method: str) -> None:
-    with pytest.raises(ConfigError, match="braces"):
-        getattr(lw.lock("order:{order_id}"), method)()
-    assert not admin.keys()
+@pytest.mark.parametrize("sticky", [False, True])
+def test_template_used_without_a_function_is_a_name_with_braces(
+    lw: Lockwork, other: Lockwork, caplog: pytest.LogCaptureFixture, *, sticky: bool
+) -> None:
+    name = f"order:{{order_id}}:{sticky}"
+    for _ in range(2):
+        with lw.lock(name, sticky=sticky):
+            assert lw.lock(name).held()
+            assert other.lock(name).locked()
+    (warning,) = caplog.messages
+    assert warning.startswith(f"A lock's name is used as it is, with its braces: {name!r}")
 
 
-def test_a_template_is_no_lock_for_with(lw: Lockwork) -> None:
-    with pytest.raises(ConfigError, match="braces"), lw.lock("order:{order_id}", sticky=True):
-        pass
-    with pytest.raises(ConfigError):
-        lw.lock("order:{order_id}").adopt("text")
-    assert not lw.lock("order:{order_id}").held()
+@pytest.mark.parametrize("name", ['{"id": 5}', "{}", "a{b", "}", "{{order_id}}"])
+def test_braces_of_data_are_not_warned_of(lw: Lockwork, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    with lw.lock(name):
+        assert lw.lock(name).held()
+    assert not caplog.messages
 
 
-def test_a_sticky_template(lw: Lockwork) -> None:
+def test_names_of_a_multilock_are_not_filled(lw: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="are not filled from arguments"):
+
+        @lw.multilock("order:1", "order:{order_id}")
+        def handle(order_id: int) -> None: ...
+
+
+def test_sticky_lock_with_a_template_caches_each_name(lw: Lockwork) -> None:
     @lw.lock("user:{user}", sticky=True, tags=["t"])
     def handle(user: int) -> str | None:
         owner = lw.lock(f"user:{user}").owner()
@@ -192,7 +203,7 @@ def test_a_sticky_template(lw: Lockwork) -> None:
     assert len(lw.runtime.sticky_cache.idle) == 2
 
 
-def test_a_template_with_a_minimum(lw: Lockwork) -> None:
+def test_minimum_applies_to_each_name_of_a_template(lw: Lockwork) -> None:
     @lw.lock("job:{name}", at_least=30, wait=0)
     def job(name: str) -> str:
         return name

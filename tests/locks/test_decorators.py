@@ -1,4 +1,4 @@
-"""A lock as a decorator: the function, of whatever kind, runs while it is held."""
+"""Locks as decorators of functions of every kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockwork import ConfigError, LockLost, LockTimeout, Lockwork
 from lockwork.errors import BlockingCallError
 
 
-def test_a_function_runs_while_the_lock_is_held(lw: Lockwork) -> None:
+def test_function_runs_while_the_lock_is_held(lw: Lockwork) -> None:
     @lw.lock("report")
     def report(day: str, *, pages: int = 1) -> list[str]:
         """Make a report."""
@@ -29,7 +29,7 @@ def test_a_function_runs_while_the_lock_is_held(lw: Lockwork) -> None:
     assert str(inspect.signature(report)) == "(day: 'str', *, pages: 'int' = 1) -> 'list[str]'"
 
 
-async def test_a_coroutine_runs_while_the_lock_is_held(alw: Lockwork) -> None:
+async def test_coroutine_runs_while_the_lock_is_held(alw: Lockwork) -> None:
     @alw.lock("report")
     async def report(day: str) -> str:
         await asyncio.sleep(0)
@@ -71,7 +71,7 @@ def test_threads_take_turns(lw: Lockwork) -> None:
         assert set(pool.map(turn, range(30))) == {1}
 
 
-def test_an_error_of_the_function_releases_and_passes(lw: Lockwork) -> None:
+def test_error_of_a_decorated_function_releases_the_lock(lw: Lockwork) -> None:
     @lw.lock("x")
     def fail() -> None:
         raise KeyError("mine")
@@ -81,7 +81,7 @@ def test_an_error_of_the_function_releases_and_passes(lw: Lockwork) -> None:
     assert not lw.lock("x").locked()
 
 
-def test_a_decorated_call_waits_as_its_handle(lw: Lockwork, url: str) -> None:
+def test_decorated_call_uses_the_wait_of_its_handle(lw: Lockwork, url: str) -> None:
     @lw.lock("x", wait=0)
     def now_or_never() -> int:
         return 1
@@ -91,7 +91,7 @@ def test_a_decorated_call_waits_as_its_handle(lw: Lockwork, url: str) -> None:
     assert now_or_never() == 1
 
 
-def test_a_recursive_function(lw: Lockwork) -> None:
+def test_recursive_function_reenters_its_lock(lw: Lockwork) -> None:
     @lw.lock("x")
     def factorial(number: int) -> int:
         return number * factorial(number - 1) if number else 1
@@ -128,8 +128,8 @@ def test_decorators_refuse_objects_that_cannot_be_called(lw: Lockwork) -> None:
         lw.lock("x")(7)  # type: ignore[call-overload]
 
 
-async def test_an_object_with_an_async_call(alw: Lockwork) -> None:
-    """It must hold the lock while it runs, or be refused: not hold it only while its coroutine is made."""
+async def test_object_with_async_call_holds_the_lock_or_is_refused(alw: Lockwork) -> None:
+    """Holding the lock only while the coroutine is created would be wrong."""
     seen: list[bool] = []
 
     class Report:
@@ -144,7 +144,7 @@ async def test_an_object_with_an_async_call(alw: Lockwork) -> None:
     assert seen == [True]
 
 
-async def test_a_partial_of_a_coroutine_function(alw: Lockwork) -> None:
+async def test_partial_of_a_coroutine_function_holds_the_lock(alw: Lockwork) -> None:
     async def report(day: str) -> bool:
         await asyncio.sleep(0)
         return day == "monday" and alw.lock("x").held()
@@ -152,7 +152,7 @@ async def test_a_partial_of_a_coroutine_function(alw: Lockwork) -> None:
     assert await alw.lock("x")(functools.partial(report, "monday"))()
 
 
-async def test_a_plain_function_called_on_the_loops_thread(alw: Lockwork) -> None:
+async def test_plain_function_called_on_the_loop_thread_is_refused(alw: Lockwork) -> None:
     ran = []
 
     @alw.lock("x")

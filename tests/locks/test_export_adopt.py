@@ -25,7 +25,7 @@ with Lockwork(lock_lease=1) as lw:
 """
 
 
-def test_another_process_goes_on_with_the_lock(lw: Lockwork, url: str) -> None:
+def test_another_process_adopts_and_renews_the_lock(lw: Lockwork, url: str) -> None:
     with script(ADOPTER, url=url) as adopter:
         lock = lw.lock("x")
         grant = lock.acquire()
@@ -48,7 +48,7 @@ def test_another_process_goes_on_with_the_lock(lw: Lockwork, url: str) -> None:
 
 
 def test_no_caller_is_granted_between_export_and_adopt(lw: Lockwork, other: Lockwork) -> None:
-    """Those who wait go on waiting: the lock is never free on its way."""
+    """Waiters continue to wait: the lock is never free during the transfer."""
     lock = lw.lock("x")
     lock.acquire()
     with ThreadPoolExecutor(1) as pool:
@@ -63,7 +63,7 @@ def test_no_caller_is_granted_between_export_and_adopt(lw: Lockwork, other: Lock
         last.release()
 
 
-def test_it_is_adopted_once(lw: Lockwork, other: Lockwork) -> None:
+def test_exported_text_is_adopted_once(lw: Lockwork, other: Lockwork) -> None:
     lock = lw.lock("x")
     lock.acquire()
     text = lock.export()
@@ -77,7 +77,7 @@ def test_it_is_adopted_once(lw: Lockwork, other: Lockwork) -> None:
     assert not lock.locked()
 
 
-def test_two_concurrent_adopters(lw: Lockwork, other: Lockwork) -> None:
+def test_one_concurrent_adopter_succeeds(lw: Lockwork, other: Lockwork) -> None:
     for _ in range(20):
         lock = lw.lock("x")
         lock.acquire()
@@ -92,12 +92,12 @@ def test_two_concurrent_adopters(lw: Lockwork, other: Lockwork) -> None:
                 return None
 
         with ThreadPoolExecutor(2) as pool:
-            found = [grant for grant in pool.map(adopt, (lw, other)) if grant is not None]
-        assert len(found) == 1
-        found[0].release()
+            grants = [grant for grant in pool.map(adopt, (lw, other)) if grant is not None]
+        assert len(grants) == 1
+        grants[0].release()
 
 
-def test_an_exported_grant_adopted_by_the_thread_that_exported_it(lw: Lockwork) -> None:
+def test_exporting_thread_can_adopt_its_own_export(lw: Lockwork) -> None:
     lock = lw.lock("x")
     first = lock.acquire()
     with lock.adopt(lock.export()) as second:
@@ -133,7 +133,7 @@ async def test_inside_the_body_of_a_task(alw: Lockwork, url: str) -> None:
             assert lock.held()
 
 
-async def test_a_coroutine_transfers_to_another(alw: Lockwork) -> None:
+async def test_coroutine_transfers_a_lock_to_another(alw: Lockwork) -> None:
     lock = alw.lock("x")
     grant = await lock.aacquire()
     text = await lock.aexport()
@@ -146,7 +146,7 @@ async def test_a_coroutine_transfers_to_another(alw: Lockwork) -> None:
     assert not await lock.alocked()
 
 
-async def test_a_cancelled_adoption_is_owned_or_undone(alw: Lockwork, url: str) -> None:
+async def test_cancelled_adoption_is_owned_or_undone(alw: Lockwork, url: str) -> None:
     """L6: the text can be used still, or the lock is free; it is not left to an owner that never learned of it."""
     lock = alw.lock("x")
     async with Lockwork(url) as other:
@@ -167,12 +167,12 @@ async def test_a_cancelled_adoption_is_owned_or_undone(alw: Lockwork, url: str) 
                     await (await lock.aadopt(text)).arelease()
                     outcomes.add("never arrived")
                 except LockLost:
-                    assert not await lock.alocked(), f"cancelled after {count} turns, it is held by nobody who knows"
+                    assert not await lock.alocked(), f"cancelled after {count} turns, it is held without an owner"
                     outcomes.add("undone")
         assert "undone" in outcomes or "never arrived" in outcomes
 
 
-def test_the_adopter_chooses_its_own_lease(lw: Lockwork, other: Lockwork) -> None:
+def test_adopter_chooses_its_own_lease(lw: Lockwork, other: Lockwork) -> None:
     lock = lw.lock("x", lease="1h")
     lock.acquire()
     with other.lock("x", lease=5).adopt(lock.export()) as grant:
@@ -195,7 +195,7 @@ def test_waiters_see_shorter_lease_of_adopter(lw: Lockwork, other: Lockwork) -> 
         last.release()
 
 
-def test_a_sticky_lock_is_exported_and_adopted(lw: Lockwork, other: Lockwork) -> None:
+def test_sticky_lock_is_exported_and_adopted(lw: Lockwork, other: Lockwork) -> None:
     lock = lw.lock("x", sticky=True)
     with lock:
         pass

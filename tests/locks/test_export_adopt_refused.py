@@ -1,4 +1,4 @@
-"""Grants that cannot be exported, and texts that cannot be adopted any more, by this lock, or at all."""
+"""Refused exports and adoptions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import ConfigError, LockLost, Lockwork, NotHeld
 from lockwork.locks.grant import read_export
 from processes import until
@@ -23,7 +24,7 @@ def test_after_the_lease(lw: Lockwork, other: Lockwork) -> None:
     assert not lock.locked()
 
 
-def test_an_exported_grant_is_not_renewed(url: str, other: Lockwork) -> None:
+def test_exported_grant_is_not_renewed(url: str, other: Lockwork) -> None:
     with Lockwork(url, lock_lease=1) as lw:
         lock = lw.lock("x")
         lock.acquire()
@@ -65,13 +66,13 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("text", [*GARBAGE, None, 7, b"W10="], ids=repr)
-def test_of_garbage(lw: Lockwork, admin: redis.Redis, text: object) -> None:
+def test_adopt_refuses_garbage(lw: Lockwork, admin: redis.Redis, text: object) -> None:
     with pytest.raises(ConfigError, match=r"not a text that a lock.s export\(\)"):
         lw.lock("x").adopt(text)  # type: ignore[arg-type]
-    assert not admin.keys()
+    assert not keys_but_indexes(admin)
 
 
-def test_of_a_text_that_was_cut_or_changed(lw: Lockwork, other: Lockwork) -> None:
+def test_adopt_refuses_a_truncated_or_changed_text(lw: Lockwork, other: Lockwork) -> None:
     lock = lw.lock("x")
     lock.acquire()
     text = lock.export()
@@ -88,7 +89,7 @@ def test_of_a_text_that_was_cut_or_changed(lw: Lockwork, other: Lockwork) -> Non
     other.lock("x").adopt(text).release()
 
 
-def test_only_by_its_holder(lw: Lockwork) -> None:
+def test_export_by_another_thread_is_refused(lw: Lockwork) -> None:
     lock = lw.lock("x")
     with pytest.raises(NotHeld):
         lock.export()
@@ -98,7 +99,7 @@ def test_only_by_its_holder(lw: Lockwork) -> None:
         assert not grant.lost
 
 
-def test_a_lost_grant_cannot_be_exported(lw: Lockwork) -> None:
+def test_lost_grant_cannot_be_exported(lw: Lockwork) -> None:
     lock = lw.lock("x", lease=0.1)
     grant = lock.acquire()
     until(lambda: grant.lost, "the lease ended")

@@ -1,4 +1,4 @@
-"""A holder may let its lease last longer; whoever has lost it learns so."""
+"""Extension of leases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_extending_a_fixed_lease_sets_its_length(lw: Lockwork) -> None:
         assert (grant.fence, lock.inspect().fence) == (fence, fence)
 
 
-async def test_a_task_extends_its_lease(alw: Lockwork) -> None:
+async def test_asyncio_task_extends_its_lease(alw: Lockwork) -> None:
     lock = alw.lock("x", lease=5)
     async with lock as grant:
         await grant.aextend("1h")
@@ -46,27 +46,27 @@ def test_extending_without_a_time_uses_the_granted_length(lw: Lockwork) -> None:
         assert granted_until - 1 < grant.remaining <= 60
 
 
-def test_a_lease_is_never_made_shorter(lw: Lockwork) -> None:
+def test_extension_never_shortens_a_lease(lw: Lockwork) -> None:
     with lw.lock("x", lease=60) as grant:
         grant.extend(1)
         assert grant.remaining > 50
         assert lw.lock("x").remaining() > 50
 
 
-def test_a_fixed_lease_that_was_extended_ends_at_its_new_end(lw: Lockwork) -> None:
-    told = threading.Event()
-    grant = lw.lock("x", lease=1, on_lost=lambda _: told.set()).acquire()
+def test_extended_fixed_lease_ends_at_its_new_end(lw: Lockwork) -> None:
+    notified = threading.Event()
+    grant = lw.lock("x", lease=1, on_lost=lambda _: notified.set()).acquire()
     grant.extend(3)
-    assert not told.wait(1.5)
+    assert not notified.wait(1.5)
     assert grant.remaining > 0
-    assert told.wait(30)
+    assert notified.wait(30)
     assert grant.lost
     with pytest.raises(LockLost):
         lw.lock("x").release()
 
 
-def test_a_lease_that_is_renewed_may_be_extended_too(url: str, admin: redis.Redis) -> None:
-    """Redbeat #127: extending added to the time instead of setting it, and the renewal went on from there."""
+def test_renewed_lease_can_be_extended(url: str, admin: redis.Redis) -> None:
+    """Redbeat #127: extending added to the time instead of setting it, and the renewal continued from there."""
     with Lockwork(url, lock_lease=1) as lw, lw.lock("x") as grant:
         grant.extend(2)
         assert grant.remaining <= 2
@@ -83,7 +83,7 @@ def test_extending_over_and_over_does_not_add_up(lw: Lockwork) -> None:
         assert lw.lock("x").remaining() <= 10
 
 
-def test_a_lost_lease_cannot_be_extended(lw: Lockwork) -> None:
+def test_lost_lease_cannot_be_extended(lw: Lockwork) -> None:
     grant = lw.lock("x", lease=0.1).acquire()
     until(lambda: grant.lost, "the lease ended")
     for extend in (grant.extend, lw.lock("x").extend):
@@ -94,20 +94,20 @@ def test_a_lost_lease_cannot_be_extended(lw: Lockwork) -> None:
         lw.lock("x").release()
 
 
-def test_a_lease_that_the_server_has_lost_cannot_be_extended(lw: Lockwork, admin: redis.Redis) -> None:
-    told = threading.Event()
-    grant = lw.lock("x", lease="1h", on_lost=lambda _: told.set()).acquire()
+def test_lease_deleted_on_the_server_cannot_be_extended(lw: Lockwork, admin: redis.Redis) -> None:
+    notified = threading.Event()
+    grant = lw.lock("x", lease="1h", on_lost=lambda _: notified.set()).acquire()
     take_away(admin)
     with pytest.raises(LockLost, match="before it was extended"):
         grant.extend()
-    assert grant.lost  # it has just been told so
-    assert told.wait(30)
+    assert grant.lost  # the failed extension marked it as lost
+    assert notified.wait(30)
     assert not admin.exists("lw:{lock:x}")
     with pytest.raises(LockLost):
         grant.release()
 
 
-async def test_a_body_ends_with_lock_lost_when_its_lease_cannot_be_extended(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_body_ends_with_lock_lost_when_its_lease_cannot_be_extended(alw: Lockwork, admin: redis.Redis) -> None:
     with pytest.raises(LockLost):
         async with alw.lock("x", lease="1h") as grant:
             take_away(admin)
@@ -116,10 +116,12 @@ async def test_a_body_ends_with_lock_lost_when_its_lease_cannot_be_extended(alw:
             assert grant.lost
 
 
-def test_another_thread_releases_while_it_is_extended(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_by_another_thread_during_an_extension_is_not_a_loss(
+    lw: Lockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At the worst moment, when it has just been found to be held."""
-    told: list[Grant] = []
-    grant, check = lw.lock("x", on_lost=told.append).acquire(), Hold.check
+    lost_grants: list[Grant] = []
+    grant, check = lw.lock("x", on_lost=lost_grants.append).acquire(), Hold.check
 
     def checked(held: Hold[Grant]) -> None:
         check(held)
@@ -130,10 +132,10 @@ def test_another_thread_releases_while_it_is_extended(lw: Lockwork, monkeypatch:
     with pytest.raises(LockLost, match="before it was extended"):
         grant.extend("1h")
     assert not lw.lock("x").locked()
-    assert not told, "it was released"
+    assert not lost_grants, "it was released"
 
 
-def test_only_the_holder_extends(lw: Lockwork) -> None:
+def test_extension_by_another_thread_needs_the_grant(lw: Lockwork) -> None:
     lock = lw.lock("x", lease=5)
     with pytest.raises(NotHeld):
         lock.extend()

@@ -39,20 +39,20 @@ with Lockwork() as lw:
 """
 
 
-def test_a_killed_holder_delays_the_next_by_its_lease_at_most(lw: Lockwork, url: str) -> None:
+def test_killed_holder_delays_the_next_by_its_lease_at_most(lw: Lockwork, url: str) -> None:
     with script(HOLDER, "2s", url=url) as holder:
         fence = int(holder.line())
         holder.send(signal.SIGKILL)
         holder.wait()
-        left = lw.lock("x").inspect().expires_in
+        remaining = lw.lock("x").inspect().expires_in
         began = time.monotonic()
         with lw.lock("x", wait=30) as grant:
-            assert time.monotonic() - began < left + 1.5  # L4
+            assert time.monotonic() - began < remaining + 1.5  # L4
             assert grant.fence > fence
 
 
-def test_a_killed_waiter_is_passed_over(lw: Lockwork, url: str) -> None:
-    """It looks alive for a while, so the lock may be handed to it, but only for the short time it has to claim it."""
+def test_killed_waiter_is_skipped_after_its_claim_time(lw: Lockwork, url: str) -> None:
+    """The server may grant the lock to the dead waiter, but only for the short claim time."""
     with script(WAITER, url=url) as waiter:
         with lw.lock("x") as first:
             until(lambda: lw.lock("x").inspect().waiters == 1, "it waits")
@@ -64,7 +64,7 @@ def test_a_killed_waiter_is_passed_over(lw: Lockwork, url: str) -> None:
         assert time.monotonic() - began < 8
 
 
-def test_a_holder_stopped_past_its_lease_is_notified_of_the_loss(lw: Lockwork, url: str) -> None:
+def test_holder_stopped_past_its_lease_is_notified_of_the_loss(lw: Lockwork, url: str) -> None:
     with script(HOLDER, "1s", url=url) as holder:
         fence = int(holder.line())
         holder.send(signal.SIGSTOP)
@@ -124,7 +124,7 @@ async def test_broken_connections_while_tasks_wait(alw: Lockwork, admin: redis.R
     assert done == list(range(10))
 
 
-def test_a_holder_outlasts_broken_connections(url: str, admin: redis.Redis) -> None:
+def test_holder_survives_broken_connections(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=2) as lw, lw.lock("x") as grant:
         end = time.monotonic() + 2.7
         while time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Taking a lock away: the holder is told at once, the next in line gets it, and nothing else ends."""
+"""Force-release: notifies the holder at once, serves the next waiter, and ends nothing else."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import Grant, LockLost, Lockwork, NotHeld
-from lockwork.protocol.locks import grants as protocol
+from lockwork.protocol.locks import grants
 from lockwork.protocol.scripts import script as load
 from processes import script, until
 from proxy import proxied
 
 AT_ONCE = 5.0
-"""Seconds within which somebody is told "at once"; the leases of these tests are much longer."""
+"""Seconds within which the holder is notified; the leases of these tests are much longer."""
 
 HOLDER = """
 import asyncio
@@ -60,7 +61,9 @@ def test_thread_is_notified_at_once(url: str, operator: Lockwork, lease: str | N
 
 
 @pytest.mark.parametrize("lease", [None, "1h"], ids=["renewed", "fixed"])
-async def test_the_body_of_a_task_is_cancelled_at_once(url: str, operator: Lockwork, lease: str | None) -> None:
+async def test_force_release_cancels_the_body_of_a_task_at_once(
+    url: str, operator: Lockwork, lease: str | None
+) -> None:
     async with Lockwork(url, lock_lease="30m") as lw:
         began = time.monotonic()
         with pytest.raises(LockLost, match="body was cancelled"):
@@ -74,12 +77,12 @@ async def test_the_body_of_a_task_is_cancelled_at_once(url: str, operator: Lockw
 
 
 def test_holder_of_fixed_lease_is_notified_without_renewals(url: str, operator: Lockwork) -> None:
-    """Being told to look must not keep the engine busy until the lease ends."""
+    """Checking its leases must not keep the engine busy until the lease ends."""
     with Lockwork(url) as lw:
         grant = lw.lock("x", lease=3).acquire()
         threading.Event().wait(0.2)
         operator.runtime.run(
-            protocol.force(lw.lock("x")._key, 1, operator.runtime.channel.removesuffix(operator.runtime.process))
+            grants.force(lw.lock("x")._key, 1, operator.runtime.channel.removesuffix(operator.runtime.process))
         )  # another grant's: nothing
         assert not grant.lost
         assert operator.lock("x").force_release()
@@ -90,7 +93,7 @@ def test_holder_of_fixed_lease_is_notified_without_renewals(url: str, operator: 
             grant.release()
 
 
-def test_another_process_is_notified_at_once(operator: Lockwork, url: str) -> None:
+def test_force_release_notifies_another_process_at_once(operator: Lockwork, url: str) -> None:
     with script(HOLDER, url=url) as holder:
         fence = int(holder.line())
         threading.Event().wait(0.2)
@@ -123,9 +126,9 @@ def test_next_waiter_gets_the_lock(url: str, operator: Lockwork) -> None:
             first.release()
 
 
-def test_a_free_lock(operator: Lockwork, admin: redis.Redis) -> None:
+def test_force_release_of_a_free_lock_returns_false(operator: Lockwork, admin: redis.Redis) -> None:
     assert not operator.lock("x").force_release()
-    assert not admin.keys()
+    assert not keys_but_indexes(admin)
     with operator.lock("x"):
         pass
     assert not operator.lock("x").force_release()
@@ -135,14 +138,14 @@ async def test_async_force_release_of_a_free_lock(alw: Lockwork) -> None:
     assert not await alw.lock("x").aforce_release()
 
 
-def test_called_twice_it_ends_one_grant_only(url: str, operator: Lockwork) -> None:
-    """A force whose reply was lost is sent again; by then somebody else may hold the lock."""
+def test_repeated_force_release_ends_one_grant_only(url: str, operator: Lockwork) -> None:
+    """The call is repeated after a lost reply; by then another caller may hold the lock."""
     with Lockwork(url) as lw, proxied(url) as proxy, Lockwork(proxy.url) as shaky, ThreadPoolExecutor(1) as pool:
         first = lw.lock("x").acquire()
         waiting = pool.submit(lambda: lw.lock("x", wait=30).acquire())
         until(lambda: operator.lock("x").inspect().waiters == 1, "one waits")
         shaky.lock("x").inspect()
-        proxy.lose(load("lock_force").sha, "reply")
+        proxy.lose(load("locks/force").sha, "reply")
         assert shaky.lock("x").force_release()
         assert proxy.lost == 1
         second = waiting.result()
@@ -154,21 +157,21 @@ def test_called_twice_it_ends_one_grant_only(url: str, operator: Lockwork) -> No
             first.release()
 
 
-def test_the_fence_selects_the_grant_to_end(operator: Lockwork) -> None:
+def test_fence_selects_the_grant_that_force_release_ends(operator: Lockwork) -> None:
     lock = operator.lock("x")
     with lock as grant:
         channels = operator.runtime.channel.removesuffix(operator.runtime.process)
         for fence in (grant.fence - 1, grant.fence + 1, 0):
-            assert not operator.runtime.run(protocol.force(lock._key, fence, channels))
+            assert not operator.runtime.run(grants.force(lock._key, fence, channels))
         assert not grant.lost
         assert lock.inspect().fence == grant.fence
 
 
-def test_of_its_own_lock(operator: Lockwork) -> None:
+def test_force_release_of_the_callers_own_lock_raises_lock_lost(operator: Lockwork) -> None:
     lock = operator.lock("x")
     with pytest.raises(LockLost), lock as grant:
         assert lock.force_release()
-        until(lambda: grant.lost, "it is told", AT_ONCE)
+        until(lambda: grant.lost, "it is notified", AT_ONCE)
     assert not lock.locked()
     with pytest.raises(NotHeld):
         lock.release()
@@ -180,7 +183,7 @@ def test_force_release_of_a_sticky_lock_in_use_and_cached(url: str, operator: Lo
         with pytest.raises(LockLost), lock as grant:
             threading.Event().wait(0.2)
             assert operator.lock("x").force_release()
-            until(lambda: grant.lost, "it is told", AT_ONCE)
+            until(lambda: grant.lost, "it is notified", AT_ONCE)
         with lock as again:
             assert again.fence > grant.fence
         kept = lw.lock("x").inspect()
@@ -209,6 +212,6 @@ def test_other_locks_of_the_holder_stay(url: str, operator: Lockwork) -> None:
         with pytest.raises(LockLost), lw.lock("x") as grant:
             threading.Event().wait(0.2)
             assert operator.lock("x").force_release()
-            until(lambda: grant.lost, "it is told", AT_ONCE)
+            until(lambda: grant.lost, "it is notified", AT_ONCE)
         assert not other.lost
         other.check()

@@ -1,4 +1,4 @@
-"""Forks of a process that holds locks: the child has none of them, and cannot touch its parent's."""
+"""Forks of a process that holds locks: the child holds none of its parent's locks and cannot release them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lockwork import Grant, LockLost, Lockwork, NotHeld
 from processes import until
 
 
-def test_a_forked_child_does_not_hold_its_parents_lock(lw: Lockwork) -> None:
+def test_forked_child_does_not_hold_its_parents_lock(lw: Lockwork) -> None:
     lock = lw.lock("x")
 
-    def look() -> str:
+    def check() -> str:
         with pytest.raises(NotHeld):
             lock.release()
         assert not lock.held()
@@ -29,7 +29,7 @@ def test_a_forked_child_does_not_hold_its_parents_lock(lw: Lockwork) -> None:
         return "all well"
 
     with lock as grant:
-        assert in_a_child(look) == "all well"
+        assert in_a_child(check) == "all well"
         assert not grant.lost
         assert lock.inspect().fence == grant.fence
         with lw.lock("another", wait=0):
@@ -37,7 +37,7 @@ def test_a_forked_child_does_not_hold_its_parents_lock(lw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("sticky", [False, True], ids=["plain", "sticky"])
-def test_a_forked_child_cannot_end_the_grant_that_it_inherits(lw: Lockwork, sticky: bool) -> None:
+def test_forked_child_cannot_end_an_inherited_grant(lw: Lockwork, sticky: bool) -> None:
     """osparc, Artemis #2632 and others: a fork inside the block ran the parent's clean-up a second time."""
     lock = lw.lock("x", sticky=sticky)
     for what in ("release", "extend", "__exit__"):
@@ -51,13 +51,13 @@ def test_a_forked_child_cannot_end_the_grant_that_it_inherits(lw: Lockwork, stic
                 return type(error).__name__
             return "did it"
 
-        said = in_a_child(end)
+        outcome = in_a_child(end)
         assert not grant.lost
         state = lock.inspect()
-        assert (state.fence, state.owner is None) == (grant.fence, False), f"{what} in a child: {said}"
-        # the end of a body that has lost nothing of its own is quiet
+        assert (state.fence, state.owner is None) == (grant.fence, False), f"{what} in a child: {outcome}"
+        # the end of a body whose own lock is not lost raises nothing
         expected = ("NotHeld", "LockLost", "did it") if what == "__exit__" else ("NotHeld", "LockLost")
-        assert said in expected, f"{what} in a child: {said}"
+        assert outcome in expected, f"{what} in a child: {outcome}"
         lock.release()
 
 
@@ -67,7 +67,7 @@ def test_in_a_forked_child_the_grant_counts_as_lost(lw: Lockwork) -> None:
         assert not grant.lost
 
 
-def test_a_forked_child_does_not_renew(url: str, admin: redis.Redis) -> None:
+def test_forked_child_does_not_renew_its_parents_lock(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=1) as lw:
         grant = lw.lock("x").acquire()
         reader, writer = os.pipe()
@@ -93,20 +93,19 @@ def test_a_forked_child_does_not_renew(url: str, admin: redis.Redis) -> None:
             os.close(writer)
 
 
-def test_a_fork_while_another_thread_waits(lw: Lockwork) -> None:
-    """The child has no such thread: the waiting line must not serve it there."""
+def test_forked_child_has_no_waiter_of_its_parents_thread(lw: Lockwork) -> None:
     with ThreadPoolExecutor(1) as pool:
         with lw.lock("x") as grant:
             waiting = pool.submit(lambda: lw.lock("x", wait=30).acquire())
             until(lambda: lw.lock("x").inspect().waiters == 1, "it waits")
-            said = in_a_child(lambda: (lw.lock("x").held(), lw.lock("x").inspect().waiters))
-            assert said == "(False, 1)"
+            outcome = in_a_child(lambda: (lw.lock("x").held(), lw.lock("x").inspect().waiters))
+            assert outcome == "(False, 1)"
         second = waiting.result()
         assert second.fence > grant.fence
         second.release()
 
 
-async def test_a_fork_in_a_running_loop_keeps_the_parents_connection(alw: Lockwork) -> None:
+async def test_fork_in_a_running_loop_keeps_the_parents_connection(alw: Lockwork) -> None:
     async with alw.lock("x") as grant:
         child = os.fork()
         if child == 0:
@@ -115,7 +114,7 @@ async def test_a_fork_in_a_running_loop_keeps_the_parents_connection(alw: Lockwo
         assert (await alw.lock("x").ainspect()).fence == grant.fence
 
 
-def test_a_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
+def test_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
     lock = lw.lock("x", sticky=True)
     with lock as grant:
         pass
@@ -133,7 +132,7 @@ def test_a_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
         assert again.fence > grant.fence
 
 
-def test_a_forked_child_holds_no_lock_of_its_parent(lw: Lockwork) -> None:
+def test_forked_child_cannot_end_any_kind_of_grant(lw: Lockwork) -> None:
     """Every kind of grant: the child's end of the same body does not end the parent's."""
     grants: list[Grant] = [
         lw.multilock("a", "b").acquire(),
@@ -156,8 +155,8 @@ def test_a_forked_child_holds_no_lock_of_its_parent(lw: Lockwork) -> None:
         grant.release()
 
 
-def test_a_forked_child_does_not_end_its_parents_run_of_once(lw: Lockwork) -> None:
-    """A child that goes on where its parent forked comes to the end of the same run."""
+def test_forked_child_does_not_end_its_parents_run_of_once(lw: Lockwork) -> None:
+    """A child that continues from the fork reaches the end of the same run."""
     report = lw.once("report", every="1h")
     reader, writer = os.pipe()
     parent = os.getpid()
@@ -171,18 +170,18 @@ def test_a_forked_child_does_not_end_its_parents_run_of_once(lw: Lockwork) -> No
         return "parent" if child else "child"
 
     try:
-        said = report.run(make)
+        outcome = report.run(make)
     finally:
         if os.getpid() != parent:
             os.write(writer, b".")
             os._exit(0)
     os.close(reader)
     os.close(writer)
-    assert said == "parent"
+    assert outcome == "parent"
     assert report.run(lambda: "nobody") == "parent"
 
 
-def test_a_forked_child_does_not_lead(lw: Lockwork) -> None:
+def test_forked_child_does_not_lead(lw: Lockwork) -> None:
     with lw.election("scheduler") as election:
         assert election.wait(20)
         assert in_a_child(lambda: (election.leader, election.fence)) == "(False, None)"

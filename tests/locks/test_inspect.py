@@ -1,4 +1,4 @@
-"""What anybody may see of a lock: whether it is held, by whom, and for how long."""
+"""Inspection of a lock: its owner and remaining lease."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from contextlib import closing
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import ConfigError, Lockwork
 from lockwork.protocol.effects import script_call
-from lockwork.protocol.locks import grants as protocol
+from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.overview import plain
 from model.bench import Bench
 from processes import script, until
@@ -28,7 +29,7 @@ with Lockwork() as lw, lw.lock("x", tags=["batch", "eu"]):
 """
 
 
-def test_a_free_lock(lw: Lockwork) -> None:
+def test_free_lock_has_no_owner(lw: Lockwork) -> None:
     lock = lw.lock("x")
     assert (lock.locked(), lock.owner(), lock.remaining()) == (False, None, 0)
     with lock:
@@ -36,25 +37,25 @@ def test_a_free_lock(lw: Lockwork) -> None:
     assert (lock.locked(), lock.owner(), lock.remaining()) == (False, None, 0)
 
 
-def test_a_lock_in_the_last_microsecond_of_its_lease(url: str) -> None:
-    """It is held to its end: who takes it for free would be refused, or would not end it by force."""
+def test_lock_is_held_until_the_last_microsecond_of_its_lease(url: str) -> None:
+    """Otherwise an acquire would fail on a lock that inspection calls free."""
     with closing(Server(url)) as server:
         bench = Bench(server, Build())
-        bench.call(script_call("lock_acquire", "x", ["owner", "request", 1000, 1000, 0, ""]))
+        bench.call(script_call("locks/acquire", "x", ["owner", "request", 1000, 1000, 0, ""]))
         bench.now += 1_000_000 - 2
-        last = bench.run(protocol.state("x"))
+        last = bench.run(grants.state("x"))
         assert last.owner == "owner"
         assert last.expires_in > 0
-        over = bench.run(protocol.state("x"))
+        over = bench.run(grants.state("x"))
         assert (over.owner, over.expires_in) == (None, 0)
 
 
-async def test_a_free_lock_seen_by_a_task(alw: Lockwork) -> None:
+async def test_free_lock_has_no_owner_when_inspected_by_a_task(alw: Lockwork) -> None:
     lock = alw.lock("x")
     assert (await lock.alocked(), await lock.aowner(), await lock.aremaining()) == (False, None, 0)
 
 
-def test_the_owner_is_a_thread_of_a_process_of_a_host(lw: Lockwork, url: str) -> None:
+def test_owner_names_host_process_and_thread(lw: Lockwork, url: str) -> None:
     with lw.lock("x", tags=["nightly", "eu-1"]), Lockwork(url) as other:
         lock = other.lock("x")
         owner = lock.owner()
@@ -66,7 +67,7 @@ def test_the_owner_is_a_thread_of_a_process_of_a_host(lw: Lockwork, url: str) ->
         assert 10 < lock.remaining() <= 15
 
 
-async def test_the_owner_is_a_task(alw: Lockwork) -> None:
+async def test_owner_names_the_asyncio_task(alw: Lockwork) -> None:
     seen = asyncio.Event()
 
     async def hold() -> None:
@@ -83,7 +84,7 @@ async def test_the_owner_is_a_task(alw: Lockwork) -> None:
     assert not await alw.lock("x").alocked()
 
 
-def test_the_owner_is_another_process(lw: Lockwork, url: str) -> None:
+def test_owner_names_another_process(lw: Lockwork, url: str) -> None:
     with script(HOLDER, url=url) as holder:
         assert holder.line() == "held"
         owner = lw.lock("x").owner()
@@ -94,7 +95,7 @@ def test_the_owner_is_another_process(lw: Lockwork, url: str) -> None:
     until(lambda: not lw.lock("x").locked(), "it was released")
 
 
-def test_a_sticky_lock_shows_its_owner_and_tags(lw: Lockwork) -> None:
+def test_sticky_lock_shows_its_owner_and_tags(lw: Lockwork) -> None:
     lock = lw.lock("x", sticky=True, tags=["cache"])
     with lock:
         owner = lock.owner()
@@ -103,8 +104,8 @@ def test_a_sticky_lock_shows_its_owner_and_tags(lw: Lockwork) -> None:
         assert owner.label == plain(threading.current_thread().name)
 
 
-def test_a_thread_with_an_odd_name(lw: Lockwork) -> None:
-    """Names of threads go into the owner, whose parts are told apart by separators."""
+def test_thread_with_an_odd_name_can_hold_a_lock(lw: Lockwork) -> None:
+    """Owner ids contain thread names; separators divide the parts of an id."""
     seen = []
 
     def hold() -> None:
@@ -120,7 +121,7 @@ def test_a_thread_with_an_odd_name(lw: Lockwork) -> None:
     assert not lw.lock("x").locked()
 
 
-def test_a_lock_with_an_expired_lease_is_free(lw: Lockwork) -> None:
+def test_lock_with_an_expired_lease_is_free(lw: Lockwork) -> None:
     lw.lock("x", lease=0.1).acquire()
     until(lambda: not lw.lock("x").locked(), "the lease ended")
     assert lw.lock("x").owner() is None
@@ -141,21 +142,17 @@ def test_waiters_are_counted_and_do_not_change_the_owner(lw: Lockwork) -> None:
     assert (lw_state.owner, lw_state.waiters) == (None, 0)
 
 
-@pytest.mark.parametrize("tags", ["one", [""], ["a,b"], ["x" * 300], [7]])
+@pytest.mark.parametrize("tags", ["one", [7], 5])
 def test_wrong_tags_are_refused(lw: Lockwork, admin: redis.Redis, tags: object) -> None:
     with pytest.raises(ConfigError):
         lw.lock("x", tags=tags)  # type: ignore[arg-type]
-    assert not admin.keys()
+    assert not keys_but_indexes(admin)
 
 
-@pytest.mark.parametrize("tag", ["semi;colon", "~wave", "dot.ted", "a:b/c", "{brace}", "ünï"])
+@pytest.mark.parametrize("tag", ["semi;colon", "~wave", "dot.ted", "a:b/c", "{brace}", "ünï", "", "a,b", "100%", "a b"])
 @pytest.mark.parametrize("sticky", [False, True])
-def test_tags_with_the_separators_of_the_wire(lw: Lockwork, tag: str, sticky: bool) -> None:
-    """A tag that is accepted comes back as it was, and confuses nobody."""
-    try:
-        lock = lw.lock("x", tags=["first", tag], sticky=sticky)
-    except ConfigError:
-        return
+def test_tags_with_separators_are_returned_unchanged(lw: Lockwork, tag: str, sticky: bool) -> None:
+    lock = lw.lock("x", tags=["first", tag], sticky=sticky)
     with lock:
         owner = lock.owner()
         assert owner is not None

@@ -1,4 +1,4 @@
-"""Leases: how long a grant lasts, who keeps it alive, and what a holder learns when it is over."""
+"""Leases: their length, their renewal, and the notification of a loss."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import ConfigError, Grant, LockLost, Lockwork
 from processes import until
 
 
 def take_away(admin: redis.Redis, name: str = "x") -> None:
-    """As if the server had lost it: a flush, a failover, an operator."""
+    """Delete the lock, as a flush, a failover or an operator would."""
     admin.delete(f"lw:{{lock:{name}}}")
 
 
@@ -35,7 +36,7 @@ def test_fixed_lease_ends_and_next_waiter_gets_the_lock(lw: Lockwork) -> None:
         lw.lock("x").release()
 
 
-def test_a_fixed_lease_is_not_renewed(lw: Lockwork) -> None:
+def test_fixed_lease_is_not_renewed(lw: Lockwork) -> None:
     grant = lw.lock("x", lease=0.2).acquire()
     until(lambda: grant.lost, "the lease ended")
     assert grant.remaining == 0
@@ -65,7 +66,7 @@ def test_waiter_gets_the_full_fixed_lease(lw: Lockwork) -> None:
         assert 3000 < left.result() <= 3600
 
 
-def test_a_lock_outlasts_its_lease_while_python_computes(url: str, admin: redis.Redis) -> None:
+def test_lock_outlasts_its_lease_while_python_computes(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=1) as lw, lw.lock("x") as grant:
         end = time.monotonic() + 1.7
         number = 0
@@ -77,7 +78,7 @@ def test_a_lock_outlasts_its_lease_while_python_computes(url: str, admin: redis.
         assert lw.lock("x").inspect().owner is not None
 
 
-async def test_a_lock_outlasts_its_lease_while_the_event_loop_is_blocked(url: str, admin: redis.Redis) -> None:
+async def test_lock_outlasts_its_lease_while_the_event_loop_is_blocked(url: str, admin: redis.Redis) -> None:
     async with Lockwork(url, lock_lease=1) as lw:
         async with lw.lock("x") as grant:
             time.sleep(1.7)  # noqa: ASYNC251 - that is the point
@@ -86,7 +87,7 @@ async def test_a_lock_outlasts_its_lease_while_the_event_loop_is_blocked(url: st
             assert (state.fence, state.owner is None) == (grant.fence, False)
 
 
-def test_a_grant_after_waiting_is_renewed(url: str, admin: redis.Redis) -> None:
+def test_grant_after_waiting_is_renewed(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=1) as lw, ThreadPoolExecutor(1) as pool:
 
         def waited() -> bool:
@@ -99,7 +100,7 @@ def test_a_grant_after_waiting_is_renewed(url: str, admin: redis.Redis) -> None:
         assert not lost.result()
 
 
-def test_many_locks_are_renewed_together(url: str, admin: redis.Redis) -> None:
+def test_250_locks_are_renewed_together(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=2) as lw:
         grants = [lw.lock(f"x{number}").acquire() for number in range(250)]
         threading.Event().wait(2.7)
@@ -109,21 +110,21 @@ def test_many_locks_are_renewed_together(url: str, admin: redis.Redis) -> None:
 
 
 def test_lost_lease_is_reported_once_and_other_locks_stay(url: str, admin: redis.Redis) -> None:
-    told: list[Grant] = []
+    lost_grants: list[Grant] = []
     with Lockwork(url, lock_lease=1) as lw:
         with lw.lock("other") as other:
             with (
                 pytest.raises(LockLost, match="another process may have held it"),
-                lw.lock("x", on_lost=told.append) as grant,
+                lw.lock("x", on_lost=lost_grants.append) as grant,
             ):
                 take_away(admin)
-                until(lambda: told, "the holder was told")
+                until(lambda: lost_grants, "the holder was lost_grants")
                 assert grant.lost
             assert not other.lost
-        assert told == [grant]
+        assert lost_grants == [grant]
 
 
-def test_a_callback_that_fails_does_not_end_the_other_leases(url: str, admin: redis.Redis) -> None:
+def test_failing_callback_does_not_end_other_leases(url: str, admin: redis.Redis) -> None:
     called = threading.Event()
 
     def fail(_: Grant) -> None:
@@ -138,13 +139,13 @@ def test_a_callback_that_fails_does_not_end_the_other_leases(url: str, admin: re
         assert not other.lost
 
 
-def test_the_bodys_own_error_is_not_masked(lw: Lockwork, admin: redis.Redis) -> None:
+def test_lost_lock_does_not_mask_the_bodys_own_error(lw: Lockwork, admin: redis.Redis) -> None:
     with pytest.raises(KeyError, match="mine"), lw.lock("x"):
         take_away(admin)
         raise KeyError("mine")
 
 
-async def test_the_body_is_cancelled_and_lock_lost_is_raised(url: str, admin: redis.Redis) -> None:
+async def test_lost_lock_cancels_the_body_and_raises_lock_lost(url: str, admin: redis.Redis) -> None:
     async with Lockwork(url, lock_lease=1) as lw:
         cancelled = False
         with pytest.raises(LockLost, match="lock 'x' was lost, and the body was cancelled"):
@@ -163,7 +164,7 @@ async def test_the_body_is_cancelled_and_lock_lost_is_raised(url: str, admin: re
         await asyncio.sleep(0)
 
 
-async def test_a_body_that_swallows_the_cancellation_still_gets_lock_lost(url: str, admin: redis.Redis) -> None:
+async def test_body_that_swallows_the_cancellation_still_gets_lock_lost(url: str, admin: redis.Redis) -> None:
     async with Lockwork(url, lock_lease=1) as lw:
         with pytest.raises(LockLost):
             async with lw.lock("x"):
@@ -172,7 +173,7 @@ async def test_a_body_that_swallows_the_cancellation_still_gets_lock_lost(url: s
                     await asyncio.sleep(30)
 
 
-async def test_an_error_of_the_cancelled_body_is_not_masked(url: str, admin: redis.Redis) -> None:
+async def test_lost_lock_does_not_mask_an_error_of_the_cancelled_body(url: str, admin: redis.Redis) -> None:
     async with Lockwork(url, lock_lease=1) as lw:
         with pytest.raises(KeyError, match="mine"):
             async with lw.lock("x"):
@@ -200,7 +201,7 @@ async def test_foreign_cancellation_is_propagated(url: str, admin: redis.Redis) 
             await outer
 
 
-async def test_a_block_without_await_raises_lock_lost_on_exit(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_block_without_await_raises_lock_lost_on_exit(alw: Lockwork, admin: redis.Redis) -> None:
     with pytest.raises(LockLost, match="ended before it was released"):
         async with alw.lock("x"):
             take_away(admin)
@@ -208,10 +209,10 @@ async def test_a_block_without_await_raises_lock_lost_on_exit(alw: Lockwork, adm
         pass
 
 
-def test_the_fence_rises_over_release_expiry_and_loss(lw: Lockwork, admin: redis.Redis) -> None:
+def test_fence_rises_over_release_expiry_and_loss(lw: Lockwork, admin: redis.Redis) -> None:
     fences = []
     for round in range(9):
-        grant = lw.lock("x", lease=0.05 if round % 3 == 1 else None).acquire()
+        grant = lw.lock("x", lease=0.1 if round % 3 == 1 else None).acquire()
         fences.append(grant.fence)
         if round % 3 == 1:
             until(lambda grant=grant: grant.lost, "the lease ended")  # type: ignore[misc]
@@ -236,15 +237,15 @@ def test_the_fence_rises_over_release_expiry_and_loss(lw: Lockwork, admin: redis
         ({"wait": "never"}, "wait must be seconds"),
     ],
 )
-def test_a_lock_refuses_wrong_options(lw: Lockwork, admin: redis.Redis, options: dict[str, Any], text: str) -> None:
+def test_lock_refuses_wrong_options(lw: Lockwork, admin: redis.Redis, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         lw.lock("x", **options)
     with pytest.raises(ConfigError, match="wait must be"):
         lw.lock("x").acquire(wait=-0.5)
-    assert not admin.keys()
+    assert not keys_but_indexes(admin)
 
 
-def test_a_system_without_a_thread_for_on_lost(
+def test_engine_continues_without_a_thread_for_on_lost(
     lw: Lockwork, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The engine ended by it, and none of the other locks was renewed any more."""
@@ -256,14 +257,14 @@ def test_a_system_without_a_thread_for_on_lost(
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", scarce)
-    told: list[Grant] = []
+    lost_grants: list[Grant] = []
     with lw.lock("other"):
-        grant = lw.lock("x", on_lost=told.append).acquire()
+        grant = lw.lock("x", on_lost=lost_grants.append).acquire()
         take_away(admin)
-        until(lambda: grant.lost, "it hears of it")
+        until(lambda: grant.lost, "it is notified")
         before = admin.hget("lw:{lock:other}", "d")
         until(lambda: admin.hget("lw:{lock:other}", "d") != before, "the other lock is renewed", 20)
-    assert not told
+    assert not lost_grants
     assert "on_lost of lock 'x' could not be called" in caplog.text
     with pytest.raises(LockLost):
         grant.release()

@@ -49,15 +49,15 @@ def hand_over(lw: Lockwork, url: str, kind: str = "lock") -> float:
 
 
 @pytest.mark.parametrize(("kind", "label"), [("lock", "lock"), ("sem", "semaphore"), ("rw", "rwlock")])
-def test_a_hand_over_is_timed(lw: Lockwork, url: str, kind: str, label: str) -> None:
+def test_hand_over_is_timed(lw: Lockwork, url: str, kind: str, label: str) -> None:
     most = hand_over(lw, url, kind)
-    found = counted(lw)
-    assert sum(amount for name, amount in found.items() if name.startswith(f"handed:{label}:")) == 1
-    assert 0 <= found[f"sum:{label}"] <= most * 1e6
-    assert f"lost:{label}" not in found
+    counters = counted(lw)
+    assert sum(amount for name, amount in counters.items() if name.startswith(f"handed:{label}:")) == 1
+    assert 0 <= counters[f"sum:{label}"] <= most * 1e6
+    assert f"lost:{label}" not in counters
 
 
-def test_a_waiter_that_was_frozen_took_over_late(lw: Lockwork, url: str) -> None:
+def test_frozen_waiter_counts_as_a_late_hand_over(lw: Lockwork, url: str) -> None:
     with script(WAITER, url=url) as waiter, lw.lock("x") as grant:
         assert waiter.line() == "ready"
         until(lambda: lw.lock("x").inspect().waiters, "it waits")
@@ -71,7 +71,7 @@ def test_a_waiter_that_was_frozen_took_over_late(lw: Lockwork, url: str) -> None
     assert 0.45e6 <= counted(lw)["sum:lock"] <= most * 1e6
 
 
-def test_a_lost_lease_is_counted_once(lw: Lockwork, url: str, admin: redis.Redis) -> None:
+def test_lost_lease_is_counted_once(lw: Lockwork, url: str, admin: redis.Redis) -> None:
     with Lockwork(url) as other:
         late = other.lock("late", lease=0.3).acquire()
         until(lambda: late.lost, "the lease has run out")
@@ -86,7 +86,7 @@ def test_a_lost_lease_is_counted_once(lw: Lockwork, url: str, admin: redis.Redis
     assert counted(lw) == {"lost:lock": 2}
 
 
-def test_what_nobody_waits_for_costs_no_call(url: str, lw: Lockwork, admin: redis.Redis) -> None:
+def test_uncontended_locks_cost_no_counting_call(url: str, lw: Lockwork, admin: redis.Redis) -> None:
     with Lockwork(url) as other:
         with other.lock("x"):
             pass
@@ -98,7 +98,7 @@ def test_what_nobody_waits_for_costs_no_call(url: str, lw: Lockwork, admin: redi
     assert counted(lw) == {}
 
 
-def test_a_call_that_is_sent_again_adds_nothing(lw: Lockwork) -> None:
+def test_repeated_count_call_adds_nothing(lw: Lockwork) -> None:
     assert lw.runtime.run(counts.add("lw", "p:1", {"lost:lock": 2}))
     assert not lw.runtime.run(counts.add("lw", "p:1", {"lost:lock": 2}))
     assert lw.runtime.run(counts.add("lw", "p:2", {"lost:lock": 1}))
@@ -109,12 +109,12 @@ def test_metrics_show_them(lw: Lockwork, url: str) -> None:
     hand_over(lw, url)
     lost, handed = LockFamilies(lw.runtime, "lw").counts()
     assert {sample.labels["kind"]: sample.value for sample in lost.samples} == dict.fromkeys(counts.KINDS, 0)
-    found = {sample.suffix: sample.value for sample in handed.samples if sample.labels["kind"] == "lock"}
-    assert found["_count"] == found["_bucket"] == 1
-    assert found["_sum"] > 0
+    counters = {sample.suffix: sample.value for sample in handed.samples if sample.labels["kind"] == "lock"}
+    assert counters["_count"] == counters["_bucket"] == 1
+    assert counters["_sum"] > 0
 
 
-def test_the_role_for_locks_counts_and_the_viewer_reads(lw: Lockwork, url: str, admin: redis.Redis) -> None:
+def test_locks_role_counts_and_viewer_role_reads(lw: Lockwork, url: str, admin: redis.Redis) -> None:
     try:
         hand_over(lw, as_role(url, "locks"))
         with Lockwork(as_role(url, "viewer")) as reader:

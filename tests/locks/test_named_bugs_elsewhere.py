@@ -21,7 +21,7 @@ def test_redsync_149_a_server_that_forgot_everything(other: Lockwork, url: str, 
         grant = lw.lock("x").acquire()
         admin.flushall()
         with other.lock("x", wait=0) as theirs:
-            until(lambda: grant.lost, "the first is told", 5)
+            until(lambda: grant.lost, "the first is notified", 5)
             assert theirs.fence > grant.fence
             assert other.lock("x").inspect().fence == theirs.fence
         with pytest.raises(LockLost):
@@ -45,10 +45,10 @@ def test_rueidislock_602_waiter_does_not_poll(lw: Lockwork, other: Lockwork, adm
 
 
 def test_rueidislock_546_an_extended_lock_still_wakes_waiters(url: str, other: Lockwork) -> None:
-    """rueidislock #546: after an extension, neither waiters nor the holder heard of changes any more."""
+    """rueidislock #546: after an extension, neither waiters nor the holder received any notification."""
     with Lockwork(url, lock_lease=30) as lw, ThreadPoolExecutor(1) as pool:
-        told = threading.Event()
-        grant = lw.lock("x", on_lost=lambda _: told.set()).acquire()
+        notified = threading.Event()
+        grant = lw.lock("x", on_lost=lambda _: notified.set()).acquire()
         waiting = pool.submit(lambda: other.lock("x", wait=20).acquire())
         until(lambda: other.lock("x").inspect().waiters == 1, "it waits")
         grant.extend("1h")
@@ -58,11 +58,11 @@ def test_rueidislock_546_an_extended_lock_still_wakes_waiters(url: str, other: L
         assert time.monotonic() - began < 2
         theirs.extend("1h")
         theirs.release()
-        assert not told.is_set()
+        assert not notified.is_set()
 
 
 def test_laravel_26213_non_holder_cannot_release(lw: Lockwork, other: Lockwork) -> None:
-    """Laravel #26213: a lock was released by whoever called release, also after its own time was over."""
+    """Laravel #26213: any caller could release a lock, even after its own lease."""
     grant = lw.lock("x", lease=0.1).acquire()
     until(lambda: not lw.lock("x").locked(), "the lease ended")
     with other.lock("x", wait=0) as theirs:

@@ -18,7 +18,7 @@ from proxy import proxied
 
 @pytest.mark.parametrize("number", [166, 169])
 def test_redlock_counts_the_lease_from_the_try_that_got_it(lw: Lockwork, other: Lockwork, number: int) -> None:
-    """node-redlock #166, #169: the lease was counted from the first attempt, so one who had waited had too little."""
+    """node-redlock #166, #169: the lease was counted from the first attempt, so a caller that waited had too little."""
     with ThreadPoolExecutor(1) as pool:
         lock = other.lock("x")
         lock.acquire()
@@ -52,7 +52,7 @@ def test_redlock_369_a_try_with_a_lost_reply_does_not_block_the_next(url: str, o
     """node-redlock PR #369: an acquire that was applied, but not answered, blocked its own retry."""
     with proxied(url) as proxy, Lockwork(proxy.url) as lw:
         lw.lock("x").inspect()
-        proxy.lose(load("lock_acquire").sha, "reply")
+        proxy.lose(load("locks/acquire").sha, "reply")
         began = time.monotonic()
         with lw.lock("x", wait=10) as grant:
             assert proxy.lost == 1
@@ -65,12 +65,12 @@ def test_sim_6864_a_try_that_timed_out_does_not_take_the_lock(url: str, other: L
     """sim #6864: an acquire that its caller had given up took the lock afterwards, for three minutes."""
     with proxied(url) as proxy, Lockwork(proxy.url, patience=1) as lw:
         lw.lock("x").inspect()
-        proxy.lose(load("lock_acquire").sha, "reply")
+        proxy.lose(load("locks/acquire").sha, "reply")
         proxy.refuse(True)
         with pytest.raises(ServerUnavailable):
             lw.lock("x", lease=2).acquire(wait=0.3)
         proxy.refuse(False)
-        # nobody renews what nobody knows of
+        # the engine renews only leases that it knows, so this one ends
         with other.lock("x", wait=10) as grant:
             assert not grant.lost
 
@@ -78,11 +78,11 @@ def test_sim_6864_a_try_that_timed_out_does_not_take_the_lock(url: str, other: L
 def test_redis_semaphore_177_a_lost_lock_is_not_taken_again_behind_the_holders_back(
     url: str, admin: redis.Redis
 ) -> None:
-    """redis-semaphore #177: after a loss the refresh acquired the lock anew, and the work went on as if nothing was."""
+    """redis-semaphore #177: after a loss, the refresh acquired the lock again, and the work continued."""
     with Lockwork(url, lock_lease=0.6) as lw:
         with pytest.raises(LockLost), lw.lock("x") as grant:
             admin.delete("lw:{lock:x}")
-            until(lambda: grant.lost, "it is told", 5)
+            until(lambda: grant.lost, "it is notified", 5)
             threading.Event().wait(0.6)
             assert grant.lost
             assert not admin.exists("lw:{lock:x}")

@@ -36,7 +36,7 @@ def test_pottery_reacquire(lw: Lockwork, other: Lockwork) -> None:
 
 
 def test_aioredlock_gives_up(lw: Lockwork, other: Lockwork) -> None:
-    """aioredlock: three tries, and then an error, however long the caller wanted to wait."""
+    """aioredlock: three tries, then an error, regardless of the caller's wait."""
     with ThreadPoolExecutor(1) as pool:
         with lw.lock("x"):
             done = pool.submit(lambda: other.lock("x", wait=30).acquire())
@@ -48,7 +48,7 @@ def test_aioredlock_gives_up(lw: Lockwork, other: Lockwork) -> None:
 
 
 def test_coredis_replication_error(lw: Lockwork, other: Lockwork) -> None:
-    """coredis: too few replicas, and the key was deleted without a look at whose it is by then."""
+    """coredis: with too few replicas, it deleted the key without checking the owner."""
     with other.lock("x") as theirs:
         with pytest.raises(LockTimeout):
             lw.lock("x", wait=0, replicas=2).acquire()
@@ -86,7 +86,7 @@ def test_portalocker_136_and_141(url: str, other: Lockwork, admin: redis.Redis) 
 def _lose(app: Lockwork, admin: redis.Redis) -> BaseException | None:
     grant = app.lock("another").acquire()
     admin.delete("lw:{lock:another}")
-    until(lambda: grant.lost, "it is told")
+    until(lambda: grant.lost, "it is lost_grants")
     try:
         grant.release()
     except LockLost as error:
@@ -95,14 +95,17 @@ def _lose(app: Lockwork, admin: redis.Redis) -> BaseException | None:
 
 
 async def test_portalocker_137(url: str, admin: redis.Redis) -> None:
-    """portalocker #137: a holder whose lock was gone never noticed. Ours is told, stopped, and gets LockLost."""
-    told: list[object] = []
+    """portalocker #137:
+
+    a holder whose lock was gone never noticed. Our holder is notified, cancelled, and gets LockLost.
+    """
+    lost_grants: list[object] = []
     async with Lockwork(url, lock_lease=0.9) as app:
         with pytest.raises(LockLost):
-            async with app.lock("x", on_lost=told.append):
+            async with app.lock("x", on_lost=lost_grants.append):
                 admin.delete("lw:{lock:x}")
                 await asyncio.sleep(60)
-        await asyncio.to_thread(until, lambda: told, "the callback")
+        await asyncio.to_thread(until, lambda: lost_grants, "the callback")
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -46,7 +46,7 @@ def test_python_redis_lock_14(lw: Lockwork, other: Lockwork, admin: redis.Redis)
 
 
 def test_python_redis_lock_15_and_17(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
-    """python-redis-lock #15: a list of signals that nobody read grew without end; #17: it was never deleted."""
+    """python-redis-lock #15: an unread list of signals grew without end; #17: it was never deleted."""
 
     def turns(app: Lockwork) -> None:
         for _ in range(100):
@@ -102,13 +102,13 @@ def test_python_redis_lock_71_and_redis_lock_py_3(lw: Lockwork, other: Lockwork)
     with ThreadPoolExecutor(1) as pool:
         lock = other.lock("x")
         owner = lock._owner()
-        asked = lock._request(owner)
-        kept = lock._keep(owner, asked, other.runtime.run(slowly(grants.acquire(asked, None))))
+        asked = lock._new_request(owner)
+        kept = lock._register_hold(owner, asked, other.runtime.run(slowly(grants.acquire(asked, None))))
         assert not kept.lost
         kept.release()
 
 
-def test_a_wake_up_that_is_lost(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
+def test_lost_wake_up_does_not_delay_the_waiter(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     """python-redis-lock #71 again, by the network: the waiter's subscription breaks in the moment of the release."""
     with ThreadPoolExecutor(1) as pool:
         for _ in range(3):

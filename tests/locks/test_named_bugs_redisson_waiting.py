@@ -19,7 +19,9 @@ from proxy import proxied
 
 
 @pytest.mark.parametrize("number", [1763, 3891])
-def test_an_unlock_with_a_lost_message(url: str, other: Lockwork, admin: redis.Redis, number: int) -> None:
+def test_unlock_with_a_lost_message_does_not_delay_the_waiter(
+    url: str, other: Lockwork, admin: redis.Redis, number: int
+) -> None:
     """Redisson #1763, #3891: a missed unlock message let a waiter sleep for the rest of the lease, about 35 s."""
     with Lockwork(url, lock_lease=60) as lw, ThreadPoolExecutor(1) as pool:
         lock = other.lock("x")
@@ -40,7 +42,7 @@ DIES_IN_LINE = "from lockwork import Lockwork\nLockwork().lock('x').acquire()\n"
 
 
 @pytest.mark.parametrize("dead", [1, 2])
-def test_a_fair_lock_with_dead_waiters(lw: Lockwork, url: str, dead: int) -> None:
+def test_dead_waiters_do_not_stall_a_fair_lock(lw: Lockwork, url: str, dead: int) -> None:
     """Redisson #1104, #2883, #3004, #3730: dead waiters at the head of the fair line stalled it, some for ever."""
     lock = lw.lock("x")
     with ThreadPoolExecutor(1) as pool:
@@ -56,8 +58,8 @@ def test_a_fair_lock_with_dead_waiters(lw: Lockwork, url: str, dead: int) -> Non
         began = time.monotonic()
         lock.release()
         grant = alive.result()
-        # one dead waiter may be handed the lock, for the four seconds in which it would have to claim it; those
-        # behind it are alike dead, so the live one steps in
+        # the server may grant the lock to one dead waiter, which has four seconds to claim it; the later waiters of
+        # that process are dead too, so the live one follows
         assert time.monotonic() - began < 4 * dead + 1.5
         grant.release()
 
@@ -85,7 +87,7 @@ def test_4871_an_unlock_that_is_sent_again(url: str, other: Lockwork, phase: str
         grant = lw.lock("x").acquire()
         waiting = pool.submit(lambda: other.lock("x", wait=30).acquire())
         until(lambda: other.lock("x").inspect().waiters == 1, "it waits")
-        proxy.lose(load("lock_release").sha, phase)  # type: ignore[arg-type]
+        proxy.lose(load("locks/release").sha, phase)  # type: ignore[arg-type]
         grant.release()
         assert proxy.lost == 1
         theirs = waiting.result()
@@ -94,7 +96,7 @@ def test_4871_an_unlock_that_is_sent_again(url: str, other: Lockwork, phase: str
         theirs.release()
 
 
-def test_one_unlock_wakes_one_waiter(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
+def test_unlock_wakes_one_waiter(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     """Redisson's waiters all try again at every unlock: P waiting processes cost P - 1 wasted calls."""
     with ThreadPoolExecutor(8) as pool:
         lock = lw.lock("x")
@@ -117,7 +119,7 @@ def test_one_unlock_wakes_one_waiter(lw: Lockwork, other: Lockwork, admin: redis
 
 
 @pytest.mark.parametrize("number", [1847, 4216, 3577, 4064])
-async def test_a_thousand_waiters_share_one_subscription(alw: Lockwork, admin: redis.Redis, number: int) -> None:
+async def test_waiters_on_many_locks_share_one_subscription(alw: Lockwork, admin: redis.Redis, number: int) -> None:
     """Redisson #1847, #4216, #3577, #4064: waiters on many locks used up the pool of subscriptions and timed out."""
     count = 200 + number % 50
     names = [f"x{place}" for place in range(count)]

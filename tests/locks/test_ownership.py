@@ -1,4 +1,4 @@
-"""Who holds a lock: a thread or an asyncio task, as often as it acquired, and nobody it started."""
+"""Owners of locks: a thread or an asyncio task, which may acquire again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockwork import LockTimeout, Lockwork, NotHeld
 from lockwork.errors import BlockingCallError
 
 
-def test_a_thread_may_acquire_again_and_releases_as_often(lw: Lockwork) -> None:
+def test_thread_releases_a_reentered_lock_once_per_acquire(lw: Lockwork) -> None:
     lock = lw.lock("x")
     with lock as outer:
         with lw.lock("x") as inner:
@@ -27,7 +27,7 @@ def test_a_thread_may_acquire_again_and_releases_as_often(lw: Lockwork) -> None:
     assert outer.lost
 
 
-async def test_a_task_may_acquire_again_and_releases_as_often(alw: Lockwork) -> None:
+async def test_asyncio_task_releases_a_reentered_lock_once_per_acquire(alw: Lockwork) -> None:
     lock = alw.lock("x")
     async with lock as outer:
         async with alw.lock("x", wait=0) as inner:
@@ -36,7 +36,7 @@ async def test_a_task_may_acquire_again_and_releases_as_often(alw: Lockwork) -> 
     assert (await lock.ainspect()).owner is None
 
 
-def test_a_thread_started_by_a_holder_holds_no_lock(lw: Lockwork) -> None:
+def test_thread_started_by_a_holder_holds_no_lock(lw: Lockwork) -> None:
     lock = lw.lock("x")
 
     def child() -> None:
@@ -51,7 +51,7 @@ def test_a_thread_started_by_a_holder_holds_no_lock(lw: Lockwork) -> None:
         assert lock.held()
 
 
-async def test_an_asyncio_task_started_by_a_holder_holds_no_lock(alw: Lockwork) -> None:
+async def test_asyncio_task_started_by_a_holder_holds_no_lock(alw: Lockwork) -> None:
     lock = alw.lock("x")
 
     async def child() -> None:
@@ -68,7 +68,7 @@ async def test_an_asyncio_task_started_by_a_holder_holds_no_lock(alw: Lockwork) 
         assert lock.held()
 
 
-def test_a_release_by_another_caller_is_refused(lw: Lockwork, url: str) -> None:
+def test_release_by_another_caller_is_refused(lw: Lockwork, url: str) -> None:
     with lw.lock("x") as grant, Lockwork(url) as other:
         with pytest.raises(NotHeld):
             other.lock("x").release()
@@ -76,7 +76,7 @@ def test_a_release_by_another_caller_is_refused(lw: Lockwork, url: str) -> None:
         assert (state.fence, state.waiters) == (grant.fence, 0)
 
 
-def test_a_release_too_many(lw: Lockwork) -> None:
+def test_release_of_a_released_lock_is_refused(lw: Lockwork) -> None:
     lock = lw.lock("x")
     lock.acquire()
     lock.release()
@@ -84,7 +84,7 @@ def test_a_release_too_many(lw: Lockwork) -> None:
         lock.release()
 
 
-def test_two_apps_of_one_process_are_two_owners(lw: Lockwork, url: str) -> None:
+def test_apps_of_one_process_are_different_owners(lw: Lockwork, url: str) -> None:
     with Lockwork(url) as other, lw.lock("x"), pytest.raises(LockTimeout):
         other.lock("x").acquire(wait=0)
 
@@ -109,7 +109,7 @@ async def test_with_and_async_with_on_one_handle(alw: Lockwork) -> None:
     assert first.fence < second < third.fence
 
 
-async def test_a_blocking_call_on_the_loops_thread_is_an_error(alw: Lockwork) -> None:
+async def test_blocking_call_on_the_loop_thread_is_an_error(alw: Lockwork) -> None:
     lock = alw.lock("x")
     for call in (lock.acquire, lock.try_acquire, lock.inspect, lock.__enter__):
         with pytest.raises(BlockingCallError, match="await the async version"):
@@ -136,7 +136,7 @@ async def test_atry_acquire(alw: Lockwork) -> None:
     await alw.lock("x").arelease()
 
 
-def test_the_fence_rises_with_every_grant_even_after_the_key_is_deleted(lw: Lockwork, admin: redis.Redis) -> None:
+def test_fence_rises_with_every_grant_even_after_the_key_is_deleted(lw: Lockwork, admin: redis.Redis) -> None:
     fences = []
     for round in range(6):
         with lw.lock("x") as grant:
@@ -147,7 +147,7 @@ def test_the_fence_rises_with_every_grant_even_after_the_key_is_deleted(lw: Lock
 
 
 def test_threads_that_come_and_go_are_different_owners(lw: Lockwork) -> None:
-    """A new thread may get the number that the system gave to one that ended."""
+    """A new thread may get the identifier of an ended thread."""
     owners = set()
 
     def hold() -> None:

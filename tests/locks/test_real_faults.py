@@ -1,4 +1,4 @@
-"""Locks under real faults that stop or freeze their holders: the lease ends, the holder knows, and nobody overlaps."""
+"""Locks whose holders are stopped or frozen: the lease ends, the holder is notified, and no two holders overlap."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ GIL_BOUND = """
 import sys, time
 from lockwork import LockLost, Lockwork
 from lockwork.runtime.clock import now
-told = []
+notified_at = []
 with Lockwork(lock_lease=1) as lw:
     try:
-        with lw.lock("x", on_lost=lambda grant: told.append(now()), sticky=len(sys.argv) > 1) as grant:
+        with lw.lock("x", on_lost=lambda grant: notified_at.append(now()), sticky=len(sys.argv) > 1) as grant:
             print(grant.fence, flush=True)
             began = time.monotonic()
             size = 3_000_000
@@ -50,7 +50,7 @@ if sys.argv[1] == "kills itself":
 
 
 @pytest.mark.parametrize("kind", [(), ("sticky",)], ids=["plain", "sticky"])
-def test_a_holder_that_blocks_the_interpreter(lw: Lockwork, url: str, kind: tuple[str, ...]) -> None:
+def test_holder_that_blocks_the_interpreter_loses_its_lock(lw: Lockwork, url: str, kind: tuple[str, ...]) -> None:
     """No thread of that process can renew; it loses the lock like a stopped one, and knows it at its next look."""
     with script(GIL_BOUND, *kind, url=url) as holder:
         fence = int(holder.line())
@@ -65,7 +65,7 @@ def test_a_holder_that_blocks_the_interpreter(lw: Lockwork, url: str, kind: tupl
 @pytest.mark.parametrize("kind", ["plain", "sticky"])
 @pytest.mark.parametrize("how", ["returns", "raises", "kills itself"])
 def test_process_that_exits_while_holding_a_lock(lw: Lockwork, url: str, how: str, kind: str) -> None:
-    """It ends at once and without a complaint of ours, and its lock with its lease."""
+    """The process ends at once and without an error from Lockwork; its lock ends with the lease."""
     with script(EXITS, how, kind, url=url) as holder:
         fence = int(holder.line())
         status = holder.wait(10)
@@ -75,8 +75,8 @@ def test_process_that_exits_while_holding_a_lock(lw: Lockwork, url: str, how: st
             assert grant.fence > fence
 
 
-def test_a_stopped_keeper_does_not_use_its_lock_again(lw: Lockwork, url: str) -> None:
-    """SIGSTOP past the lease while a sticky lock lies in the process: it must not be taken from there afterwards."""
+def test_stopped_process_does_not_reuse_its_sticky_lock(lw: Lockwork, url: str) -> None:
+    """SIGSTOP lasts longer than the lease of the cached lock."""
     code = (
         "import sys\nfrom lockwork import Lockwork\nlw = Lockwork(lock_lease=1)\nlock = lw.lock('x', sticky=True)\n"
         "with lock as grant: pass\nprint(grant.fence, flush=True)\nsys.stdin.readline()\n"
@@ -94,7 +94,7 @@ def test_a_stopped_keeper_does_not_use_its_lock_again(lw: Lockwork, url: str) ->
         assert keeper.wait() == 0
 
 
-def test_a_stopped_waiter_is_passed_over_and_comes_back(lw: Lockwork, url: str) -> None:
+def test_stopped_waiter_is_skipped_and_served_later(lw: Lockwork, url: str) -> None:
     waiter = (
         "from lockwork import Lockwork\nwith Lockwork() as lw:\n"
         "    with lw.lock('x') as grant:\n        print(grant.fence, grant.lost, flush=True)\n"
@@ -120,8 +120,8 @@ def test_a_stopped_waiter_is_passed_over_and_comes_back(lw: Lockwork, url: str) 
 
 
 @pytest.mark.parametrize("kind", ["normal", "pubsub"])
-def test_a_renewed_lock_survives_cut_connections(url: str, admin: redis.Redis, kind: str) -> None:
-    """It is renewed, and hears that it is wanted, over new connections."""
+def test_renewed_lock_survives_closed_connections(url: str, admin: redis.Redis, kind: str) -> None:
+    """Renewal and release requests use new connections."""
     with Lockwork(url, lock_lease=2) as keeper, Lockwork(url) as other:
         lock = keeper.lock("x", sticky=True)
         with lock as grant:
@@ -167,20 +167,20 @@ async def test_scripts_are_flushed_under_every_operation_of_a_task(alw: Lockwork
 
 async def test_blocked_loop_sees_loss_on_next_check(url: str, admin: redis.Redis) -> None:
     """The lease ends while the loop is blocked; the body is cancelled at its first await, and `lost` is true before."""
-    told: list[float] = []
+    notified_at: list[float] = []
     async with Lockwork(url, lock_lease=0.6) as lw:
         with pytest.raises(LockLost):
-            async with lw.lock("x", on_lost=lambda _: told.append(now())) as grant:
+            async with lw.lock("x", on_lost=lambda _: notified_at.append(now())) as grant:
                 deadline = now() + grant.remaining
                 admin.delete("lw:{lock:x}")
                 time.sleep(2.5)  # noqa: ASYNC251 - that is the point
                 assert grant.lost
-                assert told, "the callback runs on another thread"
-                assert told[0] < deadline + 1.5  # L5
+                assert notified_at, "the callback runs on another thread"
+                assert notified_at[0] < deadline + 1.5  # L5
                 await asyncio.sleep(30)
 
 
-async def test_a_fixed_lease_ends_while_the_loop_is_blocked(alw: Lockwork) -> None:
+async def test_fixed_lease_ends_while_the_loop_is_blocked(alw: Lockwork) -> None:
     with pytest.raises(LockLost):
         async with alw.lock("x", lease=0.3) as grant:
             time.sleep(0.8)  # noqa: ASYNC251 - that is the point
@@ -189,16 +189,16 @@ async def test_a_fixed_lease_ends_while_the_loop_is_blocked(alw: Lockwork) -> No
         pass
 
 
-def test_a_server_that_is_frozen_past_the_lease(url: str, admin: redis.Redis) -> None:
-    """The holder counts its lease from before it asked, so it knows of the end while the server says nothing at all."""
-    told: list[float] = []
+def test_holder_knows_the_end_of_its_lease_while_the_server_is_frozen(url: str, admin: redis.Redis) -> None:
+    """The holder counts its lease from before its request, so it needs no reply from the server."""
+    notified_at: list[float] = []
     with Lockwork(url, lock_lease=1, patience=5) as lw:
-        with pytest.raises(LockLost), lw.lock("x", on_lost=lambda _: told.append(now())) as grant:
+        with pytest.raises(LockLost), lw.lock("x", on_lost=lambda _: notified_at.append(now())) as grant:
             threading.Event().wait(0.5)
             deadline = now() + grant.remaining
             admin.execute_command("CLIENT", "PAUSE", "2500", "ALL")  # type: ignore[no-untyped-call]
             until(lambda: grant.lost, "it knows", 5)
-            until(lambda: told, "it is told", 5)
-            assert told[0] <= deadline + 1.5
+            until(lambda: notified_at, "it is notified", 5)
+            assert notified_at[0] <= deadline + 1.5
         with lw.lock("x", wait=10) as again:
             assert again.fence > grant.fence

@@ -1,4 +1,4 @@
-"""Releasing everything: one lock however often it was entered, or all locks of the process."""
+"""Release of all entries of one lock, or of all locks of the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockwork.errors import BlockingCallError
 from processes import until
 
 
-def test_however_often_it_was_entered(lw: Lockwork) -> None:
+def test_reentered_lock_is_released_at_once(lw: Lockwork) -> None:
     lock = lw.lock("x")
     for _ in range(5):
         lock.acquire()
@@ -23,7 +23,7 @@ def test_however_often_it_was_entered(lw: Lockwork) -> None:
         lock.release()
 
 
-async def test_however_often_a_task_entered_it(alw: Lockwork) -> None:
+async def test_lock_reentered_by_a_task_is_released_at_once(alw: Lockwork) -> None:
     lock = alw.lock("x")
     for _ in range(5):
         await lock.aacquire()
@@ -46,7 +46,7 @@ def test_inside_nested_bodies(lw: Lockwork) -> None:
     assert not lock.locked()
 
 
-def test_only_by_its_holder(lw: Lockwork) -> None:
+def test_release_all_by_another_thread_is_refused(lw: Lockwork) -> None:
     lock = lw.lock("x")
     with lock as grant:
         failed: list[BaseException] = []
@@ -74,7 +74,7 @@ def test_holder_is_notified_of_lost_lease(lw: Lockwork) -> None:
         lock.release_all()
 
 
-def test_every_lock_of_every_thread(lw: Lockwork) -> None:
+def test_release_all_of_the_app_releases_the_locks_of_every_thread(lw: Lockwork) -> None:
     ready, go = threading.Barrier(4), threading.Event()
     ended: list[str] = []
 
@@ -86,7 +86,7 @@ def test_every_lock_of_every_thread(lw: Lockwork) -> None:
                 assert grant.lost
             ended.append("quietly")
         except LockLost:
-            ended.append("told")
+            ended.append("lost")
 
     threads = [threading.Thread(target=hold, args=(number,)) for number in range(3)]
     for thread in threads:
@@ -106,7 +106,7 @@ def test_every_lock_of_every_thread(lw: Lockwork) -> None:
     assert lw.release_all() == 0
 
 
-async def test_every_lock_of_every_task(alw: Lockwork) -> None:
+async def test_arelease_all_of_the_app_releases_the_locks_of_every_task(alw: Lockwork) -> None:
     go = asyncio.Event()
     held = 0
 

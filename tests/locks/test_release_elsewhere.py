@@ -1,4 +1,4 @@
-"""Given back from elsewhere than its body: the server keeps nothing for nobody when the holder counts it as lost."""
+"""Release outside of the body: the server keeps no lock that its holder counts as lost."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_by_the_engine(lw: Lockwork, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "rwlock", "multilock"])
-async def test_a_body_that_is_cancelled_for_a_lease_that_the_server_prolonged(
+async def test_lease_extended_only_on_the_server_is_released_after_cancellation(
     lw: Lockwork, proxy: Proxy, kind: str
 ) -> None:
-    """The answer to an extension was lost, so the holder counts on the old end, and the server on the new one."""
+    """The reply to an extension was lost, so the holder counts on the old end, and the server on the new one."""
     async with Lockwork(proxy.url, patience=1) as app:
         made: dict[str, Callable[[], Handle[Any]]] = {
             "lock": lambda: app.lock("x", lease=3),
@@ -52,7 +52,7 @@ async def test_a_body_that_is_cancelled_for_a_lease_that_the_server_prolonged(
         with pytest.raises(LockLost):
             async with made[kind]() as grant:
                 await grant.aextend(3)  # the server has the script
-                renew = {"semaphore": "permits_renew", "rwlock": "permits_renew"}.get(kind, "lock_renew")
+                renew = {"semaphore": "permits/renew", "rwlock": "permits/renew"}.get(kind, "locks/renew")
                 proxy.lose(script(renew).sha, "reply")
                 extending = asyncio.create_task(grant.aextend("1h"))
                 while not proxy.lost:
@@ -80,10 +80,10 @@ class _Released(LockHold):
         return found
 
 
-def test_by_another_thread_while_an_interrupted_acquire_is_undone(
+def test_release_by_another_thread_while_an_interrupted_acquire_is_undone(
     lw: Lockwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clean-up looks through all grants of the process for what it has to forget."""
+    """The clean-up iterates over all grants of the process."""
 
     def interrupted(_lease: object) -> NoReturn:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""A body may give its lock up before it ends, and take it again: its end releases what it still has, and no more."""
+"""A body may release its lock and acquire it again; its end releases only the current grant."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_released_and_entered_again_inside_by_a_task(alw: Lockwork) -> Non
     assert not alw.runtime.holds
 
 
-async def test_the_second_grant_of_a_body_is_lost(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_second_grant_of_a_body_is_lost(alw: Lockwork, admin: redis.Redis) -> None:
     """The outer body gave its own up: what ends is the inner one's body."""
     lock = alw.lock("x")
     ended = []
@@ -83,7 +83,7 @@ async def test_the_second_grant_of_a_body_is_lost(alw: Lockwork, admin: redis.Re
     assert ended == ["inner"]
 
 
-def test_two_bodies_and_one_gives_everything_up(lw: Lockwork) -> None:
+def test_inner_body_releases_the_lock_of_both_bodies(lw: Lockwork) -> None:
     lock = lw.lock("x")
     with lock as outer, lock as inner:
         assert inner is outer
@@ -92,7 +92,7 @@ def test_two_bodies_and_one_gives_everything_up(lw: Lockwork) -> None:
     assert not lw.runtime.holds
 
 
-def test_a_plain_release_in_the_inner_of_two_bodies(lw: Lockwork) -> None:
+def test_release_in_the_inner_body_keeps_the_outer_entry(lw: Lockwork) -> None:
     """The bodies entered twice and the code released once: one entry is left, which the inner end takes."""
     lock = lw.lock("x")
     with lock:
@@ -104,13 +104,13 @@ def test_a_plain_release_in_the_inner_of_two_bodies(lw: Lockwork) -> None:
     assert not lw.runtime.holds
 
 
-def test_the_bodys_error_is_not_masked(lw: Lockwork) -> None:
+def test_release_inside_does_not_mask_the_bodys_error(lw: Lockwork) -> None:
     with pytest.raises(KeyError, match="mine"), lw.lock("x") as grant:
         grant.release()
         raise KeyError("mine")
 
 
-def test_a_grant_holds_a_body(lw: Lockwork) -> None:
+def test_grant_is_a_context_manager(lw: Lockwork) -> None:
     lock = lw.lock("x")
     with lock.acquire() as grant:
         assert not grant.lost
@@ -123,14 +123,14 @@ def test_a_grant_holds_a_body(lw: Lockwork) -> None:
     assert not lock.locked()
 
 
-async def test_a_grant_holds_the_body_of_a_task(alw: Lockwork) -> None:
+async def test_grant_is_an_async_context_manager(alw: Lockwork) -> None:
     lock = alw.lock("x")
     async with await lock.aacquire() as grant:
         assert not grant.lost
     assert not await lock.alocked()
 
 
-def test_a_grant_that_was_entered_twice_is_released_whole(lw: Lockwork) -> None:
+def test_grant_context_releases_all_entries(lw: Lockwork) -> None:
     lock = lw.lock("x")
     with lock.acquire():
         lock.acquire()
@@ -146,19 +146,19 @@ def test_lost_grant_raises_at_end_of_body(lw: Lockwork, admin: redis.Redis) -> N
         raise KeyError
 
 
-def test_an_error_of_a_grants_body_is_not_masked_when_it_was_given_up_inside(lw: Lockwork) -> None:
+def test_released_grant_does_not_mask_an_error_of_its_body(lw: Lockwork) -> None:
     with pytest.raises(KeyError, match="mine"), lw.lock("x").acquire() as grant:
         grant.release()
         raise KeyError("mine")
 
 
-def test_a_grants_body_that_gave_it_up_ends_quietly_like_a_handles(lw: Lockwork) -> None:
+def test_body_of_a_released_grant_ends_quietly(lw: Lockwork) -> None:
     with lw.lock("x").acquire() as grant:
         grant.release()
     assert not lw.lock("x").locked()
 
 
-async def test_a_grants_body_of_a_task_that_gave_it_up(alw: Lockwork) -> None:
+async def test_async_body_of_a_released_grant_ends_quietly(alw: Lockwork) -> None:
     async with await alw.lock("x").aacquire() as grant:
         await grant.arelease()
     with pytest.raises(KeyError):

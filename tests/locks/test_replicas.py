@@ -1,4 +1,4 @@
-"""A grant counts only when so many replicas have it; otherwise it is given back."""
+"""A grant that needs replicas is released again if too few confirm it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, redis.
         yield made.url, made.replica
 
 
-def test_a_grant_that_the_replica_has(pair: tuple[str, redis.Redis]) -> None:
+def test_grant_reaches_the_replica(pair: tuple[str, redis.Redis]) -> None:
     url, replica = pair
     with Lockwork(url) as lw, lw.lock("a", replicas=1) as grant:
         assert int(replica.hget("lw:{lock:a}", "f") or 0) == grant.fence
 
 
-async def test_the_same_for_tasks(pair: tuple[str, redis.Redis]) -> None:
+async def test_async_grant_reaches_the_replica(pair: tuple[str, redis.Redis]) -> None:
     url, replica = pair
     async with Lockwork(url) as lw, lw.lock("b", replicas=1) as grant:
         assert int(replica.hget("lw:{lock:b}", "f") or 0) == grant.fence
 
 
-def test_too_few_replicas_give_it_back(pair: tuple[str, redis.Redis]) -> None:
+def test_too_few_replicas_release_the_lock(pair: tuple[str, redis.Redis]) -> None:
     with Lockwork(pair[0]) as lw:
         with pytest.raises(NotReplicated, match="[01] of 2 replicas"):
             lw.lock("c", replicas=2).acquire()
@@ -54,8 +54,8 @@ async def test_too_few_replicas_for_tasks(pair: tuple[str, redis.Redis]) -> None
         assert not await lw.lock("d").alocked()
 
 
-def test_a_transferred_lock_waits_for_replicas(pair: tuple[str, redis.Redis]) -> None:
-    """The hand-over was written by somebody else's call: the new holder has it confirmed by a call of its own."""
+def test_transferred_lock_waits_for_replicas(pair: tuple[str, redis.Redis]) -> None:
+    """Another caller's release wrote the hand-over, so the new holder waits for replicas itself."""
     url, replica = pair
     with Lockwork(url) as lw, Lockwork(url) as other:
         first = other.lock("e").acquire()
@@ -94,6 +94,6 @@ async def test_call_that_waits_for_replicas_delays_no_other(pair: tuple[str, red
 
 
 @pytest.mark.parametrize("replicas", [-1, True, 1.5, "1", 101])
-def test_a_number_that_is_none(lw: Lockwork, replicas: int) -> None:
+def test_invalid_number_of_replicas_is_refused(lw: Lockwork, replicas: int) -> None:
     with pytest.raises(ConfigError, match="replicas must be a whole number"):
         lw.lock("x", replicas=replicas)

@@ -1,4 +1,4 @@
-"""A sticky lock that somebody else wants: its process gives it back, once, and the line is served in order."""
+"""Release of a cached sticky lock on request: once, and with its waiters served in order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_released_after_a_try_without_waiting(lw: Lockwork, other: Lockwork) -> 
     until(tried, "a second or third try", SOON)
 
 
-def test_a_request_before_the_subscription_releases_the_lock(lw: Lockwork, other: Lockwork) -> None:
+def test_request_before_the_subscription_releases_the_lock(lw: Lockwork, other: Lockwork) -> None:
     with lw.lock("x", sticky=True):
         pass
     with other.lock("x", wait=SOON):
@@ -82,7 +82,7 @@ def test_released_through_a_handle_that_is_not_sticky(lw: Lockwork, other: Lockw
         pass
 
 
-def test_two_processes_pass_it_to_and_fro(lw: Lockwork, url: str) -> None:
+def test_processes_exchange_a_sticky_lock(lw: Lockwork, url: str) -> None:
     lock = lw.lock("x", sticky=True)
     with script(KEEPER, url=url) as keeper:
         fence = int(keeper.line())
@@ -95,10 +95,10 @@ def test_two_processes_pass_it_to_and_fro(lw: Lockwork, url: str) -> None:
         assert lock.try_acquire() is None
         keeper.tell("end")
         assert keeper.wait() == 0
-    assert not lock.locked()  # it gave it back when it ended
+    assert not lock.locked()  # its process released it on exit
 
 
-def test_a_killed_keeper_delays_the_next_by_its_lease(lw: Lockwork, url: str) -> None:
+def test_killed_process_delays_the_next_by_its_lease(lw: Lockwork, url: str) -> None:
     code = KEEPER.replace("lock_lease=60", "lock_lease=1")
     with script(code, url=url) as keeper:
         keeper.line()
@@ -109,8 +109,8 @@ def test_a_killed_keeper_delays_the_next_by_its_lease(lw: Lockwork, url: str) ->
             assert time.monotonic() - began < 1 + 1.5
 
 
-def test_two_requests_release_the_lock_once(lw: Lockwork, other: Lockwork) -> None:
-    """The second answer must not end the grant that this process has taken since."""
+def test_repeated_requests_release_the_lock_once(lw: Lockwork, other: Lockwork) -> None:
+    """The second request must not end a grant that this process acquired since."""
     lock = lw.lock("x", sticky=True)
     key = lock._key
     for _ in range(20):
@@ -124,10 +124,10 @@ def test_two_requests_release_the_lock_once(lw: Lockwork, other: Lockwork) -> No
             assert other.lock("x").inspect().fence == theirs.fence
 
 
-def test_a_request_for_a_lock_that_is_not_sticky(lw: Lockwork) -> None:
+def test_request_for_a_lock_that_is_not_sticky_is_ignored(lw: Lockwork) -> None:
     with lw.lock("x") as grant:
         lw.runtime.engine._deliver("!", f"asked {lw.lock('x')._key}")
-        lw.runtime.engine._deliver("!", "asked lw:{lock:unheard-of}")
+        lw.runtime.engine._deliver("!", "asked lw:{lock:unknown}")
         lw.runtime.engine._deliver("!", "nonsense")
         lw.runtime.engine._deliver("!", "")
         lw.runtime.engine._wake_up()
@@ -136,7 +136,7 @@ def test_a_request_for_a_lock_that_is_not_sticky(lw: Lockwork) -> None:
 
 
 def test_waiters_are_served_in_order(lw: Lockwork, other: Lockwork) -> None:
-    """A keeper that is busy with its lock does not come before those who wait (L7)."""
+    """A process that uses its sticky lock does not overtake waiters (L7)."""
     lock = lw.lock("x", sticky=True)
     served: list[str] = []
     lock.acquire()

@@ -1,4 +1,4 @@
-"""How long a sticky lock is kept: renewed, among a thousand at the most, and until the app is closed."""
+"""The cache of sticky locks: renewal, its limit, and the closing of the app."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_at_most_a_thousand_locks_are_cached(url: str, admin: redis.Redis, monke
             pass
 
 
-def test_the_cap_is_a_thousand() -> None:
+def test_cache_holds_at_most_a_thousand_locks() -> None:
     assert sticky_cache.MOST == 1000
 
 
@@ -49,7 +49,7 @@ async def test_closing_by_a_task_gives_back(url: str, other: Lockwork) -> None:
     await other.aclose()
 
 
-def test_a_cached_lock_is_renewed(url: str, admin: redis.Redis) -> None:
+def test_cached_lock_is_renewed(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=1.5) as lw:
         lock = lw.lock("x", sticky=True)
         with lock as grant:
@@ -60,7 +60,7 @@ def test_a_cached_lock_is_renewed(url: str, admin: redis.Redis) -> None:
 
 
 def test_closing_while_it_is_in_use(url: str, other: Lockwork) -> None:
-    """It ends with its lease: nobody renews it behind the back of a closed app."""
+    """The lock ends with its lease, because a closed app renews nothing."""
     lw = Lockwork(url, lock_lease=0.6)
     lock = lw.lock("x", sticky=True)
     grant = lock.acquire()

@@ -13,7 +13,7 @@ from lockwork import Grant, LockLost, Lockwork, NotHeld
 from processes import until
 
 
-def test_a_cached_lock_is_lost(url: str, admin: redis.Redis, other: Lockwork) -> None:
+def test_lost_cached_lock_is_acquired_anew(url: str, admin: redis.Redis, other: Lockwork) -> None:
     with Lockwork(url, lock_lease=0.6) as lw:
         lock = lw.lock("x", sticky=True)
         with lock as grant:
@@ -44,7 +44,7 @@ def test_lost_while_it_is_in_use(url: str, admin: redis.Redis) -> None:
         assert len(told) == 1
 
 
-async def test_a_body_is_cancelled_when_its_cached_lock_is_lost(url: str, admin: redis.Redis) -> None:
+async def test_body_is_cancelled_when_its_cached_lock_is_lost(url: str, admin: redis.Redis) -> None:
     async with Lockwork(url, lock_lease=0.6) as lw:
         lock = lw.lock("x", sticky=True)
         async with lock:

@@ -1,4 +1,4 @@
-"""Sticky locks among many threads, tasks and processes: no overlap, no hand-back that is lost, nobody starves."""
+"""Sticky locks among many threads, tasks and processes: no overlap, no lost release, no starvation."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def test_processes_with_threads(url: str, admin: redis.Redis, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("quick_switches")
-def test_a_release_races_a_request(url: str, admin: redis.Redis) -> None:
-    """Threads put the lock down in the moment in which it is asked for: it is given back once, by one of the two."""
+def test_release_races_a_request(url: str, admin: redis.Redis) -> None:
+    """Threads release the lock when its release is requested: one of them sends the release, once."""
     with Lockwork(url, lock_lease=60) as keeper, Lockwork(url, lock_lease=60) as asker:
         lock, turns, stop = keeper.lock("x", sticky=True), 0, threading.Event()
         inside: list[int] = []
@@ -132,7 +132,7 @@ def test_a_release_races_a_request(url: str, admin: redis.Redis) -> None:
 
 
 @pytest.mark.usefixtures("quick_switches")
-def test_many_release_one_grant(url: str, admin: redis.Redis) -> None:
+def test_concurrent_releases_of_one_grant_release_it_once(url: str, admin: redis.Redis) -> None:
     """`grant.release()` may come from any thread, also from two at once: the lock is put down once."""
     with Lockwork(url, lock_lease=60) as lw:
         lock, inside, problems = lw.lock("x", sticky=True), [], []

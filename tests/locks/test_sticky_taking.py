@@ -42,7 +42,7 @@ async def test_taking_it_again_costs_a_task_no_call(alw: Lockwork, admin: redis.
     assert script_calls(admin) - before <= 1
 
 
-def test_another_thread_takes_it_over(lw: Lockwork, admin: redis.Redis) -> None:
+def test_another_thread_reuses_the_cached_lock(lw: Lockwork, admin: redis.Redis) -> None:
     lock = lw.lock("x", sticky=True)
     with lock as grant:
         pass
@@ -57,7 +57,7 @@ def test_another_thread_takes_it_over(lw: Lockwork, admin: redis.Redis) -> None:
     assert script_calls(admin) - before <= 1
 
 
-def test_it_is_re_entrant(lw: Lockwork) -> None:
+def test_sticky_lock_is_reentrant(lw: Lockwork) -> None:
     lock = lw.lock("x", sticky=True)
     for _ in range(2):
         with lock as outer:
@@ -102,7 +102,7 @@ async def test_tasks_of_one_process_exclude_each_other(alw: Lockwork) -> None:
     assert (most, turns) == (1, 50)
 
 
-def test_a_sticky_and_a_plain_handle_in_one_process(lw: Lockwork) -> None:
+def test_plain_handle_shares_the_grant_of_a_sticky_handle(lw: Lockwork) -> None:
     with lw.lock("x", sticky=True) as grant:
         with lw.lock("x") as again:
             assert again is grant
@@ -120,7 +120,7 @@ def test_sticky_refuses_wrong_options(lw: Lockwork, options: dict[str, int]) -> 
         lw.lock("x", sticky=True, **options)  # type: ignore[arg-type]
 
 
-async def test_a_blocking_call_on_the_loops_thread(alw: Lockwork) -> None:
+async def test_blocking_call_on_a_sticky_lock_in_the_loop_is_refused(alw: Lockwork) -> None:
     lock = alw.lock("x", sticky=True)
     async with lock:
         pass

@@ -83,8 +83,8 @@ def test_processes_are_granted_in_arrival_order(lw: Lockwork, url: str) -> None:
     assert fences == sorted(set(fences))
 
 
-def test_the_release_grants_the_next_waiter(lw: Lockwork) -> None:
-    """The next in line owns it before its process has asked again: nobody can come in between."""
+def test_release_grants_the_next_waiter(lw: Lockwork) -> None:
+    """The next waiter owns the lock before its process asks again, so no other caller can acquire it."""
     held = threading.Event()
     release = threading.Event()
 
@@ -133,7 +133,7 @@ def test_short_wait_ends_in_time_and_leaves_no_waiter(lw: Lockwork) -> None:
     lw.lock("x").release()
 
 
-async def test_a_coroutine_that_gives_up_does_not_delay_later_waiters(alw: Lockwork) -> None:
+async def test_coroutine_that_gives_up_does_not_delay_later_waiters(alw: Lockwork) -> None:
     async def impatient() -> None:
         with pytest.raises(LockTimeout):
             await alw.lock("x").aacquire(wait=0.1)
@@ -152,7 +152,7 @@ async def test_a_coroutine_that_gives_up_does_not_delay_later_waiters(alw: Lockw
     await second
 
 
-async def test_a_wait_that_asyncio_ends(alw: Lockwork) -> None:
+async def test_asyncio_timeout_leaves_no_waiter(alw: Lockwork) -> None:
     async with alw.lock("x"):
 
         async def waiting() -> None:
@@ -164,14 +164,14 @@ async def test_a_wait_that_asyncio_ends(alw: Lockwork) -> None:
         assert (await alw.lock("x").ainspect()).waiters == 0
 
 
-def test_the_wait_of_one_call_overrides_the_handles(lw: Lockwork) -> None:
+def test_wait_of_a_call_overrides_the_wait_of_the_handle(lw: Lockwork) -> None:
     lock = lw.lock("x", wait=30)
     with lw.lock("x"), ThreadPoolExecutor(1) as pool:
         error = pool.submit(lambda: pytest.raises(LockTimeout, lock.acquire, wait=0)).result()  # noqa: RUF061 - in another thread
     assert "held by another owner" in str(error.value)
 
 
-async def test_a_thousand_waiting_tasks_need_three_connections(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_thousand_waiting_tasks_need_three_connections(alw: Lockwork, admin: redis.Redis) -> None:
     turns = 0
 
     async def turn() -> None:
@@ -190,7 +190,7 @@ async def test_a_thousand_waiting_tasks_need_three_connections(alw: Lockwork, ad
 
 
 async def test_calls_of_a_script_that_is_new_to_the_server_keep_their_order(alw: Lockwork, admin: redis.Redis) -> None:
-    """The first would be sent again in full, behind those that came after it."""
+    """Otherwise the first call would be repeated in full, after the later ones."""
     lock = alw.lock("x")
     await lock.ainspect()
     admin.script_flush()

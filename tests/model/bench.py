@@ -1,18 +1,14 @@
-"""Runs protocols one step at a time, at a time that the test sets, and state machines with a given build."""
+"""Runs protocols one step at a time, at a time that the test sets; and the settings of state machines."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any, TypeVar
 
-import hiredis
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS
-from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-import mutants
-from lockwork.protocol.effects import Call, Clock, Protocol, Shards
+from lockwork.protocol.effects import Call, Clock, Indexed, Protocol, Shards
 from simulation.server import Build, Server
 
 T = TypeVar("T")
@@ -24,7 +20,7 @@ _ENDLESS = 10_000
 # Hypothesis's own generator, but as another backend: Hypothesis then leaves out its search for small examples, which
 # are forty steps of next to nothing. Mutants are caught in a tenth of the examples and of the time.
 AVAILABLE_PROVIDERS["at random"] = AVAILABLE_PROVIDERS["hypothesis"]
-_SETTINGS = settings(
+EXAMPLES = settings(
     max_examples=int(os.environ.get("LOCKWORK_EXAMPLES", "100")),
     stateful_step_count=40,
     backend="at random",
@@ -35,10 +31,8 @@ _SETTINGS = settings(
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )
-_ONE_EXAMPLE = settings(_SETTINGS, max_examples=2, phases=[Phase.generate])
+ONE_EXAMPLE = settings(EXAMPLES, max_examples=2, phases=[Phase.generate])
 """The first example of a seed, after the smallest of all, with which Hypothesis always begins."""
-_SEEDS = 3000
-"""In which a mutant must be caught."""
 
 
 class Bench:
@@ -51,6 +45,8 @@ class Bench:
         self._build = build
         self.now: int = BEGIN
         self.messages: list[tuple[str, str]] = []
+        self.named: list[str] = []
+        """Names that the process would add to an index."""
 
     def hear(self, channel: str) -> None:
         """Hear one more channel, as the process does whose channel it is."""
@@ -109,36 +105,9 @@ class Bench:
                     value = self.call(effect.again(), later=0)
             elif isinstance(effect, Shards):
                 value = 1
+            elif isinstance(effect, Indexed):
+                value = self.named
             else:
                 assert isinstance(effect, Clock), f"a protocol that waits: {effect}"
                 value = self.now / SECOND
         raise AssertionError(f"a protocol that does not end: {protocol}")
-
-
-def check(
-    machine: Callable[[Bench], RuleBasedStateMachine], server: Server, build: Build, chosen: settings = _SETTINGS
-) -> None:
-    """Run the machine; raises AssertionError when the server does not do what the model says."""
-    run_state_machine_as_test(_factory(machine, server, build), settings=chosen)
-
-
-def check_caught(machine: Callable[[Bench], RuleBasedStateMachine], server: Server, mutant: Build) -> None:
-    """Fail unless the machine finds out that the build is a mutant: in the example of the pinned seed, or another."""
-
-    def caught(number: int) -> bool:
-        try:
-            run_state_machine_as_test(seed(number)(_factory(machine, server, mutant)), settings=_ONE_EXAMPLE)
-        except AssertionError:
-            return True
-        except hiredis.ReplyError as error:
-            if "compiling" in str(error):
-                raise
-            return True  # the server itself has noticed
-        return False
-
-    mutants.check_caught(caught, mutant.name, _SEEDS)
-
-
-def _factory(machine: Callable[[Bench], RuleBasedStateMachine], server: Server, build: Build) -> Any:
-    """What Hypothesis calls for each example; it says that it takes a type."""
-    return lambda: machine(Bench(server, build))

@@ -1,49 +1,9 @@
-"""The queue tests' app, and one worker that many tests share."""
+"""The queue tests' app with a shared worker, and apps with a database for each test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from app_modules import own_app, shared_app
 
-import pytest
-
-from app_modules import Load
-
-
-@pytest.fixture(scope="module")
-def busy_url(at_work: Callable[[Path, str], str], apps: Path) -> str:
-    """The server of the shared worker."""
-    return at_work(apps, "chores")
-
-
-@pytest.fixture
-def chores(busy_url: str, load: Load) -> Iterator[Any]:
-    """The app's tasks, with the shared worker at work on them."""
-    module: Any = load(busy_url, "chores")
-    with module.lw:
-        yield module
-
-
-@pytest.fixture
-async def achores(busy_url: str, load: Load) -> Any:
-    """The same for asyncio tests."""
-    module: Any = load(busy_url, "chores")
-    async with module.lw:
-        yield module
-
-
-@pytest.fixture
-def own(own_url: str, load: Load) -> Iterator[Any]:
-    """The app's tasks on a database of the test's own; nobody works there yet."""
-    module: Any = load(own_url, "chores")
-    with module.lw:
-        yield module
-
-
-@pytest.fixture
-def uniques(own_url: str, load: Load) -> Iterator[Any]:
-    """The app of unique tasks, on such a database; nobody works there yet."""
-    module: Any = load(own_url, "uniques")
-    with module.lw:
-        yield module
+busy_url, chores, achores = shared_app("chores")
+own = own_app("chores")
+uniques = own_app("uniques")

@@ -1,4 +1,4 @@
-"""Failures do not use up the crashes that a job may have."""
+"""Failures do not count as crashes of a job."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue import enqueue, leases, record_header
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Leased, Outcome
 from model.bench import Bench
 from simulation.server import Build, Server
 

@@ -1,4 +1,4 @@
-"""A scheduled job whose time has come is ready, though no worker has moved it yet: all that tells its state says so."""
+"""A scheduled job that is due counts as ready in every view, even before a worker moves it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def app(request: pytest.FixtureRequest, app_url: str, admin: object) -> Any:
         yield made
 
 
-def test_it_is_ready_wherever_one_looks(app: Lockwork) -> None:
+def test_due_job_is_ready_in_every_view(app: Lockwork) -> None:
     @app.task(queue="mail")
     def send(number: int) -> None: ...
 
@@ -43,7 +43,7 @@ def test_it_is_ready_wherever_one_looks(app: Lockwork) -> None:
     assert [row.id for row in app.jobs("mail", state="ready", arg="4").jobs] == [came[4].id]
 
 
-def test_pages_pass_over_none_and_show_none_twice(app: Lockwork) -> None:
+def test_pages_list_each_due_job_once(app: Lockwork) -> None:
     @app.task(queue="mail")
     def send(number: int) -> None: ...
 
@@ -69,7 +69,7 @@ def test_pages_pass_over_none_and_show_none_twice(app: Lockwork) -> None:
     assert queue.peek(100) == []
 
 
-def test_it_can_be_cancelled_and_put_off(app: Lockwork) -> None:
+def test_due_job_can_be_cancelled_and_rescheduled(app: Lockwork) -> None:
     @app.task(queue="mail")
     def send(number: int) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Tasks that enqueue at the same time share round trips; each still gets its own answer."""
+"""Concurrent enqueues share round trips; each caller still receives its own result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import redis
 
 from commandstats import script_calls
 from lockwork import Lockwork, PayloadTooLarge, ServerRefused
-from lockwork.protocol.queues import record_header
+from lockwork.protocol.queue import record_header
 from lockwork.tasks.task import Task
 
 
@@ -28,8 +28,10 @@ async def step(alw: Lockwork) -> Task[[int | str], None, Any]:
     return made
 
 
-async def test_many_share_few_calls(step: Task[[int | str], None, Any], alw: Lockwork, admin: redis.Redis) -> None:
-    """The first goes alone; three calls leave early, so that the server has something to do; all others are one."""
+async def test_concurrent_enqueues_share_few_calls(
+    step: Task[[int | str], None, Any], alw: Lockwork, admin: redis.Redis
+) -> None:
+    """The first job is sent alone, the next in three early calls, and all others in one call."""
     before = script_calls(admin)
     jobs = await asyncio.gather(*(step.aenqueue(number) for number in range(1, 1000)))
     assert script_calls(admin) - before <= 5
@@ -43,8 +45,8 @@ async def test_callers_wait_in_call_order(step: Task[[int | str], None, Any], ad
     assert [id.decode() for id in ready] == [job.id for job in jobs]  # type: ignore[union-attr]
 
 
-async def test_no_caller_overtakes_waiting_parties(step: Task[[int | str], None, Any], admin: redis.Redis) -> None:
-    """Also when the call for which they waited has ended in the very turn of the loop in which somebody comes."""
+async def test_callers_do_not_overtake_waiting_callers(step: Task[[int | str], None, Any], admin: redis.Redis) -> None:
+    """Also if a caller comes in the turn of the loop when the pending call has ended."""
     turns = random.Random(1)
     came: list[int] = []
 
@@ -64,7 +66,7 @@ async def test_no_caller_overtakes_waiting_parties(step: Task[[int | str], None,
     assert [json.loads(record_header.body(record))[1][0] for record in records] == came
 
 
-async def test_tasks_of_one_queue_travel_together(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_tasks_of_one_queue_share_a_call(alw: Lockwork, admin: redis.Redis) -> None:
     one, two = alw.task(name="one")(note), alw.task(name="two")(note)
     await one.aenqueue(0)
     before = script_calls(admin)
@@ -72,8 +74,8 @@ async def test_tasks_of_one_queue_travel_together(alw: Lockwork, admin: redis.Re
     assert script_calls(admin) - before <= 2
 
 
-async def test_one_that_is_cancelled(step: Task[[int | str], None, Any], alw: Lockwork) -> None:
-    """Its job may be there or not; the others' are."""
+async def test_cancelled_caller_does_not_affect_others(step: Task[[int | str], None, Any], alw: Lockwork) -> None:
+    """The job of the cancelled caller may be enqueued or not."""
     tasks = [asyncio.create_task(step.aenqueue(number)) for number in range(10)]
     await asyncio.sleep(0)
     for cancelled in (tasks[0], tasks[5]):
@@ -86,14 +88,14 @@ async def test_one_that_is_cancelled(step: Task[[int | str], None, Any], alw: Lo
     await step.aenqueue(1)
 
 
-async def test_one_that_is_too_large(step: Task[[int | str], None, Any], alw: Lockwork) -> None:
+async def test_too_large_job_does_not_affect_others(step: Task[[int | str], None, Any], alw: Lockwork) -> None:
     calls = [step.aenqueue("x" * 10_000_000 if number == 3 else number) for number in range(6)]
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert [isinstance(result, PayloadTooLarge) for result in results] == [number == 3 for number in range(6)]
     assert (await alw.queue().astatus()).ready == 6
 
 
-async def test_each_caller_receives_the_failure(step: Task[[int | str], None, Any], admin: redis.Redis) -> None:
+async def test_failure_reaches_every_caller(step: Task[[int | str], None, Any], admin: redis.Redis) -> None:
     admin.rename("lw:{q:default}:stats", "lw:{q:default}:away")
     admin.set("lw:{q:default}:stats", "of another type")
     results = await asyncio.gather(*(step.aenqueue(number) for number in range(6)), return_exceptions=True)
@@ -103,7 +105,7 @@ async def test_each_caller_receives_the_failure(step: Task[[int | str], None, An
     await step.aenqueue(1)
 
 
-def test_loops_of_two_threads(lw: Lockwork) -> None:
+def test_event_loops_of_separate_threads_can_enqueue(lw: Lockwork) -> None:
     step = lw.task(note)
 
     async def several() -> None:

@@ -1,4 +1,4 @@
-"""Messages that a stranger sends to a worker: they run no job, stop no queue, and cost a bounded number of calls."""
+"""Forged messages to a worker: they run no job, stop no queue, and cost a bounded number of calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORDS = (
 
 @pytest.fixture
 def stranger(url: str) -> Iterator[redis.Redis]:
-    """A user who may publish to the wake channels and hear them, and nothing else."""
+    """A user who may only publish to the wake channels and subscribe to them."""
     with client_of(url) as admin:
         rights = {"commands": ["+publish", "+psubscribe"], "channels": ["lw:wake:*"]}
         admin.acl_setuser("stranger", enabled=True, passwords=["+secret"], **rights)
@@ -50,7 +50,7 @@ def own_admin(own_url: str) -> Iterator[redis.Redis]:
 
 
 def _asleep(admin: redis.Redis) -> str:
-    """Wait until the worker sleeps; returns its channel."""
+    """Wait until the worker is idle; return its channel."""
     found: Any = until(lambda: admin.zrangebyscore(KEYS.idle_workers, 0, "+inf"), "the worker sleeps")
     name: str = found[0].decode()
     return name
@@ -61,10 +61,10 @@ def test_forged_offer_runs_no_job(
 ) -> None:
     with worker("chores:lw", url=own_url, folder=apps), _ear(stranger) as ear:
         channel = _asleep(own_admin)
-        assert own.add.enqueue(1, 2).result(30) == 3  # from now on the app knows who sleeps
+        assert own.add.enqueue(1, 2).result(30) == 3  # from now on, the app offers jobs to the idle worker
         _asleep(own_admin)
         ear.psubscribe("lw:wake:*")
-        until(lambda: ear.get_message(timeout=0.1) is None and ear.subscribed, "the stranger hears")
+        until(lambda: ear.get_message(timeout=0.1) is None and ear.subscribed, "the stranger is subscribed")
         real = own.mark.enqueue(history.path)
         offer = until(lambda: _offer(ear), "the job comes along with the wake-up") or b""
         record = offer[offer.index(b"1,") :]
@@ -80,13 +80,13 @@ def test_forged_offer_runs_no_job(
         for text in forged:
             _asleep(own_admin)
             stranger.publish(channel, text)
-            # what the message has caused began before this job, which comes after it
+            # effects of the message would precede this job
             assert own.add.enqueue(1, 2).result(30) == 3
         assert [line["id"] for line in history.lines("ran")] == [real.id]
 
 
 def _ear(client: Any) -> Any:
-    """What a user of the server hears."""
+    """Subscribe with the rights of this user."""
     return closing(client.pubsub(ignore_subscribe_messages=True))
 
 
@@ -97,7 +97,7 @@ def _offer(ear: Any) -> bytes | None:
 
 
 def _later(offer: bytes) -> bytes:
-    """The offer with a fence that lies ahead."""
+    """Return the offer with a future fence."""
     words = offer.split(b" ")
     at = words.index(b"~") - 1
     words[at] = b"%d" % (int(words[at]) + 3_600_000_000)

@@ -1,4 +1,4 @@
-"""A queue's size holds for unique jobs, unless they meet one that is there, and for flows, which fit or do not."""
+"""The size limit of a queue applies to new unique jobs and to whole flows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_unique_jobs_are_refused_when_the_queue_is_full(lw: Lockwork) -> None:
     assert work.enqueue(3).new
 
 
-def test_a_large_batch_of_unique_jobs_lists_the_enqueued_jobs(lw: Lockwork) -> None:
+def test_refused_batch_of_unique_jobs_counts_the_enqueued_jobs(lw: Lockwork) -> None:
     @lw.task(unique=True)
     def work(number: int) -> None: ...
 
@@ -42,7 +42,7 @@ def test_a_large_batch_of_unique_jobs_lists_the_enqueued_jobs(lw: Lockwork) -> N
     assert lw.queue().status().enqueued == 1000
 
 
-def test_a_flow_is_refused_as_a_whole(lw: Lockwork) -> None:
+def test_flow_is_refused_as_a_whole(lw: Lockwork) -> None:
     @lw.task
     def work(number: int) -> int:
         return number

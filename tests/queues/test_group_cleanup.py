@@ -1,4 +1,4 @@
-"""What the server keeps of groups and rates: nothing for long that nobody uses, and no time that the clock has left."""
+"""Clean-up of groups and rates on the server: unused fields are deleted, and clock steps do no harm."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, job_control, leases, record_header
-from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Outcome
-from lockwork.protocol.queues.record_header import JobLimits
+from lockwork.protocol.queue import enqueue, job_control, leases, record_header
+from lockwork.protocol.queue import limits as queue_limits
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
+from lockwork.protocol.queue.record_header import JobLimits
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 
@@ -44,15 +44,15 @@ def _run(bench: Bench, request: str) -> list[str]:
     return sorted(job.id for job in found)
 
 
-def test_a_rate_is_forgotten_when_it_is_unused_again(bench: Bench) -> None:
+def test_unused_rate_of_a_group_is_deleted(bench: Bench) -> None:
     groups = [f"tenant-{at:03}" for at in range(150)]
     for group in groups:
         _push(bench, f"j-{group}", group)
     for call in range(30):
         _run(bench, f"r{call}")
     times = {f"t {group}" for group in groups}
-    assert times < bench.fields(QUEUE.groups), "nothing of them waits or runs, and still the next must come later"
-    assert _reserve(bench, "idle").next_due is None, "and nobody is woken for that"
+    assert times < bench.fields(QUEUE.groups), "the next job of each group must still wait"
+    assert _reserve(bench, "idle").next_due is None, "no worker is woken for that"
     bench.now += 61 * SECOND
     for call in range(2):
         _reserve(bench, f"later{call}")
@@ -60,8 +60,8 @@ def test_a_rate_is_forgotten_when_it_is_unused_again(bench: Bench) -> None:
     assert not bench.scores(QUEUE.throttled)
 
 
-def test_a_rate_counts_on_meanwhile(bench: Bench) -> None:
-    """Its time is kept over a moment in which nothing of the group waits, and after it was used again."""
+def test_rate_is_kept_while_its_group_is_empty(bench: Bench) -> None:
+    """The time of the next start is kept while no job of the group waits, and after it was used again."""
     _push(bench, "j0", "tenant")
     assert _run(bench, "r0") == ["j0"]
     _push(bench, "j1", "tenant")
@@ -75,7 +75,7 @@ def test_a_rate_counts_on_meanwhile(bench: Bench) -> None:
     assert _run(bench, "r4") == ["j2"]
 
 
-def test_a_group_cancelled_while_waiting_leaves_no_keys(bench: Bench) -> None:
+def test_group_of_cancelled_jobs_leaves_no_keys(bench: Bench) -> None:
     for at in range(3):
         _push(bench, f"j{at}", f"tenant-{at}")
     assert len(_reserve(bench, "r0", 1).jobs) == 1
@@ -89,8 +89,8 @@ def test_a_group_cancelled_while_waiting_leaves_no_keys(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_a_job_that_ends_in_key_and_group_frees_two_others(bench: Bench, *, dies: bool) -> None:
-    """The next of the key need not be of the group, and the next of the group may have no key: two are woken."""
+def test_end_of_job_with_key_and_group_wakes_two_workers(bench: Bench, *, dies: bool) -> None:
+    """The next job of the key may have another group, and the next job of the group may have no key."""
     one, none = JobLimits(1), JobLimits()
     bench.hear("second")
     for id, key, group, limits in (("j0", "k", "tenant", one), ("j1", "k", "", none), ("j2", "", "tenant", one)):
@@ -108,7 +108,7 @@ def test_a_job_that_ends_in_key_and_group_frees_two_others(bench: Bench, *, dies
     assert [channel for channel, _ in bench.messages] == [CHANNEL, "second"]
 
 
-def test_a_clock_that_was_set_back_costs_a_group_one_period(bench: Bench) -> None:
+def test_clock_step_back_costs_a_group_one_period(bench: Bench) -> None:
     _push(bench, "j0", "tenant")
     assert _run(bench, "r0") == ["j0"]
     bench.now -= 3600 * SECOND
@@ -118,7 +118,7 @@ def test_a_clock_that_was_set_back_costs_a_group_one_period(bench: Bench) -> Non
     assert _run(bench, "r2") == ["j1"]
 
 
-def test_a_clock_that_was_set_back_costs_a_queue_one_period(bench: Bench) -> None:
+def test_clock_step_back_costs_a_queue_one_period(bench: Bench) -> None:
     bench.run(queue_limits.change(QUEUE, {"rate": "1/60000"}))
     bench.run(enqueue.push(QUEUE, [NewJob(f"j{at}", record_header.head(1, 3) + b"body") for at in range(2)]))
     assert _run(bench, "r0") == ["j0"]
@@ -128,9 +128,9 @@ def test_a_clock_that_was_set_back_costs_a_queue_one_period(bench: Bench) -> Non
     assert _run(bench, "r2") == ["j1"]
 
 
-@pytest.mark.parametrize("lifted", [record_header.head(1, 3, "", "g"), b"1,3,,g;"], ids=["as we write it", "left out"])
-def test_limits_that_newer_jobs_do_not_have_are_lifted(bench: Bench, lifted: bytes) -> None:
-    """Although the group is never empty: a limit that was taken out of the code held for as long as that."""
+@pytest.mark.parametrize("lifted", [record_header.head(1, 3, "", "g"), b"1,3,,g;"], ids=["written", "omitted"])
+def test_limit_that_newer_jobs_do_not_have_is_removed(bench: Bench, lifted: bytes) -> None:
+    """Also while the group never becomes empty."""
     for number in range(3):
         _push(bench, f"old{number}", "g", JobLimits(1))
     assert [job.id for job in _reserve(bench, "r1").jobs] == ["old0"]

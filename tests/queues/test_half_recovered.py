@@ -1,4 +1,4 @@
-"""A session with many jobs is recovered in several calls; whoever does that may die in between."""
+"""A session with many jobs is recovered in several calls; the recovering process may die in between."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header, sessions
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import SessionOver
+from lockwork.protocol.queue import enqueue, leases, record_header, sessions
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import SessionOver
 from model.bench import Bench
 from simulation.server import Build, Server
 
@@ -24,7 +24,7 @@ WINDOW_MS = 60_000
 
 @pytest.fixture
 def bench(url: str) -> Iterator[Bench]:
-    """A dead session, of whose jobs some were given back when their recoverer died, too."""
+    """A dead session whose recovery stopped after its first call."""
     server = Server(url)
     bench = Bench(server, Build())
     bench.run(leases.beat(QUEUE, {DEAD: True}, 5000, 1.0))
@@ -34,17 +34,17 @@ def bench(url: str) -> Iterator[Bench]:
     recovery = leases.recover(QUEUE, DEAD, WINDOW_MS, gone=True)
     first = next(recovery)
     assert isinstance(first, Call)
-    _, left = bench.call(first)
+    _, left, _ = bench.call(first)
     assert left
     recovery.close()
     yield bench
     server.close()
 
 
-def test_the_next_heartbeat_finds_the_rest(bench: Bench) -> None:
+def test_next_heartbeat_completes_the_recovery(bench: Bench) -> None:
     status, workers = bench.run(queue_status.status(QUEUE))
     assert status.ready + status.running == COUNT
-    assert not workers, "who is over is no worker"
+    assert not workers, "an ended session is no worker"
     assert bench.run(sessions.queue_head(QUEUE)).lease_left is None
     found = bench.run(leases.beat(QUEUE, {OTHER: True}, 5000, 1.0))
     assert found.overdue == DEAD
@@ -54,7 +54,7 @@ def test_the_next_heartbeat_finds_the_rest(bench: Bench) -> None:
     assert bench.run(leases.beat(QUEUE, {OTHER: False}, 5000, 1.0)).overdue is None
 
 
-def test_the_session_does_not_come_back(bench: Bench) -> None:
+def test_partly_recovered_session_cannot_continue(bench: Bench) -> None:
     assert bench.run(leases.beat(QUEUE, {DEAD: False}, 5000, 1.0)).alive == {DEAD: False}
     with pytest.raises(SessionOver):
         bench.run(leases.reserve(QUEUE, DEAD, 1, "late", ""))
@@ -62,7 +62,7 @@ def test_the_session_does_not_come_back(bench: Bench) -> None:
 
 @pytest.fixture
 def full(url: str) -> Iterator[Bench]:
-    """A session with very many jobs: where a scan of them begins, nothing is left long before the end."""
+    """A session whose jobs exceed one scan."""
     server = Server(url)
     bench = Bench(server, Build())
     bench.run(leases.beat(QUEUE, {DEAD: True}, 5000, 1.0))
@@ -73,12 +73,12 @@ def full(url: str) -> Iterator[Bench]:
     server.close()
 
 
-def test_a_session_with_very_many_jobs_is_recovered_to_its_end(full: Bench) -> None:
+def test_very_large_session_is_recovered_completely(full: Bench) -> None:
     recovery, calls, moved = leases.recover(QUEUE, DEAD, WINDOW_MS, gone=True), 0, None
     effect = next(recovery)
     while moved is None:
         assert isinstance(effect, Call)
-        assert calls < MANY // 100, "each call takes some"
+        assert calls < MANY // 100, "each call recovers some jobs"
         calls += 1
         try:
             effect = recovery.send(full.call(effect))

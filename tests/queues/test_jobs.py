@@ -1,4 +1,4 @@
-"""Jobs from enqueue to result, with a real worker at work."""
+"""Jobs from enqueue to result, with a real worker."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from history import History
 from lockwork import ConfigError, JobFailed, LockworkError, ResultTimeout, ResultUnavailable
 
 
-def test_async_def_and_def(chores: Any) -> None:
+def test_tasks_may_be_async_def_or_def(chores: Any) -> None:
     assert chores.add.enqueue(1, 2).result(30) == 3
     assert chores.add.enqueue(a=5).result(30) == 6
     assert chores.multiply.enqueue(6, b=7).result(30) == 42
 
 
-async def test_the_same_for_a_task(achores: Any) -> None:
+async def test_async_methods_of_jobs(achores: Any) -> None:
     job = await achores.add.aenqueue(1, 2)
     assert await job.aresult(30) == 3
     assert await job.astate() == "succeeded"
@@ -27,14 +27,14 @@ async def test_the_same_for_a_task(achores: Any) -> None:
     assert [await job.aresult(30) for job in jobs] == [0, 2, 4, 6, 8]
 
 
-def test_many_at_once(chores: Any) -> None:
+def test_enqueue_many_accepts_thousands_of_jobs(chores: Any) -> None:
     jobs = chores.add.enqueue_many((number, number) for number in range(2500))
     assert len({job.id for job in jobs}) == 2500
     assert [job.result(30) for job in (jobs[0], jobs[1234], jobs[-1])] == [0, 2468, 4998]
     assert chores.add.enqueue_many([]) == []
 
 
-def test_a_job_reads_its_own_context(chores: Any) -> None:
+def test_job_reads_its_own_context(chores: Any) -> None:
     job = chores.where.enqueue()
     id, task, queue, attempt, pid, thread = job.result(30)
     assert (id, task, queue, attempt) == (job.id, "where", "default", 1)
@@ -46,18 +46,18 @@ def test_a_job_reads_its_own_context(chores: Any) -> None:
     assert thread != "MainThread"
 
 
-def test_annotated_types_survive_the_wire(chores: Any) -> None:
+def test_annotated_types_survive_encoding(chores: Any) -> None:
     order = chores.Order("bob", datetime(2026, 11, 21, tzinfo=UTC))
     assert chores.tomorrow.enqueue(order).result(30) == chores.Order("Bob", datetime(2026, 11, 22, tzinfo=UTC))
 
 
-def test_a_job_is_found_again_by_its_id(chores: Any) -> None:
+def test_job_handle_is_made_from_its_id(chores: Any) -> None:
     job = chores.add.enqueue(1, 2)
     assert chores.lw.job(job.id).result(30) == 3
     assert chores.lw.job(job.id).state() == "succeeded"
 
 
-def test_a_result_that_takes_longer(chores: Any, history: History) -> None:
+def test_result_raises_timeout_while_the_job_runs(chores: Any, history: History) -> None:
     job = chores.hold.enqueue(history.path, 0.4)
     began = time.monotonic()
     with pytest.raises(ResultTimeout, match=f"job {job.id} .* has not ended yet: it is (ready|running)"):
@@ -66,7 +66,7 @@ def test_a_result_that_takes_longer(chores: Any, history: History) -> None:
     assert job.result(30) == 1
 
 
-async def test_a_result_that_takes_longer_for_a_task(achores: Any, history: History) -> None:
+async def test_async_result_raises_timeout_while_the_job_runs(achores: Any, history: History) -> None:
     job = await achores.hold.aenqueue(history.path, 0.4)
     with pytest.raises(ResultTimeout):
         await job.aresult(timeout=0)
@@ -75,14 +75,14 @@ async def test_a_result_that_takes_longer_for_a_task(achores: Any, history: Hist
     assert await job.aresult(30) == 1
 
 
-def test_a_result_that_is_not_stored(chores: Any, history: History) -> None:
+def test_result_that_is_not_stored_is_unavailable(chores: Any, history: History) -> None:
     job = chores.quiet.enqueue(history.path)
     with pytest.raises(ResultUnavailable, match=f"job {job.id} .* has no result: its task keeps none, or result_ttl"):
         job.result(30)
     assert len(history.lines("ran")) == 1
 
 
-def test_an_unknown_job(chores: Any) -> None:
+def test_result_of_unknown_job_is_unavailable(chores: Any) -> None:
     with pytest.raises(ResultUnavailable, match="nothing is known of job nobody in any queue on this server"):
         chores.lw.job("nobody").result(30)
     assert chores.lw.job("nobody").state() == "unknown"
@@ -90,7 +90,7 @@ def test_an_unknown_job(chores: Any) -> None:
         chores.lw.job("nobody").result(-1)
 
 
-def test_a_failed_job_has_its_error(chores: Any, history: History) -> None:
+def test_failed_job_raises_its_error(chores: Any, history: History) -> None:
     job = chores.fails_in_a_thread.enqueue(history.path)
     with pytest.raises(JobFailed, match=f"job {job.id} in queue 'default' failed: KeyError: 'no such thing'"):
         job.result(30)
@@ -110,12 +110,12 @@ def test_attempts_are_exact(chores: Any, history: History) -> None:
     assert chores.lw.queue().status().dead == dead + 1
 
 
-def test_a_retry_comes_after_the_backoff_and_can_succeed(chores: Any, history: History) -> None:
+def test_retry_comes_after_the_backoff_and_can_succeed(chores: Any, history: History) -> None:
     before = chores.lw.queue().status()
     assert chores.fails_until.enqueue(history.path, 3).result(30) == 3
     lines = history.lines("ran")
     assert [line["attempt"] for line in lines] == [1, 2, 3]
-    # half of 20 ms doubled each time; the server counts in whole milliseconds
+    # 20 ms, doubled each time, less up to a half; the server counts in whole milliseconds
     assert lines[1]["at"] - lines[0]["at"] >= 0.009
     assert lines[2]["at"] - lines[1]["at"] >= 0.019
     after = chores.lw.queue().status()
@@ -128,7 +128,7 @@ def test_success_on_the_last_attempt_is_success(chores: Any, history: History) -
         chores.fails_until.enqueue(history.path, 5).result(30)
 
 
-def test_a_delayed_job_is_never_early(chores: Any, history: History) -> None:
+def test_delayed_job_is_never_early(chores: Any, history: History) -> None:
     with chores.lw:
         began = time.time()
         jobs = [
@@ -141,13 +141,13 @@ def test_a_delayed_job_is_never_early(chores: Any, history: History) -> None:
             assert line["at"] - began >= line["number"] / 1000 - 0.001
 
 
-def test_no_delay_is_no_delay(chores: Any, history: History) -> None:
+def test_zero_delay_starts_the_job_at_once(chores: Any, history: History) -> None:
     chores.mark.options(delay=0).enqueue(history.path)
     assert len(history.wait(1)) == 1
 
 
 @pytest.mark.parametrize(("task", "limit"), [("too_slow", r"0\.2"), ("too_slow_in_a_thread", "1")])
-def test_an_attempt_that_takes_too_long_is_ended(chores: Any, history: History, task: str, limit: str) -> None:
+def test_attempt_beyond_its_timeout_is_ended(chores: Any, history: History, task: str, limit: str) -> None:
     job = getattr(chores, task).enqueue(history.path)
     with pytest.raises(JobFailed, match=f"JobTimeout: it took longer than {limit} s"):
         job.result(30)
@@ -160,15 +160,15 @@ def test_arguments_that_do_not_match_annotations_are_not_retried(chores: Any) ->
         job.result(30)
 
 
-async def test_many_wait_for_one_result(achores: Any, history: History) -> None:
+async def test_callers_share_one_result(achores: Any, history: History) -> None:
     import asyncio
 
     job = await achores.hold.aenqueue(history.path, 0.3)
     assert await asyncio.gather(*(job.aresult(30) for _ in range(50))) == [1] * 50
 
 
-def test_the_counters_equal_a_recount(chores: Any, history: History) -> None:
-    """Q10: when nothing moves, enqueued = ended + waiting + dead."""
+def test_counters_equal_a_recount(chores: Any, history: History) -> None:
+    """Q10: when no job waits or runs, enqueued = ended + waiting + dead."""
     from processes import until
 
     chores.add.enqueue_many([(1,)] * 200)

@@ -1,4 +1,4 @@
-"""Jobs and tasks that misbehave: each gets its outcome, the worker goes on, and nothing stays leased (Q1, Q5)."""
+"""Jobs and tasks that misbehave: each gets its outcome, the worker continues, and no job stays leased (Q1, Q5)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from app_modules import Load
 from lockwork import JobFailed
 from lockwork.ids import new_id
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue import enqueue
+from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.runtime.embedded import start_private
 from processes import until, worker
 
 
 @pytest.fixture(scope="module")
 def odd_url(tmp_path_factory: pytest.TempPathFactory, apps: Path) -> Iterator[str]:
-    """A server and a worker that these tests may spoil."""
+    """A server and a worker that these tests may damage."""
     with start_private(tmp_path_factory.mktemp("odd")) as server:
         with worker("chores:lw", "--lease", "5", "--concurrency", "5", url=server.url, folder=apps):
             yield server.url
@@ -33,7 +33,7 @@ def odd(odd_url: str, load: Load) -> Iterator[Any]:
     module = load(odd_url, "chores")
     with module.lw:
         yield module
-        # whatever came before: the worker still works, and has no job in its hands for ever
+        # check that the worker still works, and that no job stays leased
         assert module.add.enqueue(1, 2).result(30) == 3
         until(lambda: module.lw.queue().status().running == 0, "nothing runs any more")
 
@@ -52,7 +52,7 @@ def odd(odd_url: str, load: Load) -> Iterator[Any]:
         ("long", "ValueError: xxx"),
     ],
 )
-def test_whatever_a_task_raises_is_its_outcome(odd: Any, what: str, text: str) -> None:
+def test_exception_of_a_coroutine_is_its_outcome(odd: Any, what: str, text: str) -> None:
     with pytest.raises(JobFailed) as caught:
         odd.raises.enqueue(what).result(30)
     assert text in str(caught.value)
@@ -60,7 +60,7 @@ def test_whatever_a_task_raises_is_its_outcome(odd: Any, what: str, text: str) -
 
 
 @pytest.mark.parametrize("what", ["base", "exit", "interrupt", "stop"])
-def test_whatever_a_thread_raises_is_its_outcome(odd: Any, what: str) -> None:
+def test_exception_in_a_thread_is_its_outcome(odd: Any, what: str) -> None:
     with pytest.raises(JobFailed):
         odd.raises_in_a_thread.enqueue(what).result(30)
 
@@ -74,14 +74,14 @@ def test_whatever_a_thread_raises_is_its_outcome(odd: Any, what: str) -> None:
         ("nan", "the result of task 'returns' cannot be sent as JSON"),
     ],
 )
-def test_a_result_that_cannot_be_stored(odd: Any, what: str, text: str) -> None:
+def test_result_that_cannot_be_stored_fails_the_job(odd: Any, what: str, text: str) -> None:
     with pytest.raises(JobFailed) as caught:
         odd.returns.enqueue(what).result(30)
     assert text in str(caught.value)
 
 
 def push(app: Any, body: bytes, header: bytes = b"1,1,,;") -> Any:
-    """Enqueue what another program might: raw bytes."""
+    """Enqueue raw bytes, as another program might."""
     id = new_id()
     app.lw.runtime.run(enqueue.push(QueueKeys("lw", "default"), [NewJob(id, header + body)]))
     return app.lw.job(id)
@@ -115,7 +115,7 @@ def push(app: Any, body: bytes, header: bytes = b"1,1,,;") -> Any:
     ids=lambda body: repr(body[:24]),
 )
 def test_foreign_record_goes_dead_and_delays_no_job(odd: Any, body: bytes) -> None:
-    """celery#1825: a body that could not be unpacked ended the worker, and the next one, and the next."""
+    """celery#1825: a body that could not be unpacked ended one worker after the other."""
     job = push(odd, body)
     with pytest.raises(JobFailed):
         job.result(30)
@@ -123,7 +123,7 @@ def test_foreign_record_goes_dead_and_delays_no_job(odd: Any, body: bytes) -> No
 
 
 @pytest.mark.parametrize("name", ["os.system", "__class__", "nobody", "ADD", "add ", "\u0430dd"])
-def test_an_unknown_task_goes_dead_with_a_text_that_helps(odd: Any, name: str) -> None:
+def test_unknown_task_is_dead_with_a_helpful_error(odd: Any, name: str) -> None:
     job = push(odd, json.dumps([name, []]).encode())
     with pytest.raises(JobFailed) as caught:
         job.result(30)
@@ -132,15 +132,15 @@ def test_an_unknown_task_goes_dead_with_a_text_that_helps(odd: Any, name: str) -
 
 
 def test_job_that_kills_its_worker_is_dead_after_max_deliveries(odd: Any, history: Any) -> None:
-    """Q5: three deliveries, whatever its retries, and then no fourth."""
+    """Q5: three deliveries, regardless of retries, and no fourth."""
     with pytest.raises(JobFailed, match="WorkerDied: its worker died 3 times while it ran"):
         odd.kills_its_process.enqueue(history.path).result(30)
     assert [line["attempt"] for line in history.lines("ran")] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("header", [b"", b"9,1,,;", b"x,1,,;", b"1,x,,;", b"1,1"])
-def test_a_broken_header_does_not_stop_other_jobs(odd: Any, odd_url: str, header: bytes) -> None:
-    """Only somebody who writes to the keys themselves gets such a record in."""
+def test_broken_header_does_not_stop_other_jobs(odd: Any, odd_url: str, header: bytes) -> None:
+    """Such a record comes only from a program that writes to the keys directly."""
     keys = QueueKeys("lw", "default")
     id = new_id()
     with redis.Redis.from_url(odd_url) as client:

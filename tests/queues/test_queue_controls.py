@@ -1,4 +1,4 @@
-"""What holds for a whole queue, with real workers: paused, limited in rate and concurrency, and drained."""
+"""Controls of a whole queue, with real workers: pause, limits of rate and concurrency, and drain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from history import History
 from lockwork import ConfigError, Lockwork, ResultTimeout, WaitTimeout
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.status import status_and_rules
+from lockwork.protocol.queue.status import status_and_rules
 from lockwork.queues.limits import QueueLimits
 from processes import Started, until, worker
 
@@ -31,7 +31,7 @@ def two_processes(own_url: str, apps: Path) -> Iterator[Started]:
         yield process
 
 
-def most_at_once(history: History) -> int:
+def peak_concurrency(history: History) -> int:
     running = most = 0
     for line in history.lines():
         running += {"ran": 1, "done": -1}[line["event"]]
@@ -42,7 +42,7 @@ def most_at_once(history: History) -> int:
 # -- pause ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_paused_queue_starts_no_jobs_and_resume_wakes_the_workers(
+def test_paused_queue_starts_no_jobs_and_resume_wakes_the_workers(
     own: Any, queue: Any, two_processes: Started, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -53,10 +53,10 @@ def test_a_paused_queue_starts_no_jobs_and_resume_wakes_the_workers(
     assert queue.status().paused
     ready, delayed = own.add.enqueue(1), own.add.options(delay=0.1).enqueue(2)
     gate.touch()
-    assert running.result(20) == 1, "what runs goes on"
+    assert running.result(20) == 1, "the running job continues"
     with pytest.raises(ResultTimeout):
         ready.result(0.5)
-    until(lambda: not queue.peek(place="scheduled"), "what is due lines up all the same")
+    until(lambda: not queue.peek(place="scheduled"), "due jobs become ready")
     assert queue.status().ready == 2
     queue.resume()
     assert (ready.result(20), delayed.result(20)) == (2, 3)
@@ -64,11 +64,11 @@ def test_a_paused_queue_starts_no_jobs_and_resume_wakes_the_workers(
     assert queue.limits() == QueueLimits(None, None, None)
 
 
-def test_a_pause_outlives_workers(own: Any, queue: Any, own_url: str, apps: Path, history: History) -> None:
+def test_pause_outlives_workers(own: Any, queue: Any, own_url: str, apps: Path, history: History) -> None:
     queue.pause()
     job = own.add.enqueue(1)
     with worker("chores:lw", "--burst", url=own_url, folder=apps) as process:
-        assert process.wait() == 0, "nothing could run now"
+        assert process.wait() == 0, "no job can run"
     assert job.state() == "ready"
     queue.resume()
     with worker("chores:lw", "--burst", url=own_url, folder=apps) as process:
@@ -79,16 +79,16 @@ def test_a_pause_outlives_workers(own: Any, queue: Any, own_url: str, apps: Path
 # -- concurrency ------------------------------------------------------------------------------------------------------
 
 
-def test_concurrency_is_of_all_workers_together(own: Any, queue: Any, two_processes: Started, history: History) -> None:
+def test_concurrency_limit_counts_all_workers(own: Any, queue: Any, two_processes: Started, history: History) -> None:
     assert queue.limit(concurrency=3).concurrency == 3
     own.hold.enqueue_many([(history.path, 0.02)] * 60)
     queue.drain(60)
     assert len(history.lines("done")) == 60
-    assert most_at_once(history) <= 3
+    assert peak_concurrency(history) <= 3
 
 
 def test_killed_process_frees_its_slots(own: Any, queue: Any, two_processes: Started, history: History) -> None:
-    """kill -9 while the concurrency is used up: the count is right afterwards, and the other jobs run."""
+    """After kill -9 at the concurrency limit, the count is right and the other jobs run."""
     queue.limit(concurrency=2)
     own.hold_once.enqueue_many([(history.path,)] * 2)
     history.wait(2)
@@ -102,7 +102,7 @@ def test_killed_process_frees_its_slots(own: Any, queue: Any, two_processes: Sta
 
 
 def test_killed_worker_frees_its_slots(own: Any, queue: Any, own_url: str, apps: Path, history: History) -> None:
-    """The whole machine dies: another worker finds its lease over."""
+    """The whole machine dies: another worker ends its session."""
     queue.limit(concurrency=1)
     with worker("chores:lw", "--lease", "1", url=own_url, folder=apps) as first:
         own.hold_once.enqueue(history.path)
@@ -115,7 +115,7 @@ def test_killed_worker_frees_its_slots(own: Any, queue: Any, own_url: str, apps:
             queue.drain(30)
 
 
-def test_more_concurrency_wakes_the_workers(
+def test_higher_concurrency_limit_wakes_the_workers(
     own: Any, queue: Any, two_processes: Started, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -134,14 +134,14 @@ def test_more_concurrency_wakes_the_workers(
 # -- rate -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_rate_is_of_all_workers_together(own: Any, queue: Any, two_processes: Started, history: History) -> None:
+def test_rate_limit_counts_all_workers(own: Any, queue: Any, two_processes: Started, history: History) -> None:
     queue.limit(rate="10/500ms")
     asked = time.time()
     own.mark.enqueue_many([(history.path, number) for number in range(30)])
     queue.drain(60)
     began = [line["at"] for line in history.lines("ran")]
     assert len(began) == 30
-    # ten at once, and then one each 50 ms; a worker may begin a job later than it was leased, not earlier
+    # ten at once, and then one every 50 ms; a job may start later than its lease, not earlier
     assert max(began) - asked > 0.9
     queue.limit(rate=None)
     own.mark.enqueue_many([(history.path, number) for number in range(100)])
@@ -179,7 +179,7 @@ def test_drain_waits_for_waiting_and_running_jobs(
     queue.drain(20, delayed=True)
 
 
-async def test_the_same_for_tasks(alw: Lockwork) -> None:
+async def test_async_methods_of_queue_controls(alw: Lockwork) -> None:
     @alw.task
     async def work() -> None: ...
 
@@ -196,22 +196,22 @@ async def test_the_same_for_tasks(alw: Lockwork) -> None:
     await queue.adrain(5)
 
 
-# -- what is given ----------------------------------------------------------------------------------------------------
+# -- validation -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("rate", "shown"),
     [("100/s", "100/s"), ("5/m", "5/m"), ("10/30s", "10/30s"), ("3/250ms", "3/250ms"), ("1/h", "1/h")],
 )
-def test_a_rate_is_read_as_it_was_written(lw: Lockwork, rate: str, shown: str) -> None:
+def test_rate_is_returned_in_its_written_form(lw: Lockwork, rate: str, shown: str) -> None:
     queue = lw.queue()
     assert queue.limit(rate=rate).rate == shown
-    assert queue.limit(size=3).rate == shown, "what is not given stays"
+    assert queue.limit(size=3).rate == shown, "other limits stay"
     assert queue.limits().rate == shown
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("limits", "message"),
     [
         ({}, "pass one of them"),
         ({"concurency": 3}, "did you mean 'concurrency'"),
@@ -225,13 +225,13 @@ def test_a_rate_is_read_as_it_was_written(lw: Lockwork, rate: str, shown: str) -
         ({"rate": "5/1.5ms"}, "whole milliseconds"),
     ],
 )
-def test_bad_limits(lw: Lockwork, given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        lw.queue().limit(**given)
+def test_wrong_limits_are_refused(lw: Lockwork, limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        lw.queue().limit(**limits)
     assert lw.queue().limits() == QueueLimits(None, None, None)
 
 
-def test_the_last_eight_pauses_are_noted(lw: Lockwork) -> None:
+def test_last_eight_pauses_are_recorded(lw: Lockwork) -> None:
     queue = lw.queue("mail")
     queue.resume()
     found: list[tuple[tuple[int, int], ...]] = []

@@ -1,4 +1,4 @@
-"""Bugs that other queues had with pauses, rates and limits, each as a test: in virtual time, with the real scripts."""
+"""Bugs of other queues with pauses, rates and limits, with the real scripts in virtual time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Batch, Outcome
+from lockwork.protocol.queue import enqueue, leases, record_header
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import limits as queue_limits
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Batch, Outcome
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 
@@ -94,7 +94,7 @@ def test_bullmq_322_a_pause_keeps_waiting_jobs(shop: Shop) -> None:
 
 
 def test_bull_447_a_fetch_under_way_took_a_job_after_the_pause(shop: Shop) -> None:
-    """A worker that sleeps since before the pause is not woken into it."""
+    """A worker that is idle since before the pause is not woken by a job."""
     shop.reserve(channel=CHANNEL)
     shop.set(paused=1)
     shop.push(1)
@@ -152,7 +152,7 @@ def test_solid_queue_546_a_dead_worker_kept_its_slots(shop: Shop) -> None:
 
 
 def test_solid_queue_761_a_late_outcome_freed_a_slot_twice(shop: Shop) -> None:
-    """A worker that counts as dead but works on settles jobs that run elsewhere by now."""
+    """A worker whose session ended settles jobs that run elsewhere."""
     shop.set(concurrency=1)
     shop.push(5)
     for _ in range(3):
@@ -166,7 +166,7 @@ def test_solid_queue_761_a_late_outcome_freed_a_slot_twice(shop: Shop) -> None:
 
 
 def test_sidekiq_limit_fetch_157_more_ran_than_the_limit(shop: Shop) -> None:
-    """A lower limit is kept as places become free; nothing that runs is taken back."""
+    """A lower limit applies as slots become free; running jobs continue."""
     shop.push(10)
     batch = shop.reserve(want=4)
     shop.set(concurrency=2)
@@ -178,8 +178,7 @@ def test_sidekiq_limit_fetch_157_more_ran_than_the_limit(shop: Shop) -> None:
     assert len(shop.reserve(BOB).jobs) == 1
 
 
-def test_the_clock_was_set_back(shop: Shop) -> None:
-    """A rate costs one period at most for it."""
+def test_clock_step_back_costs_a_rate_one_period(shop: Shop) -> None:
     shop.set(rate="5/1000")
     shop.push(20)
     assert len(shop.reserve().jobs) == 5

@@ -1,4 +1,4 @@
-"""A queue of limited size refuses what is too much: all of it or by the piece, and nothing that it has already."""
+"""A queue with a size limit refuses jobs, by batch or one by one, but never its retries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lockwork.hooks import Enqueued
 from processes import worker
 
 
-def test_a_full_queue_refuses(lw: Lockwork) -> None:
+def test_full_queue_refuses_jobs(lw: Lockwork) -> None:
     @lw.task
     def work(number: int = 0) -> None: ...
 
@@ -37,8 +37,10 @@ def test_a_full_queue_refuses(lw: Lockwork) -> None:
     with pytest.raises(QueueFull):
         work.options(expires=60).enqueue_many([(1,), (2,)])
     assert queue.status().enqueued == 4, "all or nothing"
-    said = "4 jobs wait in queue 'default', and its limit is 5; 2 were to be enqueued at once: wait for its workers, "
-    assert str(found) == f"{said}enqueue fewer at once, or raise the limit"
+    message = (
+        "4 jobs wait in queue 'default', and its limit is 5; 2 were to be enqueued at once: wait for its workers, "
+    )
+    assert str(found) == f"{message}enqueue fewer at once, or raise the limit"
     work.enqueue()
     for task in (work, work.options(delay=1), work.options(expires=60), work.options(key="a")):
         with pytest.raises(QueueFull):
@@ -50,7 +52,7 @@ def test_a_full_queue_refuses(lw: Lockwork) -> None:
     work.enqueue()
 
 
-def test_a_large_batch_lists_the_enqueued_jobs(lw: Lockwork) -> None:
+def test_refused_batch_counts_the_enqueued_jobs(lw: Lockwork) -> None:
     @lw.task
     def work(number: int) -> None: ...
 
@@ -62,26 +64,24 @@ def test_a_large_batch_lists_the_enqueued_jobs(lw: Lockwork) -> None:
 
 
 def test_hooks_run_for_jobs_enqueued_before_the_queue_was_full(lw: Lockwork) -> None:
-    told: list[int] = []
+    enqueued: list[int] = []
 
     @lw.task
     def work(number: int) -> None: ...
 
     @lw.hooks.enqueue
-    def heard(event: Enqueued) -> None:
-        told.append(event.args[0])
+    def on_enqueue(event: Enqueued) -> None:
+        enqueued.append(event.args[0])
 
     lw.queue().limit(size=1300)
     with pytest.raises(QueueFull):
         work.enqueue_many([(number,) for number in range(2000)])
-    assert told == list(range(1000))
+    assert enqueued == list(range(1000))
 
 
-@pytest.mark.parametrize("forgotten", [False, True], ids=["", "a server that has forgotten a script"])
-async def test_tasks_that_enqueue_together_are_refused_one_by_one(
-    alw: Lockwork, admin: redis.Redis, forgotten: bool
-) -> None:
-    """They share a round trip, and whoever came first is not refused for those who came later."""
+@pytest.mark.parametrize("forgotten", [False, True], ids=["", "script not loaded"])
+async def test_concurrent_enqueues_are_refused_one_by_one(alw: Lockwork, admin: redis.Redis, forgotten: bool) -> None:
+    """They share a round trip, but the first callers are not refused because of the later ones."""
 
     @alw.task
     async def work(number: int) -> None: ...
@@ -92,7 +92,7 @@ async def test_tasks_that_enqueue_together_are_refused_one_by_one(
     await alw.queue().alimit(size=10)
     if forgotten:
         admin.script_flush()
-        await other.aenqueue_many([(1,), (2,)])  # and knows the other of the two
+        await other.aenqueue_many([(1,), (2,)])  # the server then knows one of the two scripts
     found = await asyncio.gather(*(work.aenqueue(number) for number in range(40)), return_exceptions=True)
     refused = [each for each in found if isinstance(each, BaseException)]
     assert len(refused) == 30
@@ -102,15 +102,15 @@ async def test_tasks_that_enqueue_together_are_refused_one_by_one(
 
 
 async def test_callers_waiting_for_replicas_get_their_own_error(alw: Lockwork) -> None:
-    """The first are enqueued, though no replica has them; the others are not. Hooks are told of what is enqueued."""
-    told: list[int] = []
+    """The first jobs are enqueued without replicas; the others are refused. Hooks run for the enqueued jobs."""
+    enqueued: list[int] = []
 
     @alw.task(replicas=2)
     async def work(number: int) -> None: ...
 
     @alw.hooks.enqueue
-    def heard(event: Enqueued) -> None:
-        told.append(event.args[0])
+    def on_enqueue(event: Enqueued) -> None:
+        enqueued.append(event.args[0])
 
     await alw.queue().alimit(size=10)
     found = await asyncio.gather(*(work.aenqueue(number) for number in range(40)), return_exceptions=True)
@@ -118,18 +118,18 @@ async def test_callers_waiting_for_replicas_get_their_own_error(alw: Lockwork) -
     ids = [each.ids for each in found if isinstance(each, JobNotReplicated)]
     assert {id for one in ids for id in one} == {job.id for job in await alw.queue().apeek(100)}
     assert all(len(one) == 1 for one in ids)
-    assert sorted(told) == list(range(10))
+    assert sorted(enqueued) == list(range(10))
 
 
-def test_a_large_batch_that_waits_for_replicas_has_both_troubles(lw: Lockwork) -> None:
-    told: list[int] = []
+def test_batch_with_replicas_reports_full_queue_as_cause(lw: Lockwork) -> None:
+    enqueued: list[int] = []
 
     @lw.task(replicas=2)
     def work(number: int) -> None: ...
 
     @lw.hooks.enqueue
-    def heard(event: Enqueued) -> None:
-        told.append(event.args[0])
+    def on_enqueue(event: Enqueued) -> None:
+        enqueued.append(event.args[0])
 
     lw.queue().limit(size=2300)
     text = "2000 jobs are enqueued, but only [01] of 2 replicas .* those after it are not enqueued: 2,000 jobs wait"
@@ -137,11 +137,11 @@ def test_a_large_batch_that_waits_for_replicas_has_both_troubles(lw: Lockwork) -
         work.enqueue_many([(number,) for number in range(4000)])
     assert len(caught.value.ids) == 2000
     assert isinstance(caught.value.__cause__, QueueFull)
-    assert told == list(range(2000))
+    assert enqueued == list(range(2000))
     assert lw.queue().status().ready == 2000
 
 
-def test_threads_never_get_past_the_limit(lw: Lockwork) -> None:
+def test_threads_never_exceed_the_limit(lw: Lockwork) -> None:
     @lw.task
     def work(number: int) -> None: ...
 
@@ -179,7 +179,7 @@ def test_retries_and_returned_jobs_are_never_refused(own: Any, own_url: str, app
     held.cancel()
 
 
-def test_a_stock_reserves_no_units_when_the_queue_is_full(lw: Lockwork) -> None:
+def test_stock_reserves_no_units_when_the_queue_is_full(lw: Lockwork) -> None:
     @lw.task
     def order(buyer: str) -> None: ...
 
@@ -199,5 +199,5 @@ def test_a_stock_reserves_no_units_when_the_queue_is_full(lw: Lockwork) -> None:
     assert phones.inspect().reserved == 1
     queue.limit(size=1)
     phones.confirm(held, enqueue=order.call("ann"))
-    phones.confirm(held, enqueue=order.call("ann"))  # again, it does nothing
+    phones.confirm(held, enqueue=order.call("ann"))  # a repetition has no effect
     assert queue.status().enqueued == 1

@@ -1,4 +1,4 @@
-"""A queue that is full is so for unique jobs and flows, too: all that a call would add, or nothing."""
+"""Unique jobs and flows in a full queue: a call adds everything or nothing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from lockwork import Lockwork
 from lockwork.errors import QueueFull
 from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.flows.flows import FlowJob, push
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.flows import FlowJob, push
-from lockwork.protocol.queues.unique import Terms, push_unique
+from lockwork.protocol.queue import record_header
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.unique import Terms, push_unique
 
 QUEUE = QueueKeys("lw", "default")
 
@@ -39,7 +39,7 @@ def waiting(lw: Lockwork) -> int:
     return status.ready + status.scheduled + status.blocked
 
 
-def test_a_unique_job_is_refused_unless_it_meets_another(lw: Lockwork, report: Any) -> None:
+def test_full_queue_refuses_new_unique_jobs_only(lw: Lockwork, report: Any) -> None:
     lw.queue().limit(size=1)
     first = report.enqueue(1)
     assert report.enqueue(1).id == first.id
@@ -48,7 +48,7 @@ def test_a_unique_job_is_refused_unless_it_meets_another(lw: Lockwork, report: A
     assert (refused.value.waiting, refused.value.limit, refused.value.enqueued) == (1, 1, 0)
     assert waiting(lw) == 1
     lw.queue().limit(size=2)
-    assert report.enqueue(2).new, "its name was not taken by the call that was refused"
+    assert report.enqueue(2).new, "the refused call did not take the name"
 
 
 def test_unique_jobs_are_counted_by_their_names(lw: Lockwork, report: Any) -> None:
@@ -60,7 +60,7 @@ def test_unique_jobs_are_counted_by_their_names(lw: Lockwork, report: Any) -> No
     assert [job.new for job in report.enqueue_many([(2,), (1,), (3,), (2,)])] == [True, False, True, False]
 
 
-def test_a_unique_call_that_is_sent_again_is_not_refused(lw: Lockwork) -> None:
+def test_resent_unique_enqueue_is_not_refused(lw: Lockwork) -> None:
     lw.queue().limit(size=1)
     storing = push_unique(
         QUEUE, [NewJob("j1", record_header.head(1, 1, unique="dtask/name") + b"[]")], Terms("done", "keep"), None
@@ -71,7 +71,7 @@ def test_a_unique_call_that_is_sent_again_is_not_refused(lw: Lockwork) -> None:
     storing.close()
 
 
-def test_a_flow_is_refused_as_a_whole(lw: Lockwork, page: Any) -> None:
+def test_flow_is_refused_as_a_whole(lw: Lockwork, page: Any) -> None:
     lw.queue().limit(size=2)
     with pytest.raises(QueueFull) as refused:
         lw.chain(page.call(1), page.call(2), page.call(3)).enqueue()
@@ -83,8 +83,8 @@ def test_a_flow_is_refused_as_a_whole(lw: Lockwork, page: Any) -> None:
         lw.group([page.call(1)]).enqueue()
 
 
-def test_a_flow_that_has_begun_is_stored_to_its_end(lw: Lockwork) -> None:
-    """Its first call speaks for all of it; sent again, no call is refused for what it stored itself."""
+def test_started_flow_is_stored_completely(lw: Lockwork) -> None:
+    """The first call reserves the space; resent calls are not refused because of their own jobs."""
     lw.queue().limit(size=1200)
     storing = push(QUEUE, "F", [FlowJob(b"1,1,,;[]")] * 1200, None)
     effect = next(storing)

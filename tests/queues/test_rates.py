@@ -1,14 +1,14 @@
-"""A queue's rate is used whatever comes meanwhile: its workers in virtual time, with the real scripts."""
+"""A queue's rate is used fully while jobs arrive: its workers in virtual time, with the real scripts."""
 
 from __future__ import annotations
 
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header, sessions
-from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue import enqueue, leases, record_header, sessions
+from lockwork.protocol.queue import limits as queue_limits
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Leased, Outcome
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
@@ -18,7 +18,7 @@ RECORD = record_header.head(1, 3) + b"body"
 
 
 class Worker:
-    """Asks when it is woken, and by itself when it was told to; what it comes for is there a little later."""
+    """Calls when it is woken, and when its timer ends; each call takes some time."""
 
     def __init__(self, name: str, places: int, late: int) -> None:
         self.session = f"{name}/1/s"
@@ -26,9 +26,9 @@ class Worker:
         self.places = places
         self.late = late
         self.looks = 0
-        """When it looks by itself, us."""
+        """Time of the worker's next call, in µs."""
         self.runs: list[tuple[int, Leased]] = []
-        """When each of its jobs ends, us."""
+        """End times of the worker's jobs, in µs."""
 
 
 class Shift:
@@ -41,7 +41,7 @@ class Shift:
         self.begun: list[int] = []
         self.pushes: list[int] = []
         self.burst = 0
-        """How many jobs come, one by one, after each beginning."""
+        """Number of jobs that arrive, one by one, after each start."""
         self.numbers = 0
         self.bench.run(leases.beat(QUEUE, {worker.session: True for worker in workers}, 3_600_000, 1.0))
         self.bench.run(queue_limits.change(QUEUE, {"rate": rate}))
@@ -53,7 +53,7 @@ class Shift:
         self.bench.run(enqueue.push(QUEUE, [NewJob(f"{self.numbers}.{at:03}", RECORD) for at in range(count)]))
 
     def ask(self, worker: Worker) -> None:
-        """Fetch as long as there are free places and jobs for them."""
+        """Fetch until no slot is free or no job is ready."""
         while len(worker.runs) < worker.places:
             self.numbers += 1
             free = worker.places - len(worker.runs)
@@ -77,7 +77,7 @@ class Shift:
             assert all(self.bench.run(leases.settle(QUEUE, worker.session, ended, WINDOW_MS)))
 
     def work(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let this time pass."""
         end = self.bench.now + int(seconds * SECOND)
         while self._wake() or self._next() <= end:
             self.bench.now = max(self.bench.now, self._next())
@@ -95,13 +95,13 @@ class Shift:
         return min([*self.pushes, *ends, *(worker.looks for worker in self.workers)])
 
     def _wake(self) -> bool:
-        """Let those look who were told to."""
-        told = {channel for channel, _ in self.bench.messages}
+        """Let the notified workers call."""
+        notified = {channel for channel, _ in self.bench.messages}
         self.bench.messages.clear()
         for worker in self.workers:
-            if worker.channel in told:
+            if worker.channel in notified:
                 worker.looks = min(worker.looks, self.bench.now + worker.late)
-        return bool(told)
+        return bool(notified)
 
 
 def worker_processes(count: int, places: int = 10) -> list[Worker]:
@@ -110,8 +110,8 @@ def worker_processes(count: int, places: int = 10) -> list[Worker]:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 12])
 @pytest.mark.parametrize("burst", [0, 1, 9])
-def test_the_rate_is_used_though_jobs_come_meanwhile(simulated: Server, count: int, burst: int) -> None:
-    """Each of them woke who had been told when to come; it came too early, and was told another moment."""
+def test_rate_is_used_fully_while_jobs_arrive(simulated: Server, count: int, burst: int) -> None:
+    """Each arrival woke the worker with the timer, which came too early and received a new time."""
     shift = Shift(simulated, "1/100", *worker_processes(count))
     shift.burst = burst
     shift.push(100)
@@ -120,7 +120,7 @@ def test_the_rate_is_used_though_jobs_come_meanwhile(simulated: Server, count: i
 
 
 @pytest.mark.parametrize("burst", [1, 9])
-def test_a_slow_rate_is_used_fully(simulated: Server, burst: int) -> None:
+def test_slow_rate_is_used_fully(simulated: Server, burst: int) -> None:
     shift = Shift(simulated, "1/1000", *worker_processes(1))
     shift.burst = burst
     shift.push(100)
@@ -144,7 +144,7 @@ def test_worker_with_retry_at_is_not_woken_earlier(simulated: Server) -> None:
 
 
 def test_worker_without_timer_is_notified(simulated: Server) -> None:
-    """Were the only one who knows it killed, the others would find out when they look by themselves."""
+    """A timer that only one worker knows would be lost with that worker."""
     first, second = worker_processes(2)
     shift = Shift(simulated, "1/1000", first, second)
     for worker in (first, second):
@@ -156,7 +156,7 @@ def test_worker_without_timer_is_notified(simulated: Server) -> None:
     assert [channel for channel, _ in shift.bench.messages] == [second.channel]
 
 
-def test_waiter_that_asks_again_keeps_its_turn(simulated: Server) -> None:
+def test_worker_that_calls_again_keeps_its_turn(simulated: Server) -> None:
     shift = Shift(simulated, "1/1000", *worker_processes(1))
     shift.push(5)
     (worker,) = shift.workers

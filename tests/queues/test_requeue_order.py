@@ -1,4 +1,4 @@
-"""Jobs with a key, a group or a unique name that come back from a worker are first of their line again."""
+"""Returned jobs with a key, a group or a unique name come before waiting jobs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import pytest
 
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, job_control, leases, record_header
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import enqueue, job_control, leases, record_header
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
 from model.bench import Bench
 from simulation.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 FIRST, OTHER = "host/1/a", "host/2/b"
 WINDOW_MS = 60_000
+LEASE_MS = 10**9
 COUNT = 20
 
 Return = Callable[[str], Protocol[int]]
@@ -27,23 +28,26 @@ def _give_back(session: str) -> Protocol[int]:
 
 
 def _recover(session: str) -> Protocol[int]:
-    return leases.recover(QUEUE, session, WINDOW_MS, gone=True)
+    """Recover the session of a worker that was killed while it stopped."""
+    kept = yield from leases.beat(QUEUE, {session: False}, LEASE_MS, 1.0, stopping=True)
+    ended = int(kept.at * 1000) + LEASE_MS
+    return (yield from leases.recover(QUEUE, session, WINDOW_MS, gone=False, ended=ended))
 
 
-returns = pytest.mark.parametrize("back", [_give_back, _recover], ids=["given back", "recovered"])
+returns = pytest.mark.parametrize("back", [_give_back, _recover], ids=["returned", "recovered"])
 
 
 @pytest.fixture
 def bench(url: str) -> Iterator[Bench]:
     server = Server(url)
     bench = Bench(server, Build())
-    bench.run(leases.beat(QUEUE, {FIRST: True, OTHER: True}, 10**9, 1.0))
+    bench.run(leases.beat(QUEUE, {FIRST: True, OTHER: True}, LEASE_MS, 1.0))
     yield bench
     server.close()
 
 
 def _push(bench: Bench, *ids: str, key: str = "", group: str = "", unique: str = "") -> None:
-    """Enqueue jobs; `*` in a name stands for the job's id."""
+    """Enqueue jobs; `*` in a name is replaced by the job's ID."""
     for id in ids:
         head = record_header.head(1, 9, key.replace("*", id), group, None, unique.replace("*", id))
         bench.run(enqueue.push(QUEUE, [NewJob(id, head + b"body")]))
@@ -55,7 +59,7 @@ def _lease(bench: Bench, session: str, want: int) -> list[str]:
 
 
 def _run_all(bench: Bench) -> list[str]:
-    """Run what waits, one after the other; returns it in that order."""
+    """Run the waiting jobs one by one; return their IDs in that order."""
     ran: list[str] = []
     while found := bench.run(leases.reserve(QUEUE, OTHER, 1, f"r{bench.now}", "")).jobs:
         ended = [Outcome(job.id, job.token, "s") for job in found]
@@ -68,10 +72,10 @@ def _run_all(bench: Bench) -> list[str]:
 @pytest.mark.parametrize(
     ("key", "group", "unique"),
     [("", "tenant", ""), ("k-*", "", ""), ("", "", "dwork/*"), ("k-*", "tenant", "dwork/*")],
-    ids=["a group", "a key", "a unique name", "all of them"],
+    ids=["a group", "a key", "a unique name", "key, group and unique name"],
 )
 def test_returned_jobs_come_before_waiting_jobs(bench: Bench, back: Return, key: str, group: str, unique: str) -> None:
-    """In the order in which they were leased, whoever had them, and whoever came back first."""
+    """The order is the order of the leases, regardless of worker and order of return."""
     ids = [f"j{at:02}" for at in range(COUNT)]
     _push(bench, *ids, key=key, group=group, unique=unique)
     assert _lease(bench, FIRST, 2) == ids[:2]
@@ -79,7 +83,7 @@ def test_returned_jobs_come_before_waiting_jobs(bench: Bench, back: Return, key:
     assert _lease(bench, FIRST, 1) == ids[4:5]
     assert bench.run(back(OTHER)) == 2
     assert bench.run(back(FIRST)) == 3
-    bench.run(leases.beat(QUEUE, {OTHER: True}, 10**9, 1.0))
+    bench.run(leases.beat(QUEUE, {OTHER: True}, LEASE_MS, 1.0))
     assert _run_all(bench) == ids
 
 
@@ -117,7 +121,7 @@ def test_deleted_jobs_leave_their_group_queue(bench: Bench, back: Return) -> Non
     assert bench.fields(QUEUE.groups) == {"#"}
 
 
-def test_one_that_was_deleted_by_hand_does_not_come_back(bench: Bench) -> None:
+def test_job_deleted_by_hand_is_not_returned(bench: Bench) -> None:
     _push(bench, "a-gone", "b-next", unique="dwork/*")
     assert _lease(bench, FIRST, 1) == ["a-gone"]
     bench.lose_field(QUEUE.jobs, "a-gone")

@@ -1,13 +1,13 @@
-"""Outcomes are kept for as long as is promised, whatever the server's clock does."""
+"""Outcomes are kept as promised, for any step of the server's clock."""
 
 from __future__ import annotations
 
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import enqueue, leases, record_header
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
@@ -33,14 +33,14 @@ def _state(bench: Bench, id: str) -> str:
     return bench.run(leases.job_state(QUEUE, id)).state
 
 
-def test_a_clock_that_is_set_back_again_and_again_loses_no_result(bench: Bench) -> None:
+def test_repeated_clock_steps_back_lose_no_result(bench: Bench) -> None:
     for number in range(5):
         _done(bench, str(number))
         bench.now -= SECOND
     assert [_state(bench, str(number)) for number in range(5)] == ["ended"] * 5
 
 
-def test_a_clock_that_was_set_back_by_hours_does_not_keep_results_for_hours(bench: Bench) -> None:
+def test_clock_step_back_by_hours_does_not_keep_results_for_hours(bench: Bench) -> None:
     _done(bench, "before")
     bench.now -= 5 * 3600 * SECOND
     for number in range(3):

@@ -1,4 +1,4 @@
-"""Worker sessions while the server's clock is set, step by step."""
+"""Worker sessions during steps of the server's clock."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, sessions
-from lockwork.protocol.queues import record_header as queue_heads
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue import enqueue, leases, sessions
+from lockwork.protocol.queue import record_header as queue_heads
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.enqueue import NewJob
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
@@ -33,7 +33,7 @@ def bench(url: str) -> Iterator[Bench]:
 
 
 def test_session_with_recent_heartbeat_survives_clock_step_forward(bench: Bench) -> None:
-    """A heartbeat was held up between the beat that found her overdue and the call that recovers."""
+    """A heartbeat is delayed between the call that reports the expired session and the call that recovers it."""
     bench.now += LEASE_MS * 1000 + SECOND
     found = bench.run(leases.beat(QUEUE, {BOB: False}, LEASE_MS, 1.0))
     assert found.overdue == ANN
@@ -43,7 +43,7 @@ def test_session_with_recent_heartbeat_survives_clock_step_forward(bench: Bench)
     assert bench.run(queue_status.status(QUEUE))[0].running == 1
 
 
-def test_a_dead_session_is_overdue_after_its_lease_although_the_clock_was_set_back(bench: Bench) -> None:
+def test_dead_session_is_overdue_after_its_lease_despite_clock_step_back(bench: Bench) -> None:
     for _ in range(3):
         bench.now -= 3600 * SECOND
         bench.run(leases.beat(QUEUE, {BOB: False}, LEASE_MS, 1.0))

@@ -1,4 +1,4 @@
-"""A worker process that dies before it has read its orders."""
+"""A worker process that dies before it has read its settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockwork.worker.supervisor.child_process import WorkerProcess
 
 
 def test_unread_settings_do_not_end_the_supervisor() -> None:
-    """They stay in the pipe's buffer, and closing it sends them once more, to nobody."""
+    """Unread settings stay in the buffer of the pipe, and closing the pipe sends them once more."""
     process = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
     process.wait()
     child = WorkerProcess(process, "host/1/x", 0.0)

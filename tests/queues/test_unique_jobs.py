@@ -1,4 +1,4 @@
-"""A unique name has one job at a time: what other calls of it do, and when it is free again."""
+"""A unique name has one job at a time: effects of further calls, and the end of the name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def names(admin: redis.Redis) -> list[str]:
 
 
 def report(app: Lockwork, **options: Any) -> Any:
-    """A unique task."""
+    """Register a unique task."""
 
     registered: Any = app.task(**{"unique": "report:{user}", **options})
 
@@ -45,10 +45,10 @@ def calls(app: Lockwork) -> list[list[Any] | None]:
     return [job.call.args for place in ("ready", "scheduled") for job in app.queue().peek(place=place)]
 
 
-# -- what another call does -------------------------------------------------------------------------------------------
+# -- effects of further calls -----------------------------------------------------------------------------------------
 
 
-def test_another_call_meets_the_job_that_is_there(lw: Lockwork) -> None:
+def test_second_call_returns_the_waiting_job(lw: Lockwork) -> None:
     task = report(lw)
     first, other, again = task.enqueue(1), task.enqueue(2), task.enqueue(1, version=2)
     assert (first.new, other.new, again.new) == (True, True, False)
@@ -57,8 +57,8 @@ def test_another_call_meets_the_job_that_is_there(lw: Lockwork) -> None:
     assert calls(lw) == [[1], [2]]
 
 
-def test_all_arguments_make_the_name(lw: Lockwork) -> None:
-    """However they are given, and whatever is left to its default."""
+def test_unique_name_contains_all_arguments(lw: Lockwork) -> None:
+    """Positional arguments, keyword arguments and defaults make the same name."""
     task = report(lw, unique=True)
     first = task.enqueue(1, 1)
     assert [task.enqueue(*args).id == first.id for args in ((1,), (1, 1), (1, 2), (2,))] == [True, True, False, False]
@@ -71,8 +71,8 @@ def test_all_arguments_make_the_name(lw: Lockwork) -> None:
     assert other.enqueue(1, {"a": 1, "b": 2}).id == other.enqueue(1, {"b": 2, "a": 1}).id
 
 
-def test_a_name_is_its_tasks_own(lw: Lockwork) -> None:
-    """Else one task's job would stand for another's, which would never run."""
+def test_tasks_do_not_share_unique_names(lw: Lockwork) -> None:
+    """Otherwise, a job of one task could replace a job of another task."""
 
     @lw.task(unique="user:{user}")
     def one(user: int) -> None: ...
@@ -85,7 +85,7 @@ def test_a_name_is_its_tasks_own(lw: Lockwork) -> None:
     assert one.options(priority="high").enqueue(1).new is False
 
 
-def test_the_waiting_job_becomes_the_last_call(lw: Lockwork) -> None:
+def test_waiting_job_is_replaced_by_the_last_call(lw: Lockwork) -> None:
     task = report(lw, on_duplicate="replace")
     first = task.options(delay="1h").enqueue(1)
     due = first.inspect().due
@@ -102,7 +102,7 @@ def test_the_waiting_job_becomes_the_last_call(lw: Lockwork) -> None:
     assert lw.queue().peek(place="scheduled") == []
 
 
-def test_each_call_puts_it_off(lw: Lockwork) -> None:
+def test_debounced_job_is_postponed_by_further_calls(lw: Lockwork) -> None:
     task = report(lw, debounce="1h", debounce_max="90m")
     first = task.enqueue(1)
     dues = [first.inspect().due]
@@ -116,10 +116,10 @@ def test_each_call_puts_it_off(lw: Lockwork) -> None:
     job = limited.enqueue(1)
     due = job.inspect().due
     limited.enqueue(1)
-    assert job.inspect().due == due, "no later than so long after the first call"
+    assert job.inspect().due == due, "debounce_max counts from the first call"
 
 
-def test_options_of_one_call(lw: Lockwork) -> None:
+def test_unique_options_can_be_set_for_one_call(lw: Lockwork) -> None:
     task = report(lw)
     first = task.enqueue(1)
     assert task.options(unique=None).enqueue(1).new
@@ -129,8 +129,8 @@ def test_options_of_one_call(lw: Lockwork) -> None:
     assert waiting(lw) == 3
 
 
-def test_many_at_once(lw: Lockwork) -> None:
-    """Also within one call, and beyond what one round trip takes."""
+def test_enqueue_many_finds_duplicates(lw: Lockwork) -> None:
+    """Also within one call, and beyond the size of one round trip."""
     task = report(lw)
     jobs = task.enqueue_many([(number % 700,) for number in range(1400)])
     assert Counter(job.new for job in jobs) == {True: 700, False: 700}
@@ -138,8 +138,8 @@ def test_many_at_once(lw: Lockwork) -> None:
     assert waiting(lw) == 700
 
 
-async def test_many_tasks_at_once(alw: Lockwork) -> None:
-    """RQ #719: to look and then to enqueue is a race; here one call does both."""
+async def test_concurrent_calls_enqueue_one_job(alw: Lockwork) -> None:
+    """RQ #719: a check before the enqueue is a race; here one script does both."""
     task = report(alw)
     jobs = await asyncio.gather(*(task.aenqueue(1) for _ in range(50)))
     assert Counter(job.new for job in jobs) == {True: 1, False: 49}
@@ -149,22 +149,22 @@ async def test_many_tasks_at_once(alw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("phase", ["request", "reply"])
-def test_a_call_with_a_lost_reply_is_no_duplicate_of_itself(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+def test_resent_unique_call_is_new(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
     with Lockwork(proxy.url) as app:
         task = report(app)
         task.enqueue(0)
-        proxy.lose(script("jobs_push_unique").sha, phase)
+        proxy.lose(script("queue/push_unique").sha, phase)
         job = task.enqueue(1)
-        proxy.lose(script("jobs_push_unique").sha, phase)
+        proxy.lose(script("queue/push_unique").sha, phase)
         again = task.enqueue(1)
         assert (job.new, again.new, again.id) == (True, False, job.id)
         assert waiting(lw) == 2
 
 
-# -- when a name is free again ----------------------------------------------------------------------------------------
+# -- end of the name --------------------------------------------------------------------------------------------------
 
 
-def test_the_name_is_free_when_its_job_has_ended(lw: Lockwork, admin: redis.Redis) -> None:
+def test_unique_name_is_free_when_its_job_has_ended(lw: Lockwork, admin: redis.Redis) -> None:
     task = report(lw)
     first = task.enqueue(1)
     assert names(admin) == ["report/report:1"]
@@ -177,8 +177,8 @@ def test_the_name_is_free_when_its_job_has_ended(lw: Lockwork, admin: redis.Redi
     assert task.enqueue(1).new
 
 
-def test_a_name_that_is_taken_for_a_time(lw: Lockwork, admin: redis.Redis) -> None:
-    """Whatever becomes of the job; and the server forgets it by itself."""
+def test_unique_name_with_a_duration_outlives_its_job(lw: Lockwork, admin: redis.Redis) -> None:
+    """The server deletes the name after that time."""
     task = report(lw, unique_until="1s")
     first = task.enqueue(1)
     assert first.cancel()
@@ -193,26 +193,25 @@ def test_a_name_that_is_taken_for_a_time(lw: Lockwork, admin: redis.Redis) -> No
     assert admin.zcard(KEYS.unique_ends) == 2
 
 
-def test_a_job_that_expires_has_no_name_any_more(lw: Lockwork, admin: redis.Redis) -> None:
-    """Nor has one that is overdue: it will not run, so another call must not count on it."""
+def test_expired_job_releases_its_unique_name(lw: Lockwork, admin: redis.Redis) -> None:
+    """An overdue job releases its name too, because it will not run."""
     task = report(lw, expires="20ms")
     first = task.enqueue(1)
     later: Any = until(lambda: job if (job := task.options(expires=None).enqueue(1)).new else None, "it is overdue")
     assert first.state() == "expired"
     until(lambda: first.inspect().state == "expired", "it is ended")
-    assert names(admin) == ["report/report:1"], "which is the other's"
+    assert names(admin) == ["report/report:1"], "the name of the later job"
     assert task.enqueue(1).id == later.id
 
 
-def test_a_job_without_a_record_has_no_name(lw: Lockwork, admin: redis.Redis) -> None:
-    """However that came about: a name cannot be taken for ever."""
+def test_job_without_record_releases_its_unique_name(lw: Lockwork, admin: redis.Redis) -> None:
     task = report(lw)
     first = task.enqueue(1)
     admin.hdel(KEYS.jobs, first.id)
     assert task.enqueue(1).new
 
 
-def test_a_job_that_is_run_again_takes_its_name_again(lw: Lockwork) -> None:
+def test_retried_job_takes_its_unique_name_again(lw: Lockwork) -> None:
     task = report(lw)
     first = task.enqueue(1)
     first.cancel()
@@ -220,7 +219,7 @@ def test_a_job_that_is_run_again_takes_its_name_again(lw: Lockwork) -> None:
     assert task.enqueue(1).id == first.id
     first.cancel()
     second = task.enqueue(1)
-    assert not first.retry(), "another has its name"
+    assert not first.retry(), "another job has the name"
     assert first.state() == "cancelled"
     second.cancel()
     assert first.retry()
@@ -229,21 +228,20 @@ def test_a_job_that_is_run_again_takes_its_name_again(lw: Lockwork) -> None:
 @pytest.mark.parametrize(
     "key", [KEYS.groups, KEYS.group_queue, KEYS.due, KEYS.job_notes, KEYS.expiry, KEYS.unique, KEYS.unique_ends]
 )
-def test_a_key_that_holds_something_else(lw: Lockwork, admin: redis.Redis, key: str) -> None:
-    """One clear error, and nothing half done: no name is taken by a job that is not there."""
+def test_unique_enqueue_with_foreign_key_changes_nothing(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     task = report(lw, unique_until="1h", on_duplicate="replace", expires="1h")
     task.enqueue(1)
     admin.delete(key)
     admin.set(key, "text", ex=100)
-    before = {name: admin.dump(name) for name in admin.scan_iter()}
+    before = {name: admin.dump(name) for name in admin.scan_iter(match="lw:{q:*")}
     for user in (1, 2):
         with pytest.raises(ServerRefused, match="data of another program"):
             task.enqueue(user)
-    assert {name: admin.dump(name) for name in admin.scan_iter()} == before
+    assert {name: admin.dump(name) for name in admin.scan_iter(match="lw:{q:*")} == before
     admin.delete(key)
 
 
-def test_a_handle_that_was_found_by_its_id_is_not_new(lw: Lockwork) -> None:
+def test_job_handle_made_from_an_id_is_not_new(lw: Lockwork) -> None:
     job = report(lw).enqueue(1)
     assert job.new
     assert not lw.job(job.id).new

@@ -1,4 +1,4 @@
-"""Unique jobs with real workers: what becomes of a name while its job runs, and after."""
+"""Unique jobs with real workers: unique names during and after the run of a job."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from lockwork.errors import JobCancelled
 from processes import worker
 
 
-def test_a_running_job_keeps_its_name(uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
-    """And no longer. In arq (#432, #222) it was taken until the result of its job had expired."""
+def test_running_job_keeps_its_unique_name(
+    uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """The name is free when the job ends. In arq (#432, #222) it stayed until the result expired."""
     gate = str(tmp_path / "gate")
     with worker("uniques:lw", url=own_url, folder=apps):
         job = uniques.report.enqueue(history.path, "a", 1, gate)
@@ -21,16 +23,16 @@ def test_a_running_job_keeps_its_name(uniques: Any, own_url: str, apps: Path, hi
         again = uniques.report.enqueue(history.path, "a", 2, gate)
         assert (again.new, again.id) == (False, job.id)
         Path(gate).touch()
-        assert again.result(30) == 1, "its result is there for everybody who called"
+        assert again.result(30) == 1, "all callers receive the result"
         assert uniques.report.enqueue(history.path, "a", 3).result(30) == 3
         assert job.result(30) == 1
     assert [line["version"] for line in history.lines("ran")] == [1, 3]
 
 
-def test_no_change_is_lost_while_a_job_runs(
+def test_last_call_during_a_run_runs_afterwards(
     uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """The last call that came while it ran runs after it; those between are never run."""
+    """Calls between the running and the last call never run."""
     gate = str(tmp_path / "gate")
     with worker("uniques:lw", "--concurrency", "4", url=own_url, folder=apps):
         first = uniques.sync.enqueue(history.path, "a", 1, gate)
@@ -43,7 +45,7 @@ def test_no_change_is_lost_while_a_job_runs(
     assert [line["version"] for line in history.lines("ran")] == [1, 4]
 
 
-def test_a_debounced_job_runs_once_with_the_last_call(uniques: Any, own_url: str, apps: Path, history: History) -> None:
+def test_debounced_job_runs_once_with_the_last_call(uniques: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("uniques:lw", url=own_url, folder=apps):
         jobs = [uniques.index.enqueue(history.path, "a", version) for version in range(20)]
         assert jobs[-1].result(30) == 19
@@ -51,7 +53,7 @@ def test_a_debounced_job_runs_once_with_the_last_call(uniques: Any, own_url: str
     assert [line["version"] for line in history.lines("ran")] == [19]
 
 
-def test_a_cancelled_job_frees_its_name(
+def test_cancelled_job_releases_its_unique_name(
     uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     with worker("uniques:lw", url=own_url, folder=apps):

@@ -1,4 +1,4 @@
-"""Who is woken for a job: a worker that sleeps, and not one that woke up by itself and found something to do."""
+"""Wake-ups go to idle workers, and not to a worker that has fetched a job meanwhile."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import redis
 from lockwork import Lockwork
 from lockwork.protocol.effects import Argument
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import browse, enqueue, leases, record_header
-from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue import browse, enqueue, leases, record_header
+from lockwork.protocol.queue import limits as queue_limits
+from lockwork.protocol.queue.enqueue import NewJob
 from model.bench import CHANNEL, Bench
 from processes import until
 from simulation.server import Build, Server
@@ -20,13 +20,13 @@ WINDOW_MS = 60_000
 CHANNELS = {"host/1/a": "lw:wake:a", "host/2/b": "lw:wake:b"}
 
 
-def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, admin: redis.Redis) -> None:
-    """The next job would wake it, which has no place left, and wait for the others' look after five seconds."""
+def test_worker_that_fetched_a_due_job_is_not_idle(lw: Lockwork, admin: redis.Redis) -> None:
+    """Otherwise, the next job would wake this worker, which has no free slot, and wait for a poll."""
     run = lw.runtime.run
     run(leases.beat(KEYS, dict.fromkeys(CHANNELS, True), 60_000, 5))
-    with admin.pubsub() as told:  # type: ignore[no-untyped-call]
-        told.subscribe(*CHANNELS.values())
-        until(lambda: all(count for _, count in admin.pubsub_numsub(*CHANNELS.values())), "both hear")
+    with admin.pubsub() as messages:  # type: ignore[no-untyped-call]
+        messages.subscribe(*CHANNELS.values())
+        until(lambda: all(count for _, count in admin.pubsub_numsub(*CHANNELS.values())), "both are subscribed")
         run(enqueue.push(KEYS, [NewJob("later", record_header.head(1, 4) + b'["work",[]]', 1500)]))
         for session in ("host/2/b", "host/1/a"):
             assert not run(leases.reserve(KEYS, session, 1, "r1", CHANNELS[session])).jobs
@@ -38,7 +38,7 @@ def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, ad
 
 
 def test_killed_idle_workers_do_not_pile_up(lw: Lockwork, admin: redis.Redis) -> None:
-    """Who is woken first would be one of them, and a hundred of them for each job."""
+    """Otherwise, wake-ups would go to dead workers first, up to a hundred for each job."""
     run, seconds = lw.runtime.run, admin.time()[0]
     admin.zadd(KEYS.idle_workers, {f"lw:wake:dead-{at}": (seconds - 70) * 1e6 for at in range(300)})
     admin.zadd(KEYS.idle_workers, {"lw:wake:b": (seconds - 4) * 1e6})
@@ -49,17 +49,17 @@ def test_killed_idle_workers_do_not_pile_up(lw: Lockwork, admin: redis.Redis) ->
 
 
 def test_enqueueing_takes_out_killed_workers_although_none_serves(lw: Lockwork, admin: redis.Redis) -> None:
-    """Only a worker adds to `idle`; what killed ones left there goes with the jobs that come, 500 at a time."""
+    """Only workers add to `idle`; each call that enqueues jobs removes up to 500 dead entries."""
     admin.zadd(KEYS.idle_workers, {f"lw:wake:dead-{at}": at for at in range(1200)})
-    left = []
+    remaining = []
     for id in ("a", "b", "c", "d"):
         lw.runtime.run(enqueue.push(KEYS, [NewJob(id, record_header.head(1, 4) + b'["work",[]]')]))
-        left.append(admin.zcard(KEYS.idle_workers))
-    assert left == [700, 200, 0, 0]
+        remaining.append(admin.zcard(KEYS.idle_workers))
+    assert remaining == [700, 200, 0, 0]
 
 
-def test_a_batch_that_is_due_in_part_wakes_one_more_for_the_rest(simulated: Server) -> None:
-    """Who has taken the job that may run now may have no place left, and nobody else knows when the next is due."""
+def test_batch_with_delayed_jobs_wakes_a_second_worker(simulated: Server) -> None:
+    """The first worker may have no free slot remaining, and then no worker would wait for the delayed job."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
     bench.run(leases.beat(queue, dict.fromkeys(CHANNELS, True), 60_000, 1.0))
     for session, channel in CHANNELS.items():
@@ -71,9 +71,9 @@ def test_a_batch_that_is_due_in_part_wakes_one_more_for_the_rest(simulated: Serv
 
 
 @pytest.mark.parametrize("command", ["PUBLISH", "PUBSUB"])
-def test_a_monitor_does_not_count_as_a_worker(simulated: Server, command: str) -> None:
-    """A tool that hears every channel is counted by PUBLISH; a dead worker's wake-up is not heard all the same."""
-    edits = () if command == "PUBSUB" else (("parts/publish", "listens(channel) ~= false", "true"),)
+def test_subscriber_of_all_channels_does_not_count_as_worker(simulated: Server, command: str) -> None:
+    """PUBLISH also counts a tool that subscribes to every channel."""
+    edits = () if command == "PUBSUB" else (("parts/publish", "has_subscriber(channel) ~= false", "true"),)
     bench, queue = Bench(simulated, Build("by PUBLISH", edits)), QueueKeys("sim", "q")
     simulated.monitor()
     bench.run(leases.beat(queue, {"host/1/a": True}, 60_000, 1.0))
@@ -85,8 +85,8 @@ def test_a_monitor_does_not_count_as_a_worker(simulated: Server, command: str) -
 
 
 @pytest.mark.parametrize("dead", [0, 120])
-def test_one_worker_is_woken_per_job(simulated: Server, dead: int) -> None:
-    """However many of them sleep, and behind however many that were killed in their sleep."""
+def test_enqueue_wakes_one_worker_per_job(simulated: Server, dead: int) -> None:
+    """With many idle workers, and with many dead workers before them."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
     bench.run(leases.beat(queue, {"host/1/a": True}, 60_000, 1.0))
     channels = [f"live-{at}" for at in range(150)]
@@ -99,8 +99,8 @@ def test_one_worker_is_woken_per_job(simulated: Server, dead: int) -> None:
     assert [channel for channel, _ in bench.messages] == channels
 
 
-def test_a_worker_sleeps_only_when_no_group_is_left_to_look_at(simulated: Server) -> None:
-    """What is cleared leaves its groups in the ring; a call drops some, and a job may stand behind the others."""
+def test_worker_becomes_idle_only_after_all_groups_were_checked(simulated: Server) -> None:
+    """Empty groups remain after `clear`; each call removes some, and a job may wait in a later group."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
     bench.run(leases.beat(queue, {"host/1/a": True}, 60_000, 1.0))
     bench.run(queue_limits.change(queue, {"paused": 1}))
@@ -111,18 +111,18 @@ def test_a_worker_sleeps_only_when_no_group_is_left_to_look_at(simulated: Server
     bench.run(browse.clear(queue, "c1", WINDOW_MS))
     bench.run(queue_limits.change(queue, {"paused": ""}))
     bench.run(enqueue.push(queue, [NewJob("last", record_header.head(1, 4, "", "other") + b"body")]))
-    looks = 0
-    while not (batch := bench.run(leases.reserve(queue, "host/1/a", 1, f"s{looks}", CHANNEL))).jobs:
-        assert batch.next_due == 0, "look again at once"
+    fetches = 0
+    while not (batch := bench.run(leases.reserve(queue, "host/1/a", 1, f"s{fetches}", CHANNEL))).jobs:
+        assert batch.next_due == 0, "fetch again at once"
         assert CHANNEL not in bench.scores(queue.idle_workers)
-        looks += 1
+        fetches += 1
     assert [job.id for job in batch.jobs] == ["last"]
-    assert 1 <= looks < 5
+    assert 1 <= fetches < 5
 
 
 @pytest.mark.parametrize("rule", [{"paused": 1}, {"concurrency": 1}, {"rate": "1/60000"}, {}])
-def test_a_worker_does_sleep_while_groups_wait_that_may_not_go_on(simulated: Server, rule: dict[str, Argument]) -> None:
-    """It does not ask again and again for what it cannot have."""
+def test_worker_becomes_idle_while_groups_are_blocked(simulated: Server, rule: dict[str, Argument]) -> None:
+    """The worker does not fetch again and again in vain."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
     bench.run(leases.beat(queue, dict.fromkeys(CHANNELS, True), 60_000, 1.0))
     limits = record_header.JobLimits(1)
@@ -131,9 +131,9 @@ def test_a_worker_does_sleep_while_groups_wait_that_may_not_go_on(simulated: Ser
     bench.run(queue_limits.change(queue, rule))
     for at in range(4):
         bench.run(leases.reserve(queue, "host/1/a", 1000, f"r{at}", ""))
-    looks = 0
-    while (batch := bench.run(leases.reserve(queue, "host/2/b", 1, f"s{looks}", CHANNEL))).next_due == 0:
-        looks += 1
-        assert looks < 60
+    fetches = 0
+    while (batch := bench.run(leases.reserve(queue, "host/2/b", 1, f"s{fetches}", CHANNEL))).next_due == 0:
+        fetches += 1
+        assert fetches < 60
     assert not batch.jobs
     assert CHANNEL in bench.scores(queue.idle_workers)

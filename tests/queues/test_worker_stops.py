@@ -1,4 +1,4 @@
-"""`lockwork worker` and its end: SIGTERM drains, gives back what does not end in time, and leaves no process behind."""
+"""The end of `lockwork worker`: SIGTERM drains it, unfinished jobs return, and no process remains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nothing_is_left(app: Any, process: Started, children: list[int]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopping_worker_finishes_its_jobs_and_fetches_no_more(
+def test_stopping_worker_finishes_its_jobs_and_fetches_no_more(
     own: Any, own_url: str, apps: Path, history: History, tmp_path: Path, number: signal.Signals
 ) -> None:
     gate = tmp_path / "gate"
@@ -46,7 +46,7 @@ def test_a_stopping_worker_finishes_its_jobs_and_fetches_no_more(
 def test_jobs_that_outlast_the_grace_period_are_returned_at_once(
     own: Any, own_url: str, apps: Path, history: History, task: str
 ) -> None:
-    """celery#3802, huey#598, #796, procrastinate#307, rq#507: a deployment lost what ran, or held it for hours."""
+    """celery#3802, huey#598, #796, procrastinate#307, rq#507: a deployment lost jobs or held them for hours."""
     with worker("chores:lw", "--grace", "200ms", "--lease", "60s", url=own_url, folder=apps) as process:
         jobs = getattr(own, task).enqueue_many([(history.path,)] * 3)
         history.wait(3)
@@ -59,7 +59,7 @@ def test_jobs_that_outlast_the_grace_period_are_returned_at_once(
         nothing_is_left(own, process, children)
     with worker("chores:lw", url=own_url, folder=apps):
         history.wait(6)
-        # a job that had to go back did not use up an attempt, although one in a thread could only be killed
+        # the returned job kept its attempts, although a job in a thread could only be killed
         assert {line["attempt"] for line in history.lines("ran")[3:]} == {1}
 
 
@@ -74,7 +74,7 @@ def test_jobs_that_have_not_begun_go_back_in_order(own: Any, own_url: str, apps:
         assert own.lw.queue().status().ready == 6
 
 
-def test_a_second_signal_ends_it_at_once(own: Any, own_url: str, apps: Path, history: History) -> None:
+def test_second_signal_ends_the_worker_at_once(own: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("chores:lw", "--grace", "10m", "--lease", "60s", url=own_url, folder=apps) as process:
         own.hold_in_a_thread.enqueue(history.path)
         history.wait(1)
@@ -88,7 +88,7 @@ def test_a_second_signal_ends_it_at_once(own: Any, own_url: str, apps: Path, his
         nothing_is_left(own, process, children)
 
 
-def test_an_idle_worker_ends_quickly_even_before_it_has_begun(own: Any, own_url: str, apps: Path) -> None:
+def test_idle_worker_ends_quickly(own: Any, own_url: str, apps: Path) -> None:
     with worker("chores:lw", "--processes", "2", url=own_url, folder=apps) as process:
         until(lambda: len(own.lw.queue().workers()) == 2, "both have joined")
         children = process.children()
@@ -99,19 +99,19 @@ def test_an_idle_worker_ends_quickly_even_before_it_has_begun(own: Any, own_url:
 
 def test_children_end_with_a_supervisor_that_was_killed(own: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("chores:lw", "--processes", "2", "--lease", "60s", url=own_url, folder=apps) as process:
-        own.hold.enqueue_many([(history.path,)] * 4)  # whichever attempt it is: one child may get the other's
+        own.hold.enqueue_many([(history.path,)] * 4)  # a process may receive returned jobs of the other
         history.wait(4)
+        until(lambda: len(process.children()) == 2, "both processes run")
         children = process.children()
-        assert len(children) == 2
         process.send(signal.SIGKILL)
         until(lambda: not any(map(alive, children)), "the children have ended")
-        # they gave back what they had, so nobody has to wait for their leases
+        # the processes returned their jobs before the end of their leases
         assert own.lw.queue().status().running == 0
         assert own.lw.queue().status().ready == 4
         assert own.lw.queue().status().recovered >= 4
 
 
-def test_health(own: Any, own_url: str, apps: Path, history: History) -> None:
+def test_health_port_reports_liveness_and_readiness(own: Any, own_url: str, apps: Path, history: History) -> None:
     port = free_port()
     with worker("chores:lw", "--health-port", str(port), "--grace", "10m", url=own_url, folder=apps) as process:
         until(lambda: answer(port, "/readyz")[0] == 200, "it is ready")

@@ -1,4 +1,4 @@
-"""Cron lines as people write them, and lines that are refused."""
+"""Valid and invalid cron lines."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from lockwork.schedules.timing import Cron, Every
         ("5/20 23 8-10 * *", [1385, 1405, 1425], [8, 9, 10]),
         ("0 0 * feb 7", [0], [1, 8]),
         ("0 0 * 1-2 sun", [0], [1, 8]),
-        ("0 0 3 * tue", [0], [3, 10]),  # one of them is enough
-        ("0 0 */4 * mon-wed", [0], [9]),  # a star: both
+        ("0 0 3 * tue", [0], [3, 10]),  # either field matches
+        ("0 0 */4 * mon-wed", [0], [9]),  # with a star, both fields must match
         ("0 0 8/2 * *", [0], [8, 10]),
         ("  @weekly ", [0], [1, 8]),
         ("@DAILY", [0], list(range(1, 11))),
         ("@monthly", [0], [1]),
     ],
 )
-def test_what_is_meant(line: str, times: list[int], days: list[int]) -> None:
+def test_cron_line_is_parsed_into_times_and_days(line: str, times: list[int], days: list[int]) -> None:
     read = CronLine.read(line)
     assert list(read.times) == times
     assert [day for day in range(1, 11) if read.names(date(2026, 2, day))] == days
 
 
-def test_the_last_day_of_a_month() -> None:
+def test_cron_line_accepts_last_day_of_month() -> None:
     line = CronLine.read("0 0 L * *")
     found = [(month, day) for month in (1, 2, 4) for day in range(1, 29) if line.names(date(2028, month, day))]
     assert found == []
@@ -72,43 +72,43 @@ def test_the_last_day_of_a_month() -> None:
         "@reboot",
     ],
 )
-def test_a_line_that_cannot_be_read_is_refused_with_its_text(line: str) -> None:
+def test_unreadable_cron_line_is_refused_with_its_text(line: str) -> None:
     with pytest.raises(ConfigError, match="cron line") as refused:
         CronLine.read(line)
     assert repr(" ".join(line.split())) in str(refused.value) or repr(line) in str(refused.value)
 
 
 @pytest.mark.parametrize("line", ["0 0 30 2 *", "0 0 31 feb,apr,jun,sep,nov *", "0 0 30-31 2 */2", "59 23 31 4 *"])
-def test_a_line_that_never_fires_is_refused(line: str) -> None:
+def test_cron_line_that_never_fires_is_refused(line: str) -> None:
     with pytest.raises(ConfigError, match="never fires"):
         CronLine.read(line)
 
 
 @pytest.mark.parametrize("line", ["0 0 29 2 *", "0 0 30 2 mon", "0 0 31 1-2 *", "0 0 */31 2 mon", "0 0 29 2 */7"])
-def test_a_line_that_fires_rarely_is_taken_and_fires(line: str) -> None:
+def test_cron_line_that_fires_rarely_is_accepted(line: str) -> None:
     cron = Cron(line)
     first = cron.after(1_800_000_000_000)
     assert cron.latest(first - 1, first, 9) == [first]
 
 
-def test_an_error_for_seconds_names_the_alternative() -> None:
+def test_error_for_seconds_in_a_cron_line_names_the_alternative() -> None:
     with pytest.raises(ConfigError, match="for seconds use every="):
         CronLine.read("*/10 * * * * *")
 
 
-@pytest.mark.parametrize("given", [None, 5, b"* * * * *", ["*"]])
-def test_non_strings_are_refused(given: object) -> None:
+@pytest.mark.parametrize("line", [None, 5, b"* * * * *", ["*"]])
+def test_non_strings_are_refused(line: object) -> None:
     with pytest.raises(ConfigError, match="cron line is text"):
-        CronLine.read(given)
+        CronLine.read(line)
 
 
 @pytest.mark.parametrize("zone", ["Nowhere/At_All", "", "/etc/passwd", "../UTC", 5, None, ["UTC"]])
-def test_an_unknown_time_zone_is_refused(zone: str) -> None:
+def test_unknown_time_zone_is_refused(zone: str) -> None:
     with pytest.raises(ConfigError, match=r"tz|time zone"):
         Cron("0 0 * * *", zone)
 
 
 @pytest.mark.parametrize("period", [0, -1, 0.5, "999ms", "400d", "often", True])
-def test_a_period_that_cannot_be_is_refused(period: float | str) -> None:
+def test_wrong_period_is_refused(period: float | str) -> None:
     with pytest.raises(ConfigError, match="every"):
         Every.read(period)

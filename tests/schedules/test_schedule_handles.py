@@ -1,4 +1,4 @@
-"""Schedules by their handles: list, pause, resume, run now; from threads and tasks, with and without the code."""
+"""Handles of schedules: list, pause, resume, run now; sync and async, with and without the code of the tasks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import redis
 
 from lockwork import ConfigError, Lockwork, ServerRefused
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.schedules import Ticker
+from lockwork.protocol.schedules.schedules import Ticker
 
 
 def declare(lw: Lockwork, queue: str = "default") -> None:
-    """What a worker does when it starts."""
+    """Declare the schedules of a queue, like a starting worker."""
     lw.runtime.run(Ticker(QueueKeys("lw", queue), list(lw.plans[queue].values())).turn())
 
 
@@ -46,21 +46,21 @@ def test_schedules_are_listed_with_their_next_times(lw: Lockwork, other: Lockwor
     assert (boss.name, everybody.name, everybody.when) == ("boss", "round", "every 600 s")
     assert everybody.next[0] - datetime.now(UTC) <= timedelta(minutes=10)
     assert everybody.next[1] - everybody.next[0] == timedelta(minutes=10)
-    # who has not the code sees the same
+    # an app without the code lists the same schedules
     assert [each.name for each in other.schedules("mails")] == ["boss", "round"]
     assert other.schedules() == []
     assert other.schedule("round", queue="mails").inspect(6) == everybody
 
 
 @pytest.mark.parametrize("count", [-1, 1001, "3", None, True])
-def test_a_number_of_slots_that_cannot_be(count: Any) -> None:
-    with Lockwork("redis://127.0.0.1:1", patience=0) as away:  # nothing is asked
+def test_wrong_number_of_slots_is_refused(count: Any) -> None:
+    with Lockwork("redis://127.0.0.1:1", patience=0) as away:  # the error comes before a call
         for look in (away.schedule("report").inspect, lambda count: away.schedules("default", count=count)):
             with pytest.raises(ConfigError, match="count must be a whole number from 0 to 1,000"):
                 look(count)
 
 
-def test_run_now_enqueues_a_job_and_keeps_to_the_overlap_policy(lw: Lockwork, other: Lockwork) -> None:
+def test_run_now_enqueues_a_job_within_the_overlap_policy(lw: Lockwork, other: Lockwork) -> None:
     _with_schedules(lw)
     declare(lw)
     declare(lw, "mails")
@@ -83,7 +83,7 @@ def test_run_now_enqueues_a_job_and_keeps_to_the_overlap_policy(lw: Lockwork, ot
     assert status.last is None
 
 
-async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
+async def test_async_methods_of_schedule_handles(alw: Lockwork) -> None:
     _with_schedules(alw)
     await alw.runtime.arun(Ticker(QueueKeys("lw", "default"), list(alw.plans["default"].values())).turn())
     handle = alw.schedule("report")
@@ -102,7 +102,7 @@ async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
     assert status.last_job == job.id
 
 
-def test_an_undeclared_schedule(lw: Lockwork) -> None:
+def test_undeclared_schedule_has_no_status(lw: Lockwork) -> None:
     handle = lw.schedule("ghost")
     assert handle.inspect() is None
     assert not handle.pause()
@@ -111,7 +111,7 @@ def test_an_undeclared_schedule(lw: Lockwork) -> None:
         handle.run_now()
 
 
-def test_one_that_cannot_be_read_is_declared_anew_and_harms_no_other(lw: Lockwork, admin: redis.Redis) -> None:
+def test_unreadable_schedule_is_declared_again(lw: Lockwork, admin: redis.Redis) -> None:
     _with_schedules(lw)
     ticker = Ticker(QueueKeys("lw", "mails"), list(lw.plans["mails"].values()))
     lw.runtime.run(ticker.turn())
@@ -128,7 +128,7 @@ def test_one_that_cannot_be_read_is_declared_anew_and_harms_no_other(lw: Lockwor
     assert fine.next
 
 
-def test_a_key_of_another_kind_is_a_clear_error(lw: Lockwork, admin: redis.Redis) -> None:
+def test_schedules_key_of_another_type_raises_server_refused(lw: Lockwork, admin: redis.Redis) -> None:
     _with_schedules(lw)
     admin.set("lw:{q:mails}:schedules", "mine")
     with pytest.raises(ServerRefused):
@@ -137,7 +137,7 @@ def test_a_key_of_another_kind_is_a_clear_error(lw: Lockwork, admin: redis.Redis
     assert admin.get("lw:{q:mails}:schedules") == b"mine"
 
 
-def test_a_record_goes_as_it_was_declared(lw: Lockwork) -> None:
+def test_run_now_uses_the_declared_record(lw: Lockwork) -> None:
     _with_schedules(lw)
     declare(lw, "mails")
     job = lw.schedule("boss", queue="mails").run_now()

@@ -1,4 +1,4 @@
-"""What cannot be scheduled is refused where it is written, with one clear error, and nothing is sent."""
+"""Wrong schedules raise one clear error where they are defined, without a call to the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockwork import ConfigError, Lockwork
 
 @pytest.fixture
 def app() -> Iterator[Lockwork]:
-    """An app whose server is not there."""
+    """An app whose server does not exist."""
     with Lockwork("redis://127.0.0.1:1") as made:
         yield made
 
@@ -39,7 +39,7 @@ def app() -> Iterator[Lockwork]:
         ({"every": "1h", "misfire": "all", "catch_up": True}, "catch_up must be"),
     ],
 )
-def test_options_that_make_no_sense(app: Lockwork, options: dict[str, Any], complaint: str) -> None:
+def test_wrong_schedule_options_are_refused(app: Lockwork, options: dict[str, Any], complaint: str) -> None:
     @app.task
     def plain() -> None: ...
 
@@ -54,14 +54,14 @@ def test_options_that_make_no_sense(app: Lockwork, options: dict[str, Any], comp
 
 
 @pytest.mark.parametrize(("option", "hint"), [("corn", "'cron'"), ("evry", "'every'"), ("overlaps", "'overlap'")])
-def test_a_misspelt_option_comes_with_a_suggestion(app: Lockwork, option: str, hint: str) -> None:
+def test_mistyped_schedule_option_gets_a_suggestion(app: Lockwork, option: str, hint: str) -> None:
     wrong: Any = {option: "1h"}
     with pytest.raises(ConfigError, match=f"did you mean {hint}"):
         app.task(**wrong)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a{b}", "x" * 151, 5, None])
-def test_names_that_cannot_be(app: Lockwork, name: Any) -> None:
+def test_wrong_schedule_names_are_refused(app: Lockwork, name: Any) -> None:
     @app.task
     def plain() -> None: ...
 
@@ -71,12 +71,12 @@ def test_names_that_cannot_be(app: Lockwork, name: Any) -> None:
         app.schedule(name)
 
 
-def test_two_schedules_of_one_name(app: Lockwork) -> None:
+def test_schedules_with_the_same_name_are_refused(app: Lockwork) -> None:
     @app.task
     def plain(a: int = 1) -> None: ...
 
     app.schedule(plain.call(), name="s", every="1h")
-    app.schedule(plain.call(), name="s", every="60m")  # the same
+    app.schedule(plain.call(), name="s", every="60m")  # the same schedule again
     with pytest.raises(ConfigError, match="two schedules"):
         app.schedule(plain.call(), name="s", every="2h")
     with pytest.raises(ConfigError, match="two schedules"):
@@ -84,7 +84,7 @@ def test_two_schedules_of_one_name(app: Lockwork) -> None:
     assert len(app.plans["default"]) == 1
 
 
-def test_a_task_that_needs_arguments(app: Lockwork) -> None:
+def test_schedule_of_task_with_arguments_is_refused(app: Lockwork) -> None:
     def greet(name: str) -> None: ...
 
     with pytest.raises(ConfigError, match=r"needs arguments .*lw.schedule"):
@@ -105,7 +105,7 @@ def test_plans_refuse_values_that_are_no_calls(app: Lockwork) -> None:
         app.schedule(plain.options(delay="1m").call(), name="s", every="1h")
 
 
-def test_the_tasks_own_options_go_on_to_its_jobs(app: Lockwork) -> None:
+def test_scheduled_jobs_have_the_options_of_their_task(app: Lockwork) -> None:
     @app.task(every="1h", priority="high", retries=1, queue="q", name="named")
     def plain() -> None: ...
 

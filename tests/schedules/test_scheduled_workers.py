@@ -1,4 +1,4 @@
-"""Schedules with real workers: each slot once, whoever of them dies, and nothing of what left the code."""
+"""Schedules with real workers: each slot fires once when workers die, and removed schedules stop."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def _seconds(history: History) -> list[datetime]:
 
 
 def _without_gap(url: str, history: History) -> None:
-    """A job that ran twice because its worker was killed has one id all the same."""
+    """Check that each slot was enqueued once; a job that ran twice has one ID."""
     with Lockwork(url) as lw:
         status, queue = lw.schedule("second").inspect(), lw.queue().status()
     assert status is not None
     assert status.last is not None
     slots = (status.last - min(_seconds(history))).total_seconds() + 1
-    assert status.enqueued == slots, "a slot was left out, or came twice"
-    assert queue.enqueued == slots, "a slot's job was there already"
+    assert status.enqueued == slots, "a slot was missed or fired twice"
+    assert queue.enqueued == slots, "a slot's job was enqueued twice"
     assert len(set(_seconds(history))) >= slots - queue.ready - queue.running
 
 
-def test_two_workers_enqueue_each_slot_once_and_one_may_die(own_url: str, history: History) -> None:
-    """Celery's scheduler is one process; rq-scheduler#312: two, when its lock runs out. Here every worker is one."""
+def test_workers_enqueue_each_slot_once_when_one_dies(own_url: str, history: History) -> None:
+    """Celery has one scheduler process; rq-scheduler#312 has two when its lock expires; here each worker has one."""
     with (
         worker("clockwork:lw", url=own_url, folder=_APPS) as one,
         worker("clockwork:lw", url=own_url, folder=_APPS) as two,
@@ -49,7 +49,7 @@ def test_two_workers_enqueue_each_slot_once_and_one_may_die(own_url: str, histor
     _without_gap(own_url, history)
 
 
-def test_missed_slots_are_made_up_after_all_workers_were_down(own_url: str, history: History) -> None:
+def test_missed_slots_fire_after_all_workers_were_down(own_url: str, history: History) -> None:
     with worker("clockwork:lw", url=own_url, folder=_APPS) as first:
         history.wait(1, "second")
         first.send(signal.SIGTERM)
@@ -63,7 +63,7 @@ def test_missed_slots_are_made_up_after_all_workers_were_down(own_url: str, hist
     _without_gap(own_url, history)
 
 
-def test_a_paused_schedule_is_quiet_in_all_workers_and_runs_on_demand(own_url: str, history: History) -> None:
+def test_paused_schedule_fires_on_demand_only(own_url: str, history: History) -> None:
     with worker("clockwork:lw", url=own_url, folder=_APPS) as process, Lockwork(own_url) as lw:
         history.wait(1, "second")
         ticks, yearly = lw.schedule("second"), lw.schedule("new-year")
@@ -72,7 +72,7 @@ def test_a_paused_schedule_is_quiet_in_all_workers_and_runs_on_demand(own_url: s
         assert status is not None
         assert status.paused
         passed = status.next[0]
-        until(lambda: datetime.now(UTC) > passed + timedelta(seconds=1), "a slot of it goes by")
+        until(lambda: datetime.now(UTC) > passed + timedelta(seconds=1), "a slot passes")
         found = ticks.inspect()
         assert found is not None
         assert found.enqueued == status.enqueued
@@ -81,14 +81,14 @@ def test_a_paused_schedule_is_quiet_in_all_workers_and_runs_on_demand(own_url: s
         assert job.id.startswith("new-year@")
         assert job.result("20s") == "hello you"
         assert ticks.resume()
-        until(lambda: max(_seconds(history)) > passed, "it goes on")
+        until(lambda: max(_seconds(history)) > passed, "the schedule continues")
         assert passed not in _seconds(history)
         process.send(signal.SIGTERM)
         assert process.wait() == 0
 
 
-def test_a_schedule_removed_from_the_code_does_not_fire(own_url: str, history: History) -> None:
-    """In celery beat a removed entry stays in the scheduler's own database; in rq-scheduler, in the server's."""
+def test_schedule_removed_from_the_code_does_not_fire(own_url: str, history: History) -> None:
+    """In celery beat, removed entries stay in the scheduler's database; in rq-scheduler, on the server."""
     with (
         worker("clockwork:lw", url=own_url, folder=_APPS) as old,
         worker("without:lw", url=own_url, folder=_APPS) as new,
@@ -99,14 +99,14 @@ def test_a_schedule_removed_from_the_code_does_not_fire(own_url: str, history: H
         assert old.wait() == 0
         seen, others = len(history.lines("second")), len(history.lines("other"))
         history.wait(others + 3, "other")
-        # what the old one had enqueued may still have run
+        # jobs that the old worker had enqueued may still run
         assert len(history.lines("second")) <= seen + 1
         new.send(signal.SIGTERM)
         assert new.wait() == 0
 
 
-def test_a_stopping_worker_enqueues_no_more_slots(own_url: str, history: History, tmp_path: Path) -> None:
-    """Nobody would run it there, and the next worker's code may not have the schedule any more."""
+def test_stopping_worker_enqueues_no_more_slots(own_url: str, history: History, tmp_path: Path) -> None:
+    """The worker would not run the job, and the next worker's code may not have the schedule."""
     gate = tmp_path / "gate"
     with worker("clockwork:lw", url=own_url, folder=_APPS) as process, Lockwork(own_url) as lw:
         history.wait(1, "second")
@@ -116,16 +116,16 @@ def test_a_stopping_worker_enqueues_no_more_slots(own_url: str, history: History
         until(lambda: "stopping: " in process.errors, "it stops")
         status = lw.schedule("second").inspect()
         assert status is not None
-        until(lambda: datetime.now(UTC) > status.next[0] + timedelta(seconds=1), "two slots go by")
+        until(lambda: datetime.now(UTC) > status.next[0] + timedelta(seconds=1), "two slots pass")
         after = lw.schedule("second").inspect()
         assert after is not None
-        assert after.enqueued <= status.enqueued + 1, "but one that was on its way"
+        assert after.enqueued <= status.enqueued + 1, "one slot may have been in progress"
         gate.touch()
         assert process.wait() == 0
 
 
 def enqueue_gated(lw: Lockwork, gate: Path) -> None:
-    """A job that keeps its worker until the file is there."""
+    """Enqueue a job that keeps its worker busy until the file exists."""
 
     @lw.task
     async def gated(path: str) -> None: ...

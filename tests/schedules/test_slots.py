@@ -1,4 +1,4 @@
-"""The slots of a schedule, against a slow count of every minute; also where the clocks are moved."""
+"""Slots of a schedule compared with a slow reference that checks every minute, also at clock changes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MOVES = {
     "Africa/Casablanca": ["2026-02-15T02:00", "2026-03-22T02:00"],
     "UTC": ["2026-12-31T23:00", "2028-02-29T12:00"],
 }
-"""Zones, and instants at which they move their clocks."""
+"""Time zones, and the times of their clock changes."""
 
 
 @dataclass(frozen=True)
 class _Fields:
-    """A line, and what its fields mean."""
+    """A cron line, and the expected values of its fields."""
 
     text: str
     minutes: frozenset[int]
@@ -67,7 +67,7 @@ def _lines(draw: st.DrawFn) -> _Fields:
 
 
 def _counted(line: _Fields, zone: ZoneInfo, begin: datetime, end: datetime) -> list[int]:
-    """Look at each minute after `begin` up to `end`."""
+    """Check each minute after `begin` up to `end`."""
     found, at = [], begin + _MINUTE
     while at <= end:
         local, before = at.astimezone(zone), (at - _MINUTE).astimezone(zone)
@@ -120,27 +120,27 @@ def _times(line: str, zone: str, begin: str, count: int) -> list[str]:
     return [datetime.fromtimestamp(slot / 1000, ZoneInfo(zone)).strftime("%d %H:%M %z") for slot in slots[1:]]
 
 
-def test_a_time_that_does_not_exist_fires_when_the_clocks_jump() -> None:
+def test_skipped_local_time_fires_at_the_clock_change() -> None:
     assert _times("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00+01:00", 2) == ["29 03:00 +0200", "30 02:30 +0200"]
 
 
-def test_several_times_that_do_not_exist_fire_once() -> None:
-    """A library that was looked at left the day out, so that a nightly job did not run at all."""
+def test_skipped_local_times_fire_once() -> None:
+    """Another library skipped the day, so that a nightly job did not run."""
     assert _times("*/20 2 * * *", "Europe/Berlin", "2026-03-28T12:00+01:00", 2) == ["29 03:00 +0200", "30 02:00 +0200"]
 
 
-def test_a_time_that_comes_twice_fires_when_it_comes_first() -> None:
+def test_repeated_local_time_fires_at_its_first_occurrence() -> None:
     assert _times("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00+02:00", 2) == ["25 02:30 +0200", "26 02:30 +0100"]
 
 
-def test_a_line_for_every_hour_goes_by_real_time() -> None:
+def test_hourly_line_fires_by_elapsed_time() -> None:
     begin = "2026-10-25T01:45+02:00"
     assert _times("30 * * * *", "Europe/Berlin", begin, 3) == ["25 02:30 +0200", "25 02:30 +0100", "25 03:30 +0100"]
     begin = "2026-03-29T01:45+01:00"
     assert _times("30 * * * *", "Europe/Berlin", begin, 2) == ["29 03:30 +0200", "29 04:30 +0200"]
 
 
-def test_clocks_that_go_back_over_midnight() -> None:
+def test_hourly_line_fires_by_elapsed_time_over_a_change_at_midnight() -> None:
     found = _times("15,45 * * * *", "America/St_Johns", "2006-10-28T23:30-02:30", 6)
     assert found == [
         "28 23:45 -0230",
@@ -165,6 +165,6 @@ def test_periods_are_whole_multiples_since_1970(period: str | int) -> None:
     assert every.latest(slots[-2], slots[-1], 5) == [slots[-1]]
 
 
-def test_a_timing_has_a_readable_text() -> None:
+def test_cron_and_period_have_readable_texts() -> None:
     assert Cron("0  9 * *  mon", "Europe/Berlin").text == "cron 0 9 * * mon in Europe/Berlin"
     assert Every.read("10m").text == "every 600000 ms"

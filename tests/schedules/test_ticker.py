@@ -1,4 +1,4 @@
-"""Tickers in virtual time: what becomes of slots at whose time nobody was there, and how often they call the server."""
+"""Tickers in virtual time: slots that pass without a ticker, and the number of calls to the server."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import schedules
-from lockwork.protocol.queues.schedules import SchedulePlan, Ticker, slot_id
+from lockwork.protocol.schedules import schedules
+from lockwork.protocol.schedules.schedules import SchedulePlan, Ticker, slot_id
 from lockwork.schedules.options import ScheduleRules, ScheduleSettings
 from lockwork.tasks.call import TaskCall
 from model.bench import SECOND, Bench
@@ -22,7 +22,7 @@ _NINE = int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp()) * SECOND
 
 
 class _Counting(Bench):
-    """Counts the calls."""
+    """Counts calls to the server."""
 
     calls = 0
 
@@ -50,7 +50,7 @@ def _jobs(bench: Bench) -> list[str]:
 
 
 def _go(bench: Bench, until: int, *tickers: Ticker) -> None:
-    """Let all tickers take their turns until a time."""
+    """Let the tickers take their turns until this time."""
     turns = dict.fromkeys(tickers, bench.now)
     while turns and min(turns.values()) <= until:
         ticker = min(turns, key=turns.__getitem__)
@@ -67,13 +67,13 @@ def _at(*times: str) -> list[str]:
     return [f"s@2026-11-21T{time}Z" for time in times]
 
 
-def test_each_slot_is_enqueued_once_by_three_tickers(bench: _Counting) -> None:
+def test_tickers_enqueue_each_slot_once(bench: _Counting) -> None:
     plan = _plan(cron="*/2 * * * *")
     _go(bench, _NINE + 361 * SECOND, *(Ticker(_QUEUE, [plan]) for _ in range(3)))
     assert _jobs(bench) == _at("09:02:00", "09:04:00", "09:06:00")
 
 
-def test_a_new_schedule_has_no_past(bench: _Counting) -> None:
+def test_new_schedule_has_no_missed_slots(bench: _Counting) -> None:
     bench.now += 30 * SECOND
     ticker = Ticker(_QUEUE, [_plan(cron="0 9 * * *", misfire="all")])
     _go(bench, bench.now + 3600 * SECOND, ticker)
@@ -93,7 +93,7 @@ def test_a_new_schedule_has_no_past(bench: _Counting) -> None:
     ],
 )
 def test_missed_slots_when_no_ticker_ran(bench: _Counting, options: dict[str, Any], wanted: list[str]) -> None:
-    """streaq#152: a cron job that was due long ago runs after a restart, outside its window."""
+    """streaq#152: a long overdue cron job runs after a restart, outside its window."""
     plan = _plan(cron="*/10 * * * *", **options)
     _go(bench, _NINE + SECOND, Ticker(_QUEUE, [plan]))
     bench.now = _NINE + 45 * 60 * SECOND
@@ -103,7 +103,7 @@ def test_missed_slots_when_no_ticker_ran(bench: _Counting, options: dict[str, An
     assert known.missed == (0 if plan.overlap is False else 4 - len(wanted))
 
 
-def test_slots_that_pass_while_it_is_paused_are_not_missed(bench: _Counting) -> None:
+def test_slots_during_a_pause_are_not_missed(bench: _Counting) -> None:
     plan = _plan(cron="*/10 * * * *")
     _go(bench, _NINE + SECOND, Ticker(_QUEUE, [plan]))
     bench.run(schedules.pause(_QUEUE, "s", paused=True))
@@ -113,7 +113,7 @@ def test_slots_that_pass_while_it_is_paused_are_not_missed(bench: _Counting) -> 
     assert (known.missed, _jobs(bench)) == (0, [])
 
 
-def test_a_year_of_seconds_is_made_up_for_within_its_bound(bench: _Counting) -> None:
+def test_catch_up_of_a_year_of_seconds_is_bounded(bench: _Counting) -> None:
     plan = _plan(every="1s", misfire="all", catch_up=1000)
     _go(bench, _NINE, Ticker(_QUEUE, [plan]))
     bench.now += 366 * 86_400 * SECOND
@@ -122,10 +122,10 @@ def test_a_year_of_seconds_is_made_up_for_within_its_bound(bench: _Counting) -> 
     assert len(_jobs(bench)) == 1000
     assert bench.calls - begun == 2
     _, (known,) = bench.run(schedules.listed(_QUEUE))
-    assert known.missed == schedules.MOST_MISSED, "no more than that are counted"
+    assert known.missed == schedules.MOST_MISSED, "the count is bounded"
 
 
-def test_clocks_that_are_set_back_do_not_repeat_a_slot(bench: _Counting) -> None:
+def test_clock_step_back_does_not_repeat_a_slot(bench: _Counting) -> None:
     ticker = Ticker(_QUEUE, [_plan(cron="* * * * *", misfire="all")])
     _go(bench, _NINE + 130 * SECOND, ticker)
     bench.now -= 90 * SECOND
@@ -135,7 +135,7 @@ def test_clocks_that_are_set_back_do_not_repeat_a_slot(bench: _Counting) -> None
     assert _jobs(bench) == _at(*(f"09:0{minute}:00" for minute in range(1, 6)))
 
 
-def test_a_server_that_has_lost_everything_gets_the_schedules_again(bench: _Counting) -> None:
+def test_schedules_are_declared_again_after_data_loss(bench: _Counting) -> None:
     ticker = Ticker(_QUEUE, [_plan(cron="* * * * *")])
     _go(bench, _NINE + 70 * SECOND, ticker)
     bench._server.command("FLUSHDB")
@@ -143,7 +143,41 @@ def test_a_server_that_has_lost_everything_gets_the_schedules_again(bench: _Coun
     assert _jobs(bench) == _at("09:02:00", "09:03:00")
 
 
-def test_many_schedules_at_one_time(bench: _Counting) -> None:
+@pytest.mark.parametrize("lost", [101, 119])
+def test_slot_after_a_loss_of_data_is_enqueued_at_its_time(bench: _Counting, lost: int) -> None:
+    """The ticker declares its schedules every 20 s, but the slot is earlier."""
+    tickers = [Ticker(_QUEUE, [_plan(cron="* * * * *")]) for _ in range(2)]
+    _go(bench, _NINE + lost * SECOND, *tickers)
+    bench._server.command("FLUSHDB")
+    _go(bench, _NINE + 120 * SECOND + 100_000, *tickers)
+    assert _jobs(bench) == _at("09:02:00")
+    _go(bench, _NINE + 190 * SECOND, *tickers)
+    assert _jobs(bench) == _at("09:02:00", "09:03:00")
+
+
+@pytest.mark.parametrize(("misfire", "expected"), [("all", ["09:02:00", "09:03:00"]), ("once", ["09:03:00"])])
+def test_slots_of_an_outage_with_loss_of_data_follow_misfire(
+    bench: _Counting, misfire: str, expected: list[str]
+) -> None:
+    ticker = Ticker(_QUEUE, [_plan(cron="* * * * *", misfire=misfire)])
+    _go(bench, _NINE + 70 * SECOND, ticker)
+    bench._server.command("FLUSHDB")
+    bench.now = _NINE + 190 * SECOND
+    _go(bench, bench.now + SECOND, ticker)
+    assert _jobs(bench) == _at(*expected)
+
+
+def test_schedule_that_was_declared_again_on_request_is_listed(bench: _Counting) -> None:
+    ticker = Ticker(_QUEUE, [_plan(cron="0 12 * * *")])
+    _go(bench, _NINE + SECOND, ticker)
+    bench._server.command("FLUSHDB")
+    ticker.forget()
+    bench.run(ticker.turn())
+    _, (known,) = bench.run(schedules.listed(_QUEUE))
+    assert known.name == "s"
+
+
+def test_hundreds_of_schedules_fire_at_one_time(bench: _Counting) -> None:
     plans = [_plan(f"s{number}", cron="0 * * * *") for number in range(250)]
     _go(bench, _NINE + 1 * SECOND, Ticker(_QUEUE, plans))
     begun = bench.calls
@@ -165,7 +199,7 @@ def test_without_schedules_a_ticker_sends_one_call(bench: _Counting) -> None:
     assert bench._server.command("DBSIZE") == 0
 
 
-def test_a_call_with_a_lost_reply_enqueues_once(bench: _Counting) -> None:
+def test_call_with_lost_reply_enqueues_a_slot_once(bench: _Counting) -> None:
     ticker = Ticker(_QUEUE, [_plan(cron="* * * * *", misfire="all")])
     bench.run(ticker.turn(), twice=True)
     for _ in range(20):
@@ -174,7 +208,7 @@ def test_a_call_with_a_lost_reply_enqueues_once(bench: _Counting) -> None:
     assert _jobs(bench) == _at("09:01:00", "09:02:00", "09:03:00")
 
 
-def test_a_slot_in_the_hour_that_comes_twice_is_enqueued_once(bench: _Counting) -> None:
+def test_slot_in_the_repeated_hour_is_enqueued_once(bench: _Counting) -> None:
     bench.now = int(datetime(2026, 10, 24, 23, tzinfo=UTC).timestamp()) * SECOND
     ticker = Ticker(
         _QUEUE, [_plan(cron="30 2 * * *", tz="Europe/Berlin"), _plan("t", cron="30 * * * *", tz="Europe/Berlin")]
@@ -188,7 +222,7 @@ def test_a_slot_in_the_hour_that_comes_twice_is_enqueued_once(bench: _Counting) 
     ]
 
 
-def test_a_run_that_is_sent_again_after_a_slot_is_the_same_run(bench: _Counting) -> None:
+def test_resent_run_now_is_the_same_run_after_a_slot(bench: _Counting) -> None:
     ticker = Ticker(_QUEUE, [_plan(cron="*/2 * * * *")])
     _go(bench, _NINE + 100 * SECOND, ticker)
     run = partial(schedules.run_now, _QUEUE, "s", "s@by-hand")

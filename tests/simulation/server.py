@@ -33,7 +33,14 @@ class Build:
     """Whether its driver ends a broken connection, on which a call may still be under way, before it goes on."""
     careful: bool = True
     """Whether the driver of a user without CLIENT KILL lets each call look for what has ended."""
+    checks_owners: bool = True
+    """Whether a lease is renewed only while its owner lives."""
     scripts: dict[str, Script] = field(default_factory=dict, compare=False)
+
+    @property
+    def label(self) -> str:
+        """The name of this build among all mutants of a run."""
+        return self.name
 
     def script(self, name: str) -> Script:
         """Return script `name` of this build."""
@@ -86,10 +93,15 @@ class Server:
 
     def command(self, *command: Argument) -> Any:
         """Run one command."""
-        replies, _ = self._exchange([command])
-        if isinstance(replies[0], hiredis.ReplyError):
-            raise replies[0]
-        return replies[0]
+        return self.commands([command])[0]
+
+    def commands(self, commands: Sequence[Command]) -> list[Any]:
+        """Run commands in one round trip."""
+        replies, _ = self._exchange(commands)
+        for reply in replies:
+            if isinstance(reply, hiredis.ReplyError):
+                raise reply
+        return replies
 
     def reset(self) -> None:
         """Empty the database and hear nothing."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from lockwork.protocol.effects import Argument, Call, Calls, Clock, Park, Shards
+from lockwork.protocol.effects import Argument, Call, Calls, Clock, Indexed, Park, Shards
 from simulation.faults import MS, SECOND, ListeningFaults, Mix, draw, listening
 from simulation.network import Network
 from simulation.process import NEVER, Actor, Cancelled, Process, Sleep, Task
@@ -64,6 +64,8 @@ class World:
         self.stranger: Random = Random(f"a stranger in {seed}")
         self.mix: Mix = draw(self.random, self.stranger) if mix is None else mix
         self.chance: Random = Random(f"ears {seed}")
+        self.forgetting: Random = Random(f"leavers {seed}")
+        """Which owners end without releasing."""
         self.listening_faults: ListeningFaults = listening(self.chance) if mix is None else ListeningFaults()
         self.build: Build = build
         self.server: Server = server
@@ -217,6 +219,9 @@ class World:
                 continue
             if isinstance(effect, Shards):
                 value = 1
+                continue
+            if isinstance(effect, Indexed):
+                value = []
                 continue
             assert not isinstance(effect, Calls), "protocols of one server make one call after the other"
             self._begin(task, effect)

@@ -1,4 +1,4 @@
-"""A barrier: nobody passes before all have come, everybody passes then, and it can be used again and again."""
+"""A reusable barrier: no party passes before the last one arrives."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import redis
 
 from cancelling import cancelled, turns
+from indexed import keys_but_indexes
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused, WaitTimeout
 from lockwork.protocol.keys import barrier as barrier_keys
@@ -22,7 +23,7 @@ from proxy import Phase, Proxy
 phases = pytest.mark.parametrize("phase", ["request", "reply"])
 
 
-def test_all_pass_together_again_and_again(lw: Lockwork) -> None:
+def test_parties_pass_together_in_each_generation(lw: Lockwork) -> None:
     phase = lw.barrier("phase", 4)
     here = [0] * 5
     counting = threading.Lock()
@@ -33,7 +34,7 @@ def test_all_pass_together_again_and_again(lw: Lockwork) -> None:
             with counting:
                 here[turn] += 1
             indexes.append(phase.wait(30))
-            assert here[turn] == 4, "nobody passes before all have come"
+            assert here[turn] == 4, "no party passes before the last arrives"
         return indexes
 
     with ThreadPoolExecutor(4) as pool:
@@ -42,7 +43,7 @@ def test_all_pass_together_again_and_again(lw: Lockwork) -> None:
     assert phase.inspect() == BarrierStatus(arrived=0, parties=4, generation=5)
 
 
-async def test_the_same_for_tasks(alw: Lockwork) -> None:
+async def test_asyncio_parties_pass_together_in_each_generation(alw: Lockwork) -> None:
     phase = alw.barrier("phase", 50)
     for _ in range(3):
         assert sorted(await asyncio.gather(*(phase.await_() for _ in range(50)))) == list(range(50))
@@ -53,7 +54,7 @@ async def test_the_same_for_tasks(alw: Lockwork) -> None:
     assert sorted(await asyncio.gather(*(phase.await_() for _ in range(20)), *waits)) == sorted([*range(50)] * 2)
 
 
-def test_the_index_is_the_order_of_arrival(lw: Lockwork) -> None:
+def test_index_is_the_order_of_arrival(lw: Lockwork) -> None:
     phase = lw.barrier("phase", 3)
     with ThreadPoolExecutor(3) as pool:
         waits = []
@@ -115,7 +116,7 @@ async def test_cancelled_while_it_opens(alw: Lockwork) -> None:
     assert opened
 
 
-def test_all_must_agree_on_the_parties(lw: Lockwork) -> None:
+def test_party_with_another_count_is_refused(lw: Lockwork) -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(lw.barrier("phase", 2).wait, 30)
         until(lambda: lw.barrier("phase", 2).inspect().arrived, "it has come")
@@ -129,19 +130,19 @@ def test_all_must_agree_on_the_parties(lw: Lockwork) -> None:
         lw.barrier("phase", 3).wait(0)
 
 
-def test_one_party_passes_at_once(lw: Lockwork) -> None:
+def test_single_party_passes_at_once(lw: Lockwork) -> None:
     assert lw.barrier("alone", 1).wait() == 0
 
 
 @phases
 @pytest.mark.parametrize("first", [True, False])
-def test_an_arrival_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, phase: Phase, first: bool) -> None:
+def test_repeated_arrival_counts_once(lw: Lockwork, proxy: Proxy, phase: Phase, first: bool) -> None:
     with Lockwork(proxy.url) as app, ThreadPoolExecutor(1) as pool:
         app.barrier("phase", 2).inspect()
         if not first:
             other = pool.submit(lw.barrier("phase", 2).wait, 30)
             until(lambda: lw.barrier("phase", 2).inspect().arrived == 1, "the other has come")
-        proxy.lose(script("barrier_arrive").sha, phase)
+        proxy.lose(script("synchronizers/barrier_arrive").sha, phase)
         if first:
             other = pool.submit(app.barrier("phase", 2).wait, 30)
             until(lambda: proxy.lost and lw.barrier("phase", 2).inspect().arrived == 1, "it has come, once")
@@ -153,8 +154,8 @@ def test_an_arrival_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, p
         assert proxy.lost == 1
 
 
-def test_a_withdrawal_after_the_barrier_opened_is_a_pass(lw: Lockwork, url: str, admin: redis.Redis) -> None:
-    """Its time is up in the moment in which it opens: the server knows which came first."""
+def test_withdrawal_after_the_barrier_opened_is_a_pass(lw: Lockwork, url: str, admin: redis.Redis) -> None:
+    """The time-out ends as the barrier opens; the server decides which came first."""
     phase = lw.barrier("phase", 2)
     with Lockwork(url) as deaf, ThreadPoolExecutor(1) as pool:
         wait = pool.submit(deaf.barrier("phase", 2).wait, 0.4)
@@ -164,7 +165,7 @@ def test_a_withdrawal_after_the_barrier_opened_is_a_pass(lw: Lockwork, url: str,
         assert wait.result(10) == 0
 
 
-def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, url: str) -> None:
+def test_lost_wake_up_costs_a_moment(lw: Lockwork, url: str) -> None:
     """Redisson's semaphore waits without a timer: its message lost, it sleeps until the next one comes."""
     phase = lw.barrier("phase", 2)
     with Lockwork(url) as deaf, ThreadPoolExecutor(1) as pool:
@@ -175,21 +176,21 @@ def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, url: str) -> None:
         assert wait.result(6) == 0
 
 
-def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
+def test_barrier_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(lw.barrier("phase", 2).wait, 30)
         until(lambda: lw.barrier("phase", 2).inspect().arrived, "it has come")
-        assert {key.decode() for key in admin.scan_iter()} == set(barrier_keys("lw", "phase"))
-        assert all(0 < admin.ttl(key) <= 120 for key in admin.scan_iter())
+        assert {key.decode() for key in keys_but_indexes(admin)} == set(barrier_keys("lw", "phase"))
+        assert all(0 < admin.ttl(key) <= 120 for key in keys_but_indexes(admin))
         lw.barrier("phase", 2).wait(0)
         first.result(10)
-    assert all(0 < admin.ttl(key) <= 120 for key in admin.scan_iter())
+    assert all(0 < admin.ttl(key) <= 120 for key in keys_but_indexes(admin))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda lw: lw.barrier("a b", 1), "a barrier's name"),
+        (lambda lw: lw.barrier(5, 1), "a barrier's name must be text, not 5"),
         (lambda lw: lw.barrier("phase", 0), "parties must be a whole number from 1 to 10,000, not 0"),
         (lambda lw: lw.barrier("phase", True), "parties must be"),
         (lambda lw: lw.barrier("phase", 10_001), "parties must be"),
@@ -199,11 +200,11 @@ def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
 def test_bad_input_sends_no_command(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call(lw)
-    assert not list(admin.scan_iter())
+    assert not keys_but_indexes(admin)
 
 
-def test_a_barrier_that_lost_a_key_goes_on(lw: Lockwork, admin: redis.Redis) -> None:
-    """Evicted, or deleted by hand: who has arrived arrives again when it looks again."""
+def test_barrier_continues_after_losing_a_key(lw: Lockwork, admin: redis.Redis) -> None:
+    """After an eviction or manual deletion, the waiting party arrives again at its next poll."""
     phase = lw.barrier("phase", 2)
     with ThreadPoolExecutor(2) as pool:
         for key in ("lw:{barrier:phase}", "lw:{barrier:phase}:places"):
@@ -214,10 +215,10 @@ def test_a_barrier_that_lost_a_key_goes_on(lw: Lockwork, admin: redis.Redis) -> 
 
 
 @pytest.mark.parametrize("key", ["lw:{barrier:phase}", "lw:{barrier:phase}:places"])
-def test_a_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: redis.Redis, key: str) -> None:
+def test_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     admin.set(key, "text", ex=100)
     phase = lw.barrier("phase", 2)
     for call in (phase.wait, phase.inspect):
         with pytest.raises(ServerRefused, match="data of another program"):
             call()
-    assert list(admin.scan_iter()) == [key.encode()]
+    assert keys_but_indexes(admin) == [key.encode()]

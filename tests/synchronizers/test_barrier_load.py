@@ -52,13 +52,13 @@ def disturb(admin: redis.Redis) -> None:
 
 
 def opened(admin: redis.Redis) -> int:
-    """How often the barrier has opened."""
-    found: Any = admin.hget("lw:{barrier:phase}", "g")
-    return int(found or 0)
+    """Return the number of times the barrier has opened."""
+    generation: Any = admin.hget("lw:{barrier:phase}", "g")
+    return int(generation or 0)
 
 
 def test_barrier(admin: redis.Redis, url: str) -> None:
-    """Nine threads of three processes pass together, again and again, each with an index of its own."""
+    """Nine threads of three processes pass together repeatedly, each with a different index."""
     with contextlib.ExitStack() as stack:
         processes = [stack.enter_context(script(PARTIES, ROUNDS, url=url)) for _ in range(3)]
         for process in processes:

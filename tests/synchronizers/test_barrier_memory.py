@@ -1,4 +1,4 @@
-"""What a barrier remembers of those who passed: enough for who missed its wake-up, and no more; in virtual time."""
+"""The barrier's memory of passed parties, in virtual time: enough for a party that missed its wake-up."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def turns(bench: Bench, parties: int, count: int) -> None:
     for turn in range(count):
         for number in range(parties):
             args: list[Argument] = [parties, f"{bench.now}.{turn}.{number}", "channel"]
-            bench.call(script_call("barrier_arrive", barrier_keys("sim", "a"), args))
+            bench.call(script_call("synchronizers/barrier_arrive", barrier_keys("sim", "a"), args))
 
 
 def remembered(server: Server, parties: int) -> int:
-    """How many generations."""
+    """Return the number of remembered generations."""
     return (int(server.command("HLEN", "sim:{barrier:a}")) - 5) // (parties + 1)
 
 
@@ -40,6 +40,6 @@ def test_passed_party_is_remembered_for_a_minute(simulated: Server) -> None:
     assert remembered(simulated, 3) == 30
 
 
-def test_only_the_last_passed_parties_are_remembered(simulated: Server) -> None:
+def test_barrier_remembers_only_the_last_passed_parties(simulated: Server) -> None:
     turns(Bench(simulated, Build()), 7000, 4)
     assert remembered(simulated, 7000) == 2

@@ -31,7 +31,7 @@ def test_processes(lw: Lockwork, url: str) -> None:
             assert sorted(int(party.line()) for party in parties) == [0, 1, 2]
 
 
-def test_a_killed_party_stops_counting(lw: Lockwork, url: str) -> None:
+def test_killed_party_stops_counting(lw: Lockwork, url: str) -> None:
     """Redisson #2045: permits of a crashed holder were lost for ever; here a dead party's place lapses after 15 s."""
     phase = lw.barrier("phase", 3)
     with script(PARTY, 1, url=url) as party, ThreadPoolExecutor(2) as pool:
@@ -97,6 +97,6 @@ lw.close()
 """
 
 
-def test_a_forked_child_is_a_party_of_its_own(lw: Lockwork, url: str) -> None:
+def test_forked_child_is_a_separate_party(lw: Lockwork, url: str) -> None:
     with script(FORKS, url=url) as process:
         assert process.line() == "[0, 1] True 3"

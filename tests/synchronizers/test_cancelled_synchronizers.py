@@ -1,4 +1,4 @@
-"""Cancelled at any turn of the loop, whoever waits at a latch, a barrier, a limiter or a once leaves nothing."""
+"""Cancellation at any turn of the loop while waiting for a latch, a barrier, a limiter or a once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
         yield app
 
 
-async def test_a_latch(alw: Lockwork, rival: Lockwork) -> None:
-    """Its process's place lapses by itself, and a message that comes by then finds nobody."""
+async def test_cancelled_latch_wait_leaves_nothing(alw: Lockwork, rival: Lockwork) -> None:
+    """Its process's place expires later, and a message until then is ignored."""
     boot = alw.latch("boot", 1)
     await boot.ainspect()
 
@@ -36,7 +36,9 @@ async def test_a_latch(alw: Lockwork, rival: Lockwork) -> None:
     assert (await swept(boot.await_, clean, most=30)).ended == 30
 
 
-async def test_a_latch_that_opens_meanwhile(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+async def test_latch_wait_cancelled_during_the_opening_leaves_nothing(
+    alw: Lockwork, rival: Lockwork, admin: redis.Redis
+) -> None:
     boot, other = alw.latch("boot", 1), rival.latch("boot", 1)
 
     async def opened() -> None:
@@ -52,8 +54,7 @@ async def test_a_latch_that_opens_meanwhile(alw: Lockwork, rival: Lockwork, admi
     assert sweep.finished
 
 
-async def test_a_count_down(alw: Lockwork) -> None:
-    """It was counted once or not at all."""
+async def test_cancelled_count_down_counts_at_most_once(alw: Lockwork) -> None:
     boot = alw.latch("boot", 1000)
     left = (await boot.ainspect()).left
 
@@ -67,7 +68,7 @@ async def test_a_count_down(alw: Lockwork) -> None:
     assert (await swept(boot.acount_down, clean)).ended > 1
 
 
-async def test_a_barrier(alw: Lockwork, rival: Lockwork) -> None:
+async def test_cancelled_barrier_wait_does_not_count(alw: Lockwork, rival: Lockwork) -> None:
     phase = alw.barrier("phase", 2)
     await phase.ainspect()
 
@@ -78,8 +79,9 @@ async def test_a_barrier(alw: Lockwork, rival: Lockwork) -> None:
     assert (await swept(phase.await_, clean, most=30)).ended == 30
 
 
-async def test_a_barrier_that_opens_meanwhile(alw: Lockwork, rival: Lockwork) -> None:
-    """Whoever is cancelled, the other one has passed with it, or is alone."""
+async def test_barrier_wait_cancelled_during_the_opening_passes_with_its_partner_or_not(
+    alw: Lockwork, rival: Lockwork
+) -> None:
     phase, other = alw.barrier("phase", 2), rival.barrier("phase", 2)
     partners: list[asyncio.Task[int]] = []
 
@@ -110,8 +112,9 @@ async def _waits(app: Lockwork) -> bool:
 
 
 @pytest.mark.parametrize("algorithm", ["bucket", "window"])
-async def test_a_limiter(alw: Lockwork, rival: Lockwork, admin: redis.Redis, algorithm: Algorithm) -> None:
-    """Who waits for a unit in an hour gives its place back."""
+async def test_cancelled_limiter_wait_returns_its_units(
+    alw: Lockwork, rival: Lockwork, admin: redis.Redis, algorithm: Algorithm
+) -> None:
     api = alw.limiter("api", "2/h", algorithm=algorithm)
     await api.aacquire(2)
     full, booked = (await api.ainspect()).full_in, admin.zcard("lw:{limiter:api}:log")
@@ -125,13 +128,13 @@ async def test_a_limiter(alw: Lockwork, rival: Lockwork, admin: redis.Redis, alg
     assert (await swept(lambda: api.aacquire(wait="2h"), clean, most=40)).ended == 40
 
 
-async def test_a_once_that_runs(alw: Lockwork, rival: Lockwork) -> None:
-    """It ran and counts, it was interrupted and counts as lost, or it never began; it is never left running."""
+async def test_cancelled_once_run_is_done_lost_or_idle(alw: Lockwork, rival: Lockwork) -> None:
+    """A finished run counts, an interrupted run is lost, and no run stays in the state "running"."""
     seen: set[str] = set()
     number = 0
 
     async def make() -> str:
-        await turns(30)  # however fast the server answers, some of the cancellations come now
+        await turns(30)  # so that some cancellations come during the run, even with a fast server
         return "made"
 
     async def run() -> None:
@@ -154,7 +157,7 @@ async def test_a_once_that_runs(alw: Lockwork, rival: Lockwork) -> None:
     assert seen == {"idle", "lost", "done"}
 
 
-async def test_a_once_that_waits(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+async def test_cancelled_once_wait_does_not_affect_the_run(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
     go, began = asyncio.Event(), asyncio.Event()
 
     async def make() -> str:
@@ -167,7 +170,7 @@ async def test_a_once_that_waits(alw: Lockwork, rival: Lockwork, admin: redis.Re
 
     async def clean(where: str) -> None:
         fields: Any = admin.hkeys("lw:{once:report}")
-        # one for the process, however many wait or have left: it goes when the run ends
+        # one place per process, deleted when the run ends
         assert {field for field in fields if field.startswith(b"w")} <= {b"w" + alw.runtime.channel.encode()}, where
         assert (await rival.once("report").ainspect()).state == "running", where
         nothing_here(alw, where)
@@ -179,8 +182,8 @@ async def test_a_once_that_waits(alw: Lockwork, rival: Lockwork, admin: redis.Re
     assert await runner == "made"
 
 
-async def test_a_once_that_is_let_run_meanwhile(alw: Lockwork, rival: Lockwork) -> None:
-    """The runner is interrupted, and the one that waited runs it again, or was cancelled and leaves it to others."""
+async def test_cancelled_once_waiter_may_take_over_an_interrupted_run(alw: Lockwork, rival: Lockwork) -> None:
+    """After the runner's interruption, the waiter runs the function, or its cancellation leaves it to others."""
     number = 0
     runners: list[asyncio.Task[None]] = []
 

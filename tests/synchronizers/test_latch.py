@@ -13,6 +13,7 @@ import redis
 
 from cancelling import cancelled, turns
 from commandstats import command_calls
+from indexed import keys_but_indexes
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused
 from lockwork.protocol.retry import Looks
@@ -26,7 +27,7 @@ phases = pytest.mark.parametrize("phase", ["request", "reply"])
 
 
 def waiting(admin: redis.Redis, name: str = "boot") -> int:
-    """How many processes are to be woken."""
+    """Return the number of waiting processes."""
     return len(places(admin, name))
 
 
@@ -47,7 +48,7 @@ def test_count_down_and_wait(lw: Lockwork) -> None:
     assert lw.latch("boot", 3).wait(0)
 
 
-async def test_the_same_for_tasks(alw: Lockwork) -> None:
+async def test_asyncio_latch_opens_after_its_count(alw: Lockwork) -> None:
     boot = alw.latch("boot", 3)
     waiters = [asyncio.create_task(boot.await_()) for _ in range(50)]
     assert not await boot.await_(timeout=0.01)
@@ -59,7 +60,7 @@ async def test_the_same_for_tasks(alw: Lockwork) -> None:
     assert (await boot.ainspect()).left == 3
 
 
-def test_one_message_wakes_all_waiters_of_a_process(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
+def test_process_gets_one_message_for_its_latch_waiters(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     with ThreadPoolExecutor(21) as pool:
         waits = [pool.submit(app.latch("boot", 1).wait, 30) for app in (lw, other) for _ in range(10)]
         until(lambda: waiting(admin) == 2, "both processes wait")
@@ -97,7 +98,7 @@ def test_reset_begins_a_new_round(lw: Lockwork, other: Lockwork, admin: redis.Re
 
 
 def test_waiter_of_an_opened_round_passes_after_reset(lw: Lockwork, admin: redis.Redis) -> None:
-    """Its message is lost with the subscription, and when it looks again the latch is closed anew."""
+    """The subscription loses its message, and at its next poll the latch is closed again."""
     boot = lw.latch("boot", 1)
     with ThreadPoolExecutor(1) as pool:
         wait = pool.submit(boot.wait, 30)
@@ -108,7 +109,7 @@ def test_waiter_of_an_opened_round_passes_after_reset(lw: Lockwork, admin: redis
         assert wait.result(10)
 
 
-def test_all_must_agree_on_the_count(lw: Lockwork) -> None:
+def test_handle_with_another_count_is_refused(lw: Lockwork) -> None:
     lw.latch("boot", 3).count_down()
     other = lw.latch("boot", 4)
     for call in (other.count_down, other.wait, other.inspect):
@@ -118,13 +119,13 @@ def test_all_must_agree_on_the_count(lw: Lockwork) -> None:
 
 
 @phases
-def test_a_count_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+def test_repeated_count_down_counts_once(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
     with Lockwork(proxy.url) as app:
         boot = app.latch("boot", 3)
         assert boot.inspect().left == 3
-        proxy.lose(script("latch_count").sha, phase)
+        proxy.lose(script("synchronizers/latch_count").sha, phase)
         assert boot.count_down() == 2
-        proxy.lose(script("latch_reset").sha, phase)
+        proxy.lose(script("synchronizers/latch_reset").sha, phase)
         boot.reset()
         assert proxy.lost == 2
     assert lw.latch("boot", 3).inspect().left == 3
@@ -140,8 +141,8 @@ async def test_cancelled_waiters_leave_no_keys(alw: Lockwork, admin: redis.Redis
     assert await boot.await_(0)
 
 
-def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
-    """Redisson #1763 and #3891: with its message lost, a waiter slept on; here it looks again."""
+def test_lost_wake_up_costs_a_moment(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
+    """Redisson #1763 and #3891: a waiter whose message was lost slept on; here it polls."""
     with ThreadPoolExecutor(1) as pool:
         wait = pool.submit(other.latch("boot", 1).wait, 30)
         until(lambda: waiting(admin), "it waits")
@@ -151,7 +152,7 @@ def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, other: Lockwork, admin: red
 
 
 def test_waiting_costs_little() -> None:
-    """A waiter looks again by itself six times within the first ten seconds, and every five seconds from then on."""
+    """A waiter polls six times within the first ten seconds, and every five seconds afterwards."""
     looks, now, times = Looks(0.1), 0.0, []
     while now < 60:
         now = looks.next(now, None)
@@ -161,20 +162,20 @@ def test_waiting_costs_little() -> None:
     assert Looks(1.0).next(5.0, 5.5) == 5.5
 
 
-def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
+def test_latch_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
     boot = lw.latch("boot", 3, ttl="10m")
     assert not boot.wait(0.01)
     boot.count_down()
     boot.reset()
     boot.count_down()
-    assert {key.decode() for key in admin.scan_iter()} == {"lw:{latch:boot}", "lw:{latch:boot}:done:0"}
-    assert all(600 < admin.ttl(key) <= 660 for key in admin.scan_iter())
+    assert {key.decode() for key in keys_but_indexes(admin)} == {"lw:{latch:boot}", "lw:{latch:boot}:done:0"}
+    assert all(600 < admin.ttl(key) <= 660 for key in keys_but_indexes(admin))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda lw: lw.latch("a b", 1), "a latch's name"),
+        (lambda lw: lw.latch(5, 1), "a latch's name must be text, not 5"),
         (lambda lw: lw.latch("boot", 0), "count must be a whole number from 1 to 1,000,000, not 0"),
         (lambda lw: lw.latch("boot", True), "count must be"),
         (lambda lw: lw.latch("boot", 1, ttl="5s"), "ttl must be at least 10 s, for which a call may be sent again"),
@@ -186,7 +187,7 @@ def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
 def test_bad_input_sends_no_command(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call(lw)
-    assert not list(admin.scan_iter())
+    assert not keys_but_indexes(admin)
 
 
 def test_as_long_as_patience_is_long_enough(url: str) -> None:
@@ -195,13 +196,13 @@ def test_as_long_as_patience_is_long_enough(url: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["lw:{latch:boot}", "lw:{latch:boot}:done:0", "lw:{latch:boot}:done:1"])
-def test_a_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: redis.Redis, key: str) -> None:
+def test_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     admin.set(key, "text", ex=100)
     boot = lw.latch("boot", 1)
     for call in (boot.count_down, boot.wait, boot.inspect, boot.reset):
         with pytest.raises(ServerRefused, match="data of another program"):
             call()
-    assert list(admin.scan_iter()) == [key.encode()]
+    assert keys_but_indexes(admin) == [key.encode()]
 
 
 WAIT = """

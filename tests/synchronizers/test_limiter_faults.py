@@ -9,6 +9,7 @@ import threading
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import Lockwork
 from lockwork.errors import ServerRefused
 from lockwork.protocol.scripts import script
@@ -22,23 +23,23 @@ phases = pytest.mark.parametrize("phase", ["request", "reply"])
 
 @both
 @phases
-def test_a_call_that_is_sent_again_takes_once(lw: Lockwork, proxy: Proxy, phase: Phase, algorithm: Algorithm) -> None:
+def test_repeated_call_takes_units_once(lw: Lockwork, proxy: Proxy, phase: Phase, algorithm: Algorithm) -> None:
     seen = lw.limiter("api", "10/h", algorithm=algorithm)
     with Lockwork(proxy.url) as app:
         api = app.limiter("api", "10/h", algorithm=algorithm)
         assert api.try_acquire()
-        proxy.lose(script("limiter_take").sha, phase)
+        proxy.lose(script("synchronizers/limiter_take").sha, phase)
         api.acquire(2)
         assert proxy.lost == 1
         assert seen.inspect().available == 7
 
 
 @phases
-async def test_the_same_for_a_task(alw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+async def test_repeated_async_call_takes_units_once(alw: Lockwork, proxy: Proxy, phase: Phase) -> None:
     async with Lockwork(proxy.url) as app:
         api = app.limiter("api", "10/h")
         assert await api.atry_acquire()
-        proxy.lose(script("limiter_take").sha, phase)
+        proxy.lose(script("synchronizers/limiter_take").sha, phase)
         await api.aacquire(2)
         assert (await alw.limiter("api", "10/h").ainspect()).available == 7
 
@@ -80,7 +81,7 @@ async def test_cancelled_waiters_free_their_places(alw: Lockwork, algorithm: Alg
 
 @both
 async def test_timed_out_callers_block_no_other_caller(alw: Lockwork, algorithm: Algorithm) -> None:
-    """300 callers leave in the order in which they came: nobody waits behind them any more."""
+    """300 callers leave in the order of arrival, so no later caller waits for their units."""
     api = alw.limiter("api", "10/h", algorithm=algorithm)
     await api.aacquire(10)
     before = (await api.ainspect()).full_in
@@ -121,9 +122,10 @@ async def test_remaining_callers_move_up_when_others_leave(
 
 async def test_callers_moving_up_keep_rate_and_order(alw: Lockwork, admin: redis.Redis) -> None:
     """Every other caller leaves, among them some that take more than one unit."""
-    wide = alw.limiter("wide", "20/s", burst=3)
-    await wide.aacquire(3)
+    wide = alw.limiter("wide", "10/s", burst=3)
     loop = asyncio.get_running_loop()
+    began = loop.time()
+    await wide.aacquire(3)
     ended: list[tuple[float, int]] = []
 
     async def stay(number: int) -> None:
@@ -138,16 +140,15 @@ async def test_callers_moving_up_keep_rate_and_order(alw: Lockwork, admin: redis
         await asyncio.sleep(0)
     while admin.zcard("lw:{limiter:wide}:log") < 1 + 20:
         await asyncio.sleep(0)
-    began = loop.time()
     for task in leaving:
         await cancelled(task)
     await asyncio.gather(*staying)
     assert [number for _, number in ended] == list(range(10))
-    assert 0.45 < ended[-1][0] - began < 0.85, "15 units at 20 a second, not 35"
+    assert 1.4 < ended[-1][0] - began < 3.3, "15 units at 10 a second, not 34"
 
 
 async def test_freed_slot_goes_to_next_waiter(alw: Lockwork, admin: redis.Redis) -> None:
-    """Who comes then gets the place behind, not one beside it: that would be one too many."""
+    """The next caller gets the place after the last waiter, without exceeding the rate."""
     api = alw.limiter("api", "10/s", burst=1)
     await api.aacquire()
     loop = asyncio.get_running_loop()
@@ -182,20 +183,20 @@ def test_ctrl_c_while_waiting_removes_the_waiter(lw: Lockwork, url: str) -> None
 
 
 @pytest.mark.parametrize("at", [0, 1])
-def test_a_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: redis.Redis, at: int) -> None:
+def test_foreign_key_is_refused_without_partial_effects(lw: Lockwork, admin: redis.Redis, at: int) -> None:
     key = ["lw:{limiter:api}", "lw:{limiter:api}:log"][at]
     admin.set(key, "text", ex=100)
     api = lw.limiter("api", "1/s")
     for call in (api.acquire, api.try_acquire, api.inspect):
         with pytest.raises(ServerRefused, match="data of another program"):
             call()
-    assert list(admin.scan_iter()) == [key.encode()]
+    assert keys_but_indexes(admin) == [key.encode()]
 
 
 @both
 @pytest.mark.parametrize("key", ["lw:{limiter:api}", "lw:{limiter:api}:log"])
-def test_a_limiter_that_lost_a_key_goes_on(lw: Lockwork, admin: redis.Redis, key: str, algorithm: Algorithm) -> None:
-    """Evicted, or deleted by hand: what was used may be forgotten, but nothing fails, and nothing stays for ever."""
+def test_limiter_continues_after_losing_a_key(lw: Lockwork, admin: redis.Redis, key: str, algorithm: Algorithm) -> None:
+    """After an eviction or manual deletion, usage may be forgotten, but no call fails and each key expires."""
     api = lw.limiter("api", "20/h", algorithm=algorithm)
     for _ in range(10):
         api.acquire()
@@ -204,7 +205,7 @@ def test_a_limiter_that_lost_a_key_goes_on(lw: Lockwork, admin: redis.Redis, key
     for _ in range(10):
         assert api.try_acquire()
     assert api.inspect().available <= 10
-    assert all(admin.ttl(left) > 0 for left in admin.scan_iter())
+    assert all(admin.ttl(name) > 0 for name in keys_but_indexes(admin))
 
 
 def test_slot_is_freed_when_server_is_out_of_memory(lw: Lockwork, admin: redis.Redis) -> None:

@@ -19,7 +19,7 @@ from lockwork import Lockwork
 from lockwork.errors import RateLimited, ServerUnavailable
 
 def calls(number):
-    draw, taken, unsure = random.Random(number), 0, 0
+    draw, taken, unknown = random.Random(number), 0, 0
     for _ in range(40):
         n = draw.choice((1, 1, 2, 3))
         try:
@@ -28,8 +28,8 @@ def calls(number):
         except RateLimited:
             pass
         except ServerUnavailable:
-            unsure += n  # who would wait for a moment only also gives up soon when all its connections break
-    return taken, unsure
+            unknown += n  # a caller with a short wait also gives up when all its connections break
+    return taken, unknown
 
 with Lockwork() as lw:
     api = lw.limiter("api", "60/200ms", burst=int(sys.argv[3]) or None, algorithm=sys.argv[2])
@@ -59,15 +59,15 @@ def test_processes(admin: redis.Redis, url: str, algorithm: Algorithm, burst: in
             caller.tell("go")
         before = 0
         for _ in range(8):
-            # the trouble is spread over the run by what has been booked, not by time
+            # disturb the server after a number of bookings instead of after a time
             before = until(lambda least=before: len(log(admin)) > least + 20 and len(log(admin)), "calls go on")  # type: ignore[misc]
             admin.client_kill_filter(_type="normal", skipme=True)
             admin.script_flush()
-        taken, unsure = map(sum, zip(*(map(int, caller.line().split()) for caller in callers), strict=True))
+        taken, unknown = map(sum, zip(*(map(int, caller.line().split()) for caller in callers), strict=True))
         assert [caller.wait() for caller in callers] == [0, 0, 0]
     booked = log(admin)
     # a booking whose caller gave up is not given back when others count on it: then it is booked and not taken
-    assert taken <= sum(n for _, n in booked) <= taken + unsure, "each call took once"
+    assert taken <= sum(n for _, n in booked) <= taken + unknown, "each call took once"
     for at, (slot, _) in enumerate(booked):
         units = 0
         for other, n in booked[at:]:

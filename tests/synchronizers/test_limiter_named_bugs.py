@@ -30,7 +30,7 @@ def bench(url: str) -> Iterator[Bench]:
 
 
 def take(bench: Bench, limits: LimiterRules, request: str, n: int = 1, wait: int = -1) -> tuple[int, int]:
-    code, ahead, now = bench.call(script_call("limiter_take", KEYS, [limits.rule, request, n, wait]))
+    code, ahead, now = bench.call(script_call("synchronizers/limiter_take", KEYS, [limits.rule, request, n, wait]))
     return code, now + ahead
 
 
@@ -39,7 +39,7 @@ def available(bench: Bench, limits: LimiterRules) -> int:
 
 
 @both
-def test_no_drift(bench: Bench, limits: LimiterRules) -> None:
+def test_rate_is_exact_over_a_long_time(bench: Bench, limits: LimiterRules) -> None:
     """Redisson #3804: over a long time the limiter let through another number than its rate says.
 
     A seventh of a second is no whole number of microseconds: after 7,000 units, the moment is exact to the microsecond.
@@ -57,7 +57,7 @@ def test_no_drift(bench: Bench, limits: LimiterRules) -> None:
 
 @both
 def test_units_come_back_after_many_refusals(bench: Bench, limits: LimiterRules) -> None:
-    """Redisson #5687: after its units were used up they did not come back while callers went on trying."""
+    """Redisson #5687: after its units were used up, they did not return while callers continued to try."""
     for number in range(7):
         take(bench, limits, f"r{number}")
     for number in range(100):
@@ -71,20 +71,20 @@ def test_units_come_back_after_many_refusals(bench: Bench, limits: LimiterRules)
 
 @both
 def test_giving_back_counts_exactly(bench: Bench, limits: LimiterRules) -> None:
-    """Redisson #7329: giving units back miscounted, so that more could be taken than there are."""
+    """Redisson #7329: returned units were miscounted, so that callers could take too many."""
     take(bench, limits, "used", 4)
     take(bench, limits, "mine", 3)
     for _ in range(3):
-        bench.call(script_call("limiter_return", KEYS, ["mine"]))
-        bench.call(script_call("limiter_return", KEYS, ["never taken"]))
+        bench.call(script_call("synchronizers/limiter_return", KEYS, ["mine"]))
+        bench.call(script_call("synchronizers/limiter_return", KEYS, ["never taken"]))
         assert available(bench, limits) == 3
     bench.now += 10 * SECOND
-    bench.call(script_call("limiter_return", KEYS, ["used"]))
+    bench.call(script_call("synchronizers/limiter_return", KEYS, ["used"]))
     assert available(bench, limits) == 7
 
 
 @both
-def test_a_refusal_has_the_correct_retry_time(bench: Bench, limits: LimiterRules) -> None:
+def test_refusal_has_the_correct_retry_time(bench: Bench, limits: LimiterRules) -> None:
     """Redisson's refusal carries whole milliseconds, and three added; ours is the moment itself."""
     take(bench, limits, "all", 7)
     bench.now += 12_345
@@ -95,7 +95,7 @@ def test_a_refusal_has_the_correct_retry_time(bench: Bench, limits: LimiterRules
     assert take(bench, limits, "in time", 2, 0)[0] == 1
 
 
-def test_a_window_has_no_double_burst_at_its_edge(bench: Bench) -> None:
+def test_window_has_no_double_burst_at_its_edge(bench: Bench) -> None:
     """Fixed windows let through twice the rate around the edge between two of them; a sliding log does not."""
     bench.now += SECOND - 10
     taken = []
@@ -107,20 +107,20 @@ def test_a_window_has_no_double_burst_at_its_edge(bench: Bench) -> None:
     assert len(taken) >= 28
 
 
-def test_the_server_s_clock_decides(bench: Bench) -> None:
-    """Redisson's log is scored by each client's own clock; a client whose clock is ahead frees what is not yet free."""
-    assert "local now = time[1]" in script("limiter_take").source
+def test_limiter_uses_the_clock_of_the_server(bench: Bench) -> None:
+    """Redisson's log is scored by each client's clock; a client whose clock is ahead frees units too early."""
+    assert "local now = seconds * 1000000" in script("synchronizers/limiter_take").source
     assert take(bench, WINDOW, "all", 7)[0] == 1
     assert take(bench, WINDOW, "more", 1, 0)[0] == 0
 
 
 @both
-def test_all_keys_of_a_limiter_share_a_slot(limits: LimiterRules) -> None:
+def test_keys_of_a_limiter_share_a_slot(limits: LimiterRules) -> None:
     """PyrateLimiter #126: with a Redis Cluster, keys of one limiter were in different slots."""
     assert {key[key.index("{") : key.index("}")] for key in limits.keys} == {"{limiter:a"}
 
 
-def test_a_long_log_costs_no_more(bench: Bench) -> None:
+def test_long_log_costs_no_more(bench: Bench) -> None:
     """Redisson sums up every expired permit in one call; here a call drops a few entries, and sums up none."""
     wide = LimiterRules(KEYS, "a", "5000/s", "window", 5000, SECOND, 5000)
     for number in range(5000):

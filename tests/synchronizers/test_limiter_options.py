@@ -1,4 +1,4 @@
-"""A limiter's rates, options and arguments: what they mean, and what is refused before anything is sent."""
+"""A limiter's rates, options and arguments, and their refusal before any command."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, RateLimited
 
@@ -49,7 +50,7 @@ def test_rates(lw: Lockwork, rate: str, count: int, period: int) -> None:
         ({"rate": "10000001/s"}, "at most 10,000,000 units"),
         ({"rate": "9" * 5000 + "/s"}, "a rate must be units per time"),
         ({"rate": "1/300d", "burst": 2}, "more than 366 days to fill"),
-        ({"name": "a b"}, "a limiter's name must be"),
+        ({"name": 5}, "a limiter's name must be text, not 5"),
     ],
 )
 def test_bad_options(lw: Lockwork, options: dict[str, Any], message: str) -> None:
@@ -72,14 +73,16 @@ def test_bad_options(lw: Lockwork, options: dict[str, Any], message: str) -> Non
 def test_bad_calls_send_no_command(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call(lw.limiter("api", "5/s", burst=3))
-    assert not list(admin.scan_iter())
+    assert not keys_but_indexes(admin)
 
 
-def test_a_name_made_of_arguments_is_for_decorators(lw: Lockwork) -> None:
-    with pytest.raises(ConfigError, match="use it as a decorator"):
-        lw.limiter("user:{id}", "5/s").acquire()
+def test_template_used_without_a_function_is_a_name_with_braces(lw: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
+    lw.limiter("user:{id}", "1/h").acquire()
+    assert not lw.limiter("user:{id}", "1/h").try_acquire()
+    (warning,) = caplog.messages
+    assert warning.startswith("A limiter's name is used as it is, with its braces: 'user:{id}'")
 
 
-def test_the_error_can_be_pickled() -> None:
+def test_rate_limited_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(RateLimited("no room", 1.5)))
     assert (str(error), error.retry_after) == ("no room", 1.5)

@@ -10,9 +10,9 @@ import pytest
 from lockwork import ConfigError, Lockwork
 
 
-def test_no_limiter_is_an_empty_list(lw: Lockwork) -> None:
-    found = lw.limiters()
-    assert (found.limiters, found.complete) == ((), True)
+def test_overview_without_limiters_is_empty(lw: Lockwork) -> None:
+    overview = lw.limiters()
+    assert (overview.limiters, overview.complete) == ((), True)
 
 
 def test_limiters_are_shown_with_the_rule_in_force(lw: Lockwork) -> None:
@@ -34,10 +34,10 @@ async def test_callers_that_wait_are_counted(alw: Lockwork) -> None:
     slow = alw.limiter("slow", "1/m")
     waiting = [asyncio.create_task(slow.aacquire()) for _ in range(4)]
     while True:
-        (found,) = (await alw.alimiters()).limiters
-        if found.waiting == 3:
+        if [each.waiting for each in (await alw.alimiters()).limiters] == [3]:
             break
         await asyncio.sleep(0.02)
+    (found,) = (await alw.alimiters()).limiters
     assert 170 < found.last_in <= 180
     assert found.available == 0
     for task in waiting:
@@ -53,9 +53,9 @@ def test_names_are_matched_and_the_list_is_bounded(lw: Lockwork) -> None:
     lw.limiter("a]b", "5/s").acquire()
     assert [each.name for each in lw.limiters("user:[12]").limiters] == ["user:1", "user:2"]
     some = lw.limiters("user:*", limit=3)
-    assert ([each.name for each in some.limiters], some.complete) == (["user:0", "user:1", "user:2"], False)
-    with pytest.raises(ConfigError, match="a pattern of limiters' names"):
-        lw.limiters("a b")
+    assert (len({each.name for each in some.limiters}), some.complete) == (3, False)
+    with pytest.raises(ConfigError, match="a pattern of limiters' names must be text, not 5"):
+        lw.limiters(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""At most once per period: who runs it, and what everybody else gets."""
+"""At most one run per period: its runner, and the result for other callers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from processes import until
 from synchronizers.counted import Counted
 
 
-def test_the_first_runs_it_and_the_others_get_its_result(lw: Lockwork) -> None:
+def test_first_caller_runs_it_and_others_get_its_result(lw: Lockwork) -> None:
     make = Counted({"rows": [1, 2]})
     report = lw.once("report", every="1h")
     assert [report.run(make) for _ in range(3)] == [{"rows": [1, 2]}] * 3
@@ -28,7 +28,7 @@ def test_the_first_runs_it_and_the_others_get_its_result(lw: Lockwork) -> None:
     assert make.calls == 2
 
 
-async def test_the_same_for_a_task(alw: Lockwork) -> None:
+async def test_asyncio_callers_share_one_run(alw: Lockwork) -> None:
     report = alw.once("report")
     calls = 0
 
@@ -48,7 +48,7 @@ async def test_the_same_for_a_task(alw: Lockwork) -> None:
     assert plain.calls == 1
 
 
-def test_the_period_begins_when_the_run_begins(lw: Lockwork) -> None:
+def test_period_begins_when_the_run_begins(lw: Lockwork) -> None:
     make = Counted()
     tick = lw.once("tick", every="50ms")
     assert tick.run(make) == "made"
@@ -57,7 +57,7 @@ def test_the_period_begins_when_the_run_begins(lw: Lockwork) -> None:
     assert make.calls == 2
 
 
-def test_a_failure_is_stored(lw: Lockwork) -> None:
+def test_failure_is_stored(lw: Lockwork) -> None:
     make = Counted(KeyError("day"))
     report = lw.once("report")
     with pytest.raises(KeyError):
@@ -132,7 +132,7 @@ def test_reset_forgets_the_period(lw: Lockwork) -> None:
     assert make.calls == 2
 
 
-def test_a_nested_call_does_not_wait_for_its_own_run(lw: Lockwork) -> None:
+def test_nested_call_does_not_wait_for_its_own_run(lw: Lockwork) -> None:
     report = lw.once("report")
     with pytest.raises(OnceFailed, match="would wait for itself"):
         report.run(lambda: report.run(Counted()))

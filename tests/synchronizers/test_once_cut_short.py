@@ -1,4 +1,4 @@
-"""A run that is stalled, cancelled, interrupted or forgotten: who learns of it, and what the period keeps."""
+"""Runs that are stalled, cancelled, interrupted or reset: their callers, and the result of the period."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ def brief(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
         yield app
 
 
-def test_a_reset_while_it_runs(lw: Lockwork) -> None:
-    """The run goes on, and its result is neither kept nor an error."""
+def test_result_of_a_reset_run_is_returned_but_not_stored(lw: Lockwork) -> None:
     report = lw.once("report")
     later = Counted("later")
     other: list[str] = []
@@ -41,7 +40,7 @@ def test_a_reset_while_it_runs(lw: Lockwork) -> None:
     assert report.run(make) == "later"
 
 
-def test_a_run_with_a_lost_lease_does_not_overwrite_another(brief: Lockwork) -> None:
+def test_run_with_a_lost_lease_does_not_overwrite_another(brief: Lockwork) -> None:
     report = brief.once("report", again_if_lost=True)
     second = Counted("second")
 
@@ -58,8 +57,8 @@ def test_a_run_with_a_lost_lease_does_not_overwrite_another(brief: Lockwork) -> 
     assert report.run(make) == "second"
 
 
-def test_a_run_that_lost_its_lease_may_still_end(brief: Lockwork) -> None:
-    """Nobody ran it again in between, so its result is the period's."""
+def test_run_that_lost_its_lease_may_still_end(brief: Lockwork) -> None:
+    """No other caller ran it in between, so its result is the period's."""
     report = brief.once("report")
 
     def make() -> str:
@@ -74,31 +73,31 @@ def test_a_run_that_lost_its_lease_may_still_end(brief: Lockwork) -> None:
 
 
 def _stall(lw: Lockwork) -> None:
-    """Let nobody renew any more: the engine forgets its leases, as if this process had stopped."""
+    """Stop renewal: the engine forgets its leases, as if this process had stopped."""
     book = lw.runtime.engine._book
     for lease in list(book._leases):
         book.remove(lease)
 
 
 def _elsewhere(what: Any) -> Any:
-    """Run something as another owner; raises what it raises."""
-    found: list[Any] = []
+    """Run something as another owner; raise its exception."""
+    outcomes: list[Any] = []
 
     def call() -> None:
         try:
-            found.append(what())
+            outcomes.append(what())
         except LockworkError as error:
-            found.append(error)
+            outcomes.append(error)
 
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
-    if isinstance(found[0], Exception):
-        raise found[0]
-    return found[0]
+    if isinstance(outcomes[0], Exception):
+        raise outcomes[0]
+    return outcomes[0]
 
 
-def test_the_lease_is_renewed_during_the_run(brief: Lockwork, admin: redis.Redis) -> None:
+def test_lease_is_renewed_during_the_run(brief: Lockwork, admin: redis.Redis) -> None:
     report = brief.once("report")
     seen: list[str] = []
 
@@ -118,7 +117,7 @@ def test_the_lease_is_renewed_during_the_run(brief: Lockwork, admin: redis.Redis
     assert seen == ["running"]
 
 
-async def test_a_cancelled_run_is_lost(alw: Lockwork) -> None:
+async def test_cancelled_run_is_lost(alw: Lockwork) -> None:
     report = alw.once("report")
     began = asyncio.Event()
 
@@ -139,7 +138,7 @@ async def test_a_cancelled_run_is_lost(alw: Lockwork) -> None:
     assert await report.arun(Counted("never")) == "again"
 
 
-async def test_a_cancelled_wait_has_no_effect(alw: Lockwork) -> None:
+async def test_cancelled_wait_has_no_effect(alw: Lockwork) -> None:
     report = alw.once("report")
     began, go = asyncio.Event(), asyncio.Event()
 
@@ -159,7 +158,7 @@ async def test_a_cancelled_wait_has_no_effect(alw: Lockwork) -> None:
     assert await task == "made"
 
 
-async def test_a_cancelled_thread_ends_first(alw: Lockwork) -> None:
+async def test_cancelled_thread_ends_before_its_run_is_lost(alw: Lockwork) -> None:
     report = alw.once("report")
     began, go = threading.Event(), threading.Event()
 
@@ -179,7 +178,7 @@ async def test_a_cancelled_thread_ends_first(alw: Lockwork) -> None:
     assert (await report.ainspect()).state == "lost"
 
 
-def test_a_run_that_is_interrupted(lw: Lockwork) -> None:
+def test_interrupted_run_is_lost(lw: Lockwork) -> None:
     report = lw.once("report")
     with pytest.raises(KeyboardInterrupt):
         report.run(Counted(KeyboardInterrupt()))

@@ -56,7 +56,7 @@ Lockwork(os.environ["LOCKWORK_URL"], lock_lease="1s").once("report").run(stuck)
 """
 
 
-def test_a_job_that_many_machines_start_runs_once_per_slot(lw: Lockwork, url: str, tmp_path: Path) -> None:
+def test_job_that_many_machines_start_runs_once_per_slot(lw: Lockwork, url: str, tmp_path: Path) -> None:
     """Seed system E: a scheduled job that many machines could start must run on exactly one of them each time."""
     log = tmp_path / "log"
     with ExitStack() as stack:
@@ -66,14 +66,14 @@ def test_a_job_that_many_machines_start_runs_once_per_slot(lw: Lockwork, url: st
         for slot in range(12):
             for machine in machines:
                 machine.tell(f"s{slot}")
-        told = [[machine.line() for _ in range(12)] for machine in machines]
-    assert all(answers == told[0] for answers in told), "everybody learns who ran it"
+        replies = [[machine.line() for _ in range(12)] for machine in machines]
+    assert all(answers == replies[0] for answers in replies), "all machines learn the same runner"
     runs = [line.split() for line in log.read_text().splitlines()]
-    assert [pid for _, pid in sorted(runs, key=lambda run: int(run[0][1:]))] == told[0]
+    assert [pid for _, pid in sorted(runs, key=lambda run: int(run[0][1:]))] == replies[0]
     assert len({slot for slot, _ in runs}) == len(runs) == 12
 
 
-def test_a_user_gets_at_most_one_push_per_period(lw: Lockwork, url: str, tmp_path: Path) -> None:
+def test_user_gets_at_most_one_push_per_period(lw: Lockwork, url: str, tmp_path: Path) -> None:
     """Seed system E: a user may get at most one push message per period."""
     log = tmp_path / "log"
     with ExitStack() as stack:
@@ -82,8 +82,8 @@ def test_a_user_gets_at_most_one_push_per_period(lw: Lockwork, url: str, tmp_pat
     assert Counter(log.read_text().split()) == {str(user): 1 for user in range(20)}
 
 
-def test_a_runner_that_died(lw: Lockwork, url: str) -> None:
-    """At most once: nobody knows how far it came, so nobody runs it again unless told to."""
+def test_run_of_a_killed_process_is_lost(lw: Lockwork, url: str) -> None:
+    """At most once: its progress is unknown, so only `again_if_lost` runs it again."""
     report = lw.once("report")
     with script(_STUCK, url=url) as runner:
         assert runner.line() == "inside"
@@ -96,8 +96,8 @@ def test_a_runner_that_died(lw: Lockwork, url: str) -> None:
     assert report.run(lambda: "never") == "again"
 
 
-def test_a_runner_that_stopped_for_a_while(lw: Lockwork, url: str) -> None:
-    """Paused past its lease, it is run again where that is wanted, and what it brings then is refused."""
+def test_stopped_runner_cannot_overwrite_a_later_run(lw: Lockwork, url: str) -> None:
+    """After a pause longer than its lease, `again_if_lost` runs it again, and the server refuses the first result."""
     import signal
 
     code = _STUCK.replace("time.sleep(600)", "input()").replace(
@@ -114,7 +114,7 @@ def test_a_runner_that_stopped_for_a_while(lw: Lockwork, url: str) -> None:
     assert until(lambda: lw.once("report").run(lambda: "never"), "it is kept") == "again"
 
 
-def test_the_server_forgets_its_scripts(lw: Lockwork, admin: redis.Redis) -> None:
+def test_once_survives_a_script_flush(lw: Lockwork, admin: redis.Redis) -> None:
     admin.script_flush()
     assert lw.once("report").run(lambda: admin.script_flush() and "made") == "made"
     admin.script_flush()

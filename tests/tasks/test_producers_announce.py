@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import redis
 
+from clients import client_of
 from commandstats import script_calls
+from indexed import listed
 from lockwork import Lockwork
 from lockwork.runtime.clock import now
 from lockwork.tasks import announcing
@@ -40,7 +42,7 @@ def shop(own_url: str) -> Iterator[Lockwork]:
 
 
 @pytest.mark.parametrize("words", [["shop.py"], ["-m", "shop"], ["-c", "import shop; shop.pay.enqueue('4111')"]])
-def test_a_script_is_announced_as_a_worker_would_name_it(own_url: str, tmp_path: Path, words: list[str]) -> None:
+def test_script_is_announced_under_its_import_path(own_url: str, tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
     subprocess.run([sys.executable, *words], cwd=tmp_path, env={"LOCKWORK_URL": own_url}, check=True)
     with Lockwork(own_url) as lw:
@@ -50,10 +52,14 @@ def test_a_script_is_announced_as_a_worker_would_name_it(own_url: str, tmp_path:
     assert (task.name, task.queue, task.parameters, task.hidden) == ("pay", "orders", ["card"], True)
 
 
-def test_it_is_announced_once_an_hour(shop: Lockwork, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_producer_is_announced_once_an_hour(
+    shop: Lockwork, own_url: str, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task: Any = shop.registry.get("order")
     task.enqueue(1)
     assert [app.name for app in shop.apps()] == ["shop"]
+    with client_of(own_url) as own:
+        listed(own, "default", kind="queues")
     before = script_calls(admin)
     task.enqueue(2)
     task.enqueue_many([(3,), (4,)])
@@ -65,7 +71,7 @@ def test_it_is_announced_once_an_hour(shop: Lockwork, admin: redis.Redis, monkey
 
 
 @pytest.mark.parametrize("how", ["flow", "reservation"])
-def test_flows_and_reservations_announce_it(own_url: str, how: str) -> None:
+def test_flows_and_reservations_announce_the_app(own_url: str, how: str) -> None:
     with Lockwork(own_url, app_name=how) as lw:
         task: Any = lw.task(name="order", queue="mail")(print)
         if how == "flow":
@@ -75,7 +81,7 @@ def test_flows_and_reservations_announce_it(own_url: str, how: str) -> None:
         assert [app.name for app in lw.apps()] == [how]
 
 
-async def test_asyncio_tasks_announce_it(own_url: str) -> None:
+async def test_async_enqueue_announces_the_app(own_url: str) -> None:
     async with Lockwork(own_url, app_name="shop") as lw:
         task: Any = lw.task(name="order")(print)
         await task.aenqueue(1)
@@ -83,13 +89,15 @@ async def test_asyncio_tasks_announce_it(own_url: str) -> None:
         assert (await lw.aapps())[0].tasks[0].name == "order"
 
 
-def test_an_app_that_no_module_holds_is_not_announced(own_url: str) -> None:
+def test_app_outside_of_a_module_is_not_announced(own_url: str) -> None:
     with Lockwork(own_url) as lw:
         lw.task(name="order")(print).enqueue(1)
         assert lw.apps() == []
 
 
-def test_a_worker_leaves_it_to_its_supervisor(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_process_does_not_announce_the_app(
+    own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "kiosk.py").write_text(SHOP)
     monkeypatch.setenv("LOCKWORK_URL", own_url)
     monkeypatch.chdir(tmp_path)
@@ -117,6 +125,6 @@ def test_without_the_right_to_announce_jobs_are_enqueued(
             assert reader.apps() == []
     finally:
         admin.acl_deluser("old")
-    said = [record.getMessage() for record in caplog.records if "announced" in record.getMessage()]
-    assert len(said) == 1
-    assert said[0].startswith("this app could not be announced on the server: ")
+    warnings = [record.getMessage() for record in caplog.records if "announced" in record.getMessage()]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("this app could not be announced on the server: ")

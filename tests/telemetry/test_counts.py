@@ -10,12 +10,14 @@ import msgspec
 import pytest
 
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.flows import flows
+from lockwork.protocol.flows.flows import FlowJob
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, flows, job_control, leases, metrics, record_header, status
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.flows import FlowJob
-from lockwork.protocol.queues.leases import OTHER, Leased, Outcome
-from lockwork.protocol.queues.metrics import Times, Unit
+from lockwork.protocol.metrics import metrics
+from lockwork.protocol.metrics.metrics import Times, Unit
+from lockwork.protocol.queue import enqueue, job_control, leases, record_header, status
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import OTHER, Leased, Outcome
 from model.bench import Bench
 from simulation.server import Build, Server
 
@@ -30,17 +32,17 @@ _SNOOZE = "elseif outcome == 'z' then"
 _RUN, _LENGTH = "counts_of(task or OTHER), last", "last + (length or"
 _HOUR = "redis.pcall('HINCRBY', hour_hash, hour .. name, count) == count"
 _MINUTE = "redis.pcall('HINCRBY', minute_hash, minute .. name, count) == count"
-_COUNTS = "parts/counts"
+_COUNTS = "metrics/parts/counts"
 MUTANTS = (
-    Build("a lease that is over is counted", (("jobs_settle", "if tokens[index] ~= token then", "if false then"),)),
-    Build("the tasks are mixed up", (("jobs_settle", _RUN, "counts_of(OTHER), last"),)),
-    Build("a run is one longer", (("jobs_settle", _LENGTH, "last + 1 + (length or"),)),
-    Build("a snooze is counted", (("jobs_settle", _SNOOZE, f"{_SNOOZE} counts.r = (counts.r or 0) + 1"),)),
+    Build("a lease that is over is counted", (("queue/settle", "if tokens[index] ~= token then", "if false then"),)),
+    Build("the tasks are mixed up", (("queue/settle", _RUN, "counts_of(OTHER), last"),)),
+    Build("a run is one longer", (("queue/settle", _LENGTH, "last + 1 + (length or"),)),
+    Build("a snooze is counted", (("queue/settle", _SNOOZE, f"{_SNOOZE} counts.r = (counts.r or 0) + 1"),)),
     Build("an escaped name is not read", ((_COUNTS, "if not task then", "if false then"),)),
-    Build("an expired job is not counted", (("jobs_expire", "count_job(record, 'x')", ""),)),
-    Build("a cancelled job is not counted", (("jobs_cancel", "count_job(record, 'c')", ""),)),
-    Build("a flow's cancelled job is not counted", (("parts/flow_jobs", "count_job(job_record, 'c')", ""),)),
-    Build("a crash is not counted", (("jobs_recover", "count_job(record, 'd')", ""),)),
+    Build("an expired job is not counted", (("queue/expire", "count_job(record, 'x')", ""),)),
+    Build("a cancelled job is not counted", (("queue/cancel", "count_job(record, 'c')", ""),)),
+    Build("a flow's cancelled job is not counted", (("flows/parts/jobs", "count_job(job_record, 'c')", ""),)),
+    Build("a crash is not counted", (("queue/recover", "count_job(record, 'd')", ""),)),
     Build("hours are not counted", ((_COUNTS, _HOUR, "false"),)),
     Build("minutes are not counted", ((_COUNTS, _MINUTE, "false"),)),
     Build("all periods have one hash", ((_COUNTS, "minutes[1 + math.floor(number / 60) % 2]", "minutes[1]"),)),
@@ -59,7 +61,7 @@ def record(task: str, unique: str = "") -> bytes:
 
 
 class Recount:
-    """Ends jobs in all ways, and counts for itself what ended when."""
+    """Ends jobs in all ways, and counts the outcomes itself."""
 
     def __init__(self, bench: Bench, seed: int) -> None:
         self.bench = bench
@@ -86,7 +88,7 @@ class Recount:
         return self.bench.run(leases.reserve(QUEUE, session, count, f"r{self.made}", "")).jobs
 
     def work(self, count: int) -> None:
-        """Run what is ready to any outcome; a tenth of the leases were over, and some outcomes are sent twice."""
+        """Run ready jobs to any outcome; a tenth of the leases have ended, and some outcomes are sent twice."""
         outcomes = []
         for job in self.lease(count):
             kind = self.random.choice("sssssrdkKgzc")
@@ -271,21 +273,22 @@ def test_flush_adds_once(simulated: Server) -> None:
     bench = Bench(simulated, Build())
     for call in range(3):
         flushing = metrics.flush(
-            QUEUE, SESSION, call, {"send": (times(5, 6), times(1000, 9)), "": (times(), times(7))}, 1.0
+            QUEUE, SESSION, call, {"send": (times(5, 6), times(1000, 9), call), "": (times(), times(7), 0)}, 1.0
         )
         bench.run(flushing, twice=True)
-    bench.run(metrics.flush(QUEUE, "host/2/other", 0, {"send": (times(), times(1000))}, 1.0))
+    bench.run(metrics.flush(QUEUE, "host/2/other", 0, {"send": (times(), times(1000), 0)}, 1.0))
     for unit in ("m", "h"):
         found = bench.run(metrics.read(QUEUE, unit, 15)).tasks
         ((_, send),) = found["send"].items()
         assert (send.wait, send.run.sum, send.run.counts.total()) == (Times(33, Counter({9: 3, 10: 3})), 4027, 7)
         ((_, other),) = found[OTHER].items()
         assert other.run == Times(21, Counter({metrics.bucket(7): 3}))
+        assert (send.overruns, other.overruns) == (3, 0)
 
 
 def test_flush_keeps_to_200_tasks(simulated: Server) -> None:
     bench = Bench(simulated, Build())
-    bench.run(metrics.flush(QUEUE, SESSION, 0, {f"t{at:03}": (times(), times(7)) for at in range(500)}, 1.0))
+    bench.run(metrics.flush(QUEUE, SESSION, 0, {f"t{at:03}": (times(), times(7), 0) for at in range(500)}, 1.0))
     found = bench.run(metrics.read(QUEUE, "m", 15)).tasks
     assert len(found) == 201
     assert sum(moment.run.counts.total() for moments in found.values() for moment in moments.values()) == 500

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockwork import ConfigError
-from lockwork.protocol.queues.metrics import PER_OCTAVE, Times, bucket
+from lockwork.protocol.metrics.metrics import PER_OCTAVE, Times, bucket
 from lockwork.telemetry.metrics import Histogram
 
 _TIMES = st.lists(st.integers(1, 2**40 - 1), min_size=1, max_size=200)

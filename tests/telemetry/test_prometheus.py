@@ -1,4 +1,4 @@
-"""What Prometheus gets of the whole cluster, and that the dashboard and the alert rules name nothing else."""
+"""The cluster's metrics for Prometheus; the dashboard and the alert rules use only existing names."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
 from lockwork.ids import new_id
-from lockwork.protocol import announcements
+from lockwork.protocol.announcements import announcements
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, metrics
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Outcome
-from lockwork.protocol.queues.metrics import Times
+from lockwork.protocol.metrics import metrics
+from lockwork.protocol.metrics.metrics import Times
+from lockwork.protocol.queue import enqueue, leases
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.telemetry.cluster import ClusterFamilies
 from lockwork.telemetry.families import Family, TaskFamilies, exposition
 from lockwork.telemetry.prometheus import LockworkCollector
@@ -84,11 +85,11 @@ def at_work(lw: Lockwork) -> None:
     kinds: tuple[Literal["s", "r", "d"], ...] = ("s", "r", "d")
     ended = [Outcome(job.id, job.token, kind, b"{}", 0, "waits") for job, kind in zip(jobs, kinds, strict=True)]
     assert all(lw.runtime.run(leases.settle(queue, SESSION, ended, 60_000)))
-    lw.runtime.run(metrics.flush(queue, SESSION, 0, {"waits": (Times(), Times())}, 1.0))
+    lw.runtime.run(metrics.flush(queue, SESSION, 0, {"waits": (Times(), Times(), 2)}, 1.0))
 
 
 def worker_text(lw: Lockwork) -> str:
-    """What the health port of a worker says."""
+    """Return the response of a worker's health port."""
     nothing: Counter[str] = Counter()
     state: dict[str, Any] = {"trouble": "", "silence": 0.0, "replaced": nothing, "runners_replaced": nothing}
     times = TaskTimes()
@@ -109,12 +110,12 @@ def samples(*texts: str) -> dict[str, list[dict[str, str]]]:
 
 
 def expressions() -> list[str]:
-    """What the dashboard and the alert rules ask."""
+    """Return the queries of the dashboard and the alert rules."""
     board = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
-    asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
-    asked += [variable["definition"] for variable in board["templating"]["list"] if variable["type"] == "query"]
+    queries = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    queries += [variable["definition"] for variable in board["templating"]["list"] if variable["type"] == "query"]
     rules = (DEPLOY / "alerts.yaml").read_text()
-    return asked + re.findall(r"expr: ((?:>-\n)?(?:.|\n {10})*)", rules)
+    return queries + re.findall(r"expr: ((?:>-\n)?(?:.|\n {10})*)", rules)
 
 
 def test_dashboard_and_alerts_ask_for_what_there_is(lw: Lockwork) -> None:
@@ -125,9 +126,9 @@ def test_dashboard_and_alerts_ask_for_what_there_is(lw: Lockwork) -> None:
     at_work(lw)
     with lw.lock("held"):
         known = samples(generate_latest(registry).decode(), worker_text(lw))
-    asked = expressions()
-    assert len(asked) > 25
-    for expression in asked:
+    queries = expressions()
+    assert len(queries) > 25
+    for expression in queries:
         for name in _NAME.findall(expression):
             assert name in known, f"{name} does not exist: {expression}"
         for name, matchers in _SELECTOR.findall(expression):
@@ -141,7 +142,7 @@ def test_dashboard_and_alerts_ask_for_what_there_is(lw: Lockwork) -> None:
                 assert values != {None}, f"{name} has no label {label}: {expression}"
                 for each in value.split("|") if sign == "=~" and value != "$queue" else [value]:
                     assert each in values | {"$queue"}, f"{name} has no {label}={each}: {expression}"
-    assert any("lockwork_worker_ready" in each for each in asked)
+    assert any("lockwork_worker_ready" in each for each in queries)
 
 
 def test_workers_and_their_slots(lw: Lockwork) -> None:
@@ -154,6 +155,7 @@ def test_workers_and_their_slots(lw: Lockwork) -> None:
         'workers{app="shop",state="lost"}': 0,
         'worker_slots{app="shop"}': 20,
         'worker_slots_busy{app="shop"}': 9,
+        'worker_slots_waiting{app="shop"}': 0,
         'worker_event_loop_lag_seconds{app="shop"}': 0.25,
     }
 
@@ -166,9 +168,9 @@ def test_promtool_accepts_all(lw: Lockwork, tmp_path: Path) -> None:
     check = ["promtool", "check"]
     subprocess.run([*check, "rules", str(DEPLOY / "alerts.yaml")], check=True)
     board = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
-    asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    queries = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
     set_to = {"$queue": ".*", "$job": ".*", "$__rate_interval": "1m", "$__range": "1h"}
-    fixed = [re.sub(r"\$\w+", lambda found: set_to[found[0]], each) for each in asked]
+    fixed = [re.sub(r"\$\w+", lambda found: set_to[found[0]], each) for each in queries]
     rules = [{"record": f"lockwork:panel{at}", "expr": each} for at, each in enumerate(fixed)]
     file = tmp_path / "panels.yaml"  # JSON is YAML
     file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
@@ -206,7 +208,7 @@ def test_panels_of_the_dashboard_do_not_overlap() -> None:
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
 
 
-def test_both_ways_of_writing_say_the_same(lw: Lockwork) -> None:
+def test_exposition_writers_agree(lw: Lockwork) -> None:
     lw.task(name="t", queue='odd"name\\')(len).enqueue("x")
     at_work(lw)
     registry = CollectorRegistry()
@@ -242,7 +244,7 @@ def settled(bench: Bench, queue: str, count: int) -> None:
     run = Times()
     for _ in range(count):
         run.add(1000)
-    bench.run(metrics.flush(keys, SESSION, bench.now, {"t": (Times(), run)}, 1.0))
+    bench.run(metrics.flush(keys, SESSION, bench.now, {"t": (Times(), run, 1)}, 1.0))
 
 
 def test_counters_rise_from_the_first_scrape_on(simulated: Server) -> None:
@@ -260,15 +262,16 @@ def test_counters_rise_from_the_first_scrape_on(simulated: Server) -> None:
             found = exporter.counts("q")
             assert found["attempts_total", "q", "t", "succeeded"] == total
             assert found["job_run_seconds_count", "q", "t"] == total
+            assert found["overruns_total", "q", "t"] == total / 3
             assert found["job_run_seconds_sum", "q", "t"] == pytest.approx(total / 1000)
     assert Exporter(bench).counts("q") == {}
 
 
 def test_frequent_scrapes_read_a_few_minutes(simulated: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench, asked, read = Bench(simulated, Build()), list[int](), metrics.read
+    bench, queries, read = Bench(simulated, Build()), list[int](), metrics.read
 
     def counted(queue: QueueKeys, unit: metrics.Unit, count: int) -> Any:
-        asked.append(count)
+        queries.append(count)
         return read(queue, unit, count)
 
     monkeypatch.setattr("lockwork.telemetry.families.metrics.read", counted)
@@ -277,7 +280,7 @@ def test_frequent_scrapes_read_a_few_minutes(simulated: Server, monkeypatch: pyt
     for step in (0, MINUTE // 4, 2 * MINUTE, 3 * MINUTE, 60 * MINUTE):
         bench.now += step
         exporter.counts("q")
-    assert asked == [60, 3, 3, 3, 60, 3, 60]
+    assert queries == [60, 3, 3, 3, 60, 3, 60]
 
 
 def test_queue_and_partitions_that_come_later(simulated: Server) -> None:
@@ -308,9 +311,8 @@ def test_command_serves_until_it_is_stopped(lw: Lockwork, url: str, tmp_path: Pa
     command = [sys.executable, "-m", "lockwork", "metrics", "--port", str(port)]
     with started(command, folder=tmp_path, url=url) as process:
         until(lambda: f"http://127.0.0.1:{port}/metrics" in process.errors, "it serves")
-        status, text = answer(port, "/metrics")
-        assert status == 200
-        assert parsed(text)['stock_units{queue="default",state="reserved",stock="phones"}'] == 2
+        reserved = 'stock_units{queue="default",state="reserved",stock="phones"}'
+        until(lambda: parsed(answer(port, "/metrics")[1]).get(reserved) == 2, "it shows the stock")
         process.send(signal.SIGTERM)
         assert process.wait() == 0
 

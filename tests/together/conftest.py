@@ -1,4 +1,4 @@
-"""A task to be enqueued with something else."""
+"""A task whose jobs are enqueued together with other changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockwork.tasks.task import Task
 
 @pytest.fixture
 def ship(lw: Lockwork) -> Iterator[Task[[int], None, None]]:
-    """A task of the queue "mail"; nobody works there."""
+    """A task of the queue "mail", without a worker."""
 
     @lw.task(queue="mail")
     def ship(order: int) -> None: ...

@@ -1,4 +1,4 @@
-"""Enqueue waits until so many replicas have the job; when they have not, it is enqueued all the same, and says so."""
+"""Enqueue waits for a number of replicas; with fewer replicas, the job is enqueued and JobNotReplicated is raised."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockwork import ConfigError, Lockwork
 from lockwork.errors import JobNotReplicated, NotReplicated
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.enqueue import NewJob, push
+from lockwork.protocol.queue.enqueue import NewJob, push
 from lockwork.tasks.task import Task
 from proxy import proxied
 from replicated import Pair, replicated
@@ -30,7 +30,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 @pytest.fixture
 def pair(servers: Pair) -> Pair:
-    """The same, emptied."""
+    """The two servers, emptied."""
     servers.primary.flushall()
     servers.primary.wait(1, 5000)
     return servers
@@ -43,14 +43,14 @@ def ship_of(lw: Lockwork, replicas: int = 1) -> Ship:
     return ship
 
 
-def test_the_replica_has_it(pair: Pair) -> None:
+def test_replica_has_the_enqueued_jobs(pair: Pair) -> None:
     with Lockwork(pair.url) as lw:
         ship = ship_of(lw)
         for job in (ship.enqueue(1), *ship.enqueue_many([(2,), (3,)]), ship.options(expires="1h").enqueue(4)):
             assert pair.replica.hexists(JOBS, job.id)
 
 
-async def test_the_same_for_tasks(pair: Pair) -> None:
+async def test_async_enqueue_waits_for_replicas(pair: Pair) -> None:
     async with Lockwork(pair.url) as lw:
         ship = ship_of(lw)
         jobs = await asyncio.gather(*(ship.aenqueue(number) for number in range(50)))
@@ -72,7 +72,7 @@ def test_too_few_replicas_do_not_prevent_the_enqueue(pair: Pair) -> None:
         assert lw.queue().status().ready == 2501
 
 
-async def test_each_task_gets_its_own_job(pair: Pair) -> None:
+async def test_concurrent_enqueues_report_their_own_job(pair: Pair) -> None:
     async with Lockwork(pair.url) as lw:
         ship = ship_of(lw, 2)
         ended = await asyncio.gather(*(ship.aenqueue(number) for number in range(20)), return_exceptions=True)
@@ -80,14 +80,14 @@ async def test_each_task_gets_its_own_job(pair: Pair) -> None:
         assert len(ids) == len(set(ids)) == (await lw.queue().astatus()).ready == 20
 
 
-def test_a_replica_that_does_not_move(pair: Pair) -> None:
+def test_frozen_replica_raises_job_not_replicated(pair: Pair) -> None:
     with Lockwork(pair.url) as lw, pair.frozen():
         with pytest.raises(JobNotReplicated, match="only 0 of 1 replicas"):
             ship_of(lw).enqueue(1)
 
 
-def test_sent_again_it_is_not_taken_for_replicated(pair: Pair) -> None:
-    """The second try finds the job; replicas seem to have what a connection has not written."""
+def test_resent_enqueue_is_not_mistaken_for_replicated(pair: Pair) -> None:
+    """The second call finds the job; a connection without writes seems replicated."""
     with proxied(pair.url) as proxy, Lockwork(proxy.url) as lw:
         ship = ship_of(lw)
         ship.enqueue(1)
@@ -99,9 +99,9 @@ def test_sent_again_it_is_not_taken_for_replicated(pair: Pair) -> None:
         assert lw.queue().status().ready == 2
 
 
-def test_after_a_batch_that_too_few_have_it_does_not_wait_any_more() -> None:
+def test_batches_after_missing_replicas_do_not_wait() -> None:
     jobs = [NewJob(f"j{number}", b"1,1,,;[]") for number in range(1750)]
-    pushing = push(QueueKeys("lw", "q"), jobs, 2)
+    pushing = push(QueueKeys("lw", "q"), jobs, replicas=2)
     answers = iter([(500, 2), (500, 1), 500, 250])
     waits = []
     effect = next(pushing)
@@ -114,14 +114,14 @@ def test_after_a_batch_that_too_few_have_it_does_not_wait_any_more() -> None:
     assert caught.value.ids == tuple(job.id for job in jobs[500:])
 
 
-def test_the_error_travels() -> None:
+def test_job_not_replicated_can_be_pickled() -> None:
     error = JobNotReplicated("too few", ("a", "b"))
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.ids) == ("too few", ("a", "b"))
 
 
 @pytest.mark.parametrize("replicas", [-1, True, 1.5, "1", 101, None])
-def test_a_number_of_replicas_that_is_none(lw: Lockwork, replicas: int) -> None:
+def test_wrong_number_of_replicas_is_refused(lw: Lockwork, replicas: int) -> None:
     with pytest.raises(ConfigError, match="replicas must be a whole number from 0 to 100"):
         lw.task(replicas=replicas)(print)
     with pytest.raises(ConfigError, match="replicas must be a whole number"):

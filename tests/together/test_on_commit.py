@@ -1,4 +1,4 @@
-"""Jobs that wait for a transaction of SQLAlchemy: after its commit, and never after a rollback."""
+"""Jobs that are enqueued after the commit of an SQLAlchemy transaction, and never after a rollback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INSERT = sqlalchemy.text("INSERT INTO orders (state) VALUES ('new')")
 
 @pytest.fixture
 def engine() -> Iterator[Any]:
-    """A database in memory, with savepoints that work."""
+    """An in-memory database with working savepoints."""
     made = sqlalchemy.create_engine("sqlite://", poolclass=sqlalchemy.pool.StaticPool)
     sqlalchemy.event.listen(made, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
     sqlalchemy.event.listen(made, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
@@ -40,7 +40,7 @@ def opened(request: pytest.FixtureRequest, engine: Any) -> Callable[[], Any]:
 
 
 def waiting(lw: Lockwork) -> list[int]:
-    """The orders in the queue."""
+    """Return the orders in the queue."""
     return [(job.call.args or [0])[0] for job in lw.queue("mail").peek(100)]
 
 
@@ -49,7 +49,7 @@ def rows(engine: Any) -> int:
         return int(connection.execute(sqlalchemy.text("SELECT count(*) FROM orders")).scalar())
 
 
-def test_no_job_exists_before_the_commit(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
+def test_jobs_are_enqueued_after_the_commit(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
     with opened() as work:
         work.execute(INSERT)
         job = ship.on_commit(work).enqueue(1)
@@ -64,11 +64,11 @@ def test_no_job_exists_before_the_commit(lw: Lockwork, ship: Ship, engine: Any, 
         work.commit()
         work.execute(INSERT)
         work.commit()
-    assert waiting(lw) == [1, 2, 3, 4], "each once"
+    assert waiting(lw) == [1, 2, 3, 4], "each job once"
     assert rows(engine) == 3
 
 
-def test_a_rollback_forgets_it(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
+def test_rollback_drops_the_jobs(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
     with opened() as work:
         work.execute(INSERT)
         ship.on_commit(work).enqueue(1)
@@ -78,14 +78,14 @@ def test_a_rollback_forgets_it(lw: Lockwork, ship: Ship, engine: Any, opened: Ca
         work.commit()
         work.execute(INSERT)
         ship.on_commit(work).enqueue(3)
-    assert waiting(lw) == [2], "what is closed without a commit is rolled back"
+    assert waiting(lw) == [2], "a close without commit is a rollback"
     with opened() as work:
         work.execute(INSERT)
         work.commit()
     assert waiting(lw) == [2]
 
 
-def test_an_exception_in_a_block(lw: Lockwork, ship: Ship, engine: Any) -> None:
+def test_exception_in_a_transaction_block_drops_the_jobs(lw: Lockwork, ship: Ship, engine: Any) -> None:
     for begin in (lambda: orm.Session(engine).begin(), engine.begin, orm.sessionmaker(engine).begin):
         with suppress(ZeroDivisionError), begin() as work:
             ship.on_commit(getattr(work, "session", work)).enqueue(1)
@@ -96,7 +96,7 @@ def test_an_exception_in_a_block(lw: Lockwork, ship: Ship, engine: Any) -> None:
     assert waiting(lw) == [2, 2, 2]
 
 
-def test_savepoints(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
+def test_rollback_to_a_savepoint_drops_its_jobs(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
     with opened() as work:
         work.execute(INSERT)
         ship.on_commit(work).enqueue(1)
@@ -119,7 +119,7 @@ def test_savepoints(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None
 
 
 @pytest.mark.filterwarnings("ignore:nested transaction already deassociated")
-def test_an_outer_savepoint_ends_before_its_inner_ones(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
+def test_end_of_an_outer_savepoint_includes_inner_ones(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
     for end, first in (("rollback", 10), ("commit", 20)):
         with opened() as work:
             work.execute(INSERT)
@@ -138,8 +138,8 @@ def test_an_outer_savepoint_ends_before_its_inner_ones(lw: Lockwork, ship: Ship,
     assert waiting(lw) == [10, 13, 20, 21, 22, 23]
 
 
-def test_a_savepoint_that_was_there_before(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
-    """The first job of a connection or session is kept inside of savepoints."""
+def test_savepoint_older_than_the_first_job(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
+    """The first job of a connection or session is added inside savepoints."""
     for last, expected in ((True, [1, 2]), (False, [1, 2])):
         with opened() as work:
             work.execute(INSERT)
@@ -153,7 +153,7 @@ def test_a_savepoint_that_was_there_before(lw: Lockwork, ship: Ship, opened: Cal
         assert waiting(lw) == expected
 
 
-def test_a_failed_commit_enqueues_no_job(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
+def test_failed_commit_enqueues_no_job(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
     with engine.begin() as connection:
         connection.execute(
             sqlalchemy.text(
@@ -175,8 +175,8 @@ def test_a_failed_commit_enqueues_no_job(lw: Lockwork, ship: Ship, engine: Any, 
     assert waiting(lw) == [2]
 
 
-def test_a_job_begins_the_transaction_of_a_session(lw: Lockwork, ship: Ship, engine: Any) -> None:
-    """As any other use of it does: what is rolled back, or closed, is not left for the next one."""
+def test_job_begins_the_transaction_of_a_session(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    """Rolled back and closed sessions keep no jobs for their next transaction."""
     with orm.Session(engine) as session:
         for order, end in ((1, session.rollback), (2, session.close)):
             ship.on_commit(session).enqueue(order)
@@ -189,7 +189,7 @@ def test_a_job_begins_the_transaction_of_a_session(lw: Lockwork, ship: Ship, eng
     assert waiting(lw) == [3]
 
 
-def test_a_connection_without_a_transaction_is_refused(lw: Lockwork, ship: Ship, engine: Any) -> None:
+def test_connection_without_a_transaction_is_refused(lw: Lockwork, ship: Ship, engine: Any) -> None:
     with engine.connect() as connection:
         with pytest.raises(ConfigError, match="this connection has no transaction: begin one"):
             ship.on_commit(connection).enqueue(1)
@@ -198,7 +198,7 @@ def test_a_connection_without_a_transaction_is_refused(lw: Lockwork, ship: Ship,
     assert waiting(lw) == [2]
 
 
-def test_scoped_and_derived_sessions(lw: Lockwork, ship: Ship, engine: Any) -> None:
+def test_scoped_and_derived_sessions_are_supported(lw: Lockwork, ship: Ship, engine: Any) -> None:
     scoped = orm.scoped_session(orm.sessionmaker(engine))
     ship.on_commit(scoped).enqueue(1)
     scoped.execute(INSERT)
@@ -218,8 +218,8 @@ def test_scoped_and_derived_sessions(lw: Lockwork, ship: Ship, engine: Any) -> N
     assert waiting(lw) == [1, 2, 3]
 
 
-def test_jobs_of_a_flush(lw: Lockwork, ship: Ship, engine: Any) -> None:
-    """A flush has a transaction of its own inside of the session's."""
+def test_jobs_of_a_flush_wait_for_the_commit(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    """A flush has its own transaction inside the session's transaction."""
     with orm.Session(engine) as session:
         sqlalchemy.event.listen(session, "after_flush", lambda *_: ship.on_commit(session).enqueue(1))
         base = orm.declarative_base()
@@ -237,7 +237,7 @@ def test_jobs_of_a_flush(lw: Lockwork, ship: Ship, engine: Any) -> None:
     assert waiting(lw) == [1, 1]
 
 
-def test_options_travel_and_count_from_the_commit(lw: Lockwork, ship: Ship, engine: Any) -> None:
+def test_options_count_from_the_commit(lw: Lockwork, ship: Ship, engine: Any) -> None:
     with orm.Session(engine) as session:
         session.execute(INSERT)
         late = ship.options(delay="1h", tags=["late"]).on_commit(session).enqueue(1)
@@ -249,7 +249,7 @@ def test_options_travel_and_count_from_the_commit(lw: Lockwork, ship: Ship, engi
     assert [job.id for job in lw.queue("mail").peek()] == [high.id, brief.id]
 
 
-def test_bad_arguments_are_refused_at_once(lw: Lockwork, ship: Ship, engine: Any) -> None:
+def test_wrong_arguments_are_refused_before_the_commit(lw: Lockwork, ship: Ship, engine: Any) -> None:
     with orm.Session(engine) as session, session.begin():
         with pytest.raises(TypeError):
             ship.on_commit(session).enqueue()  # type: ignore[call-arg]
@@ -294,8 +294,8 @@ def test_too_few_replicas_are_reported_after_all_enqueues(lw: Lockwork, ship: Sh
     assert waiting(lw) == [1, 2]
 
 
-def test_a_unique_task(lw: Lockwork, engine: Any) -> None:
-    """The transaction's job meets the one that has its name by then."""
+def test_unique_name_is_checked_at_the_commit(lw: Lockwork, engine: Any) -> None:
+    """The job of the transaction is not enqueued if another job has its name then."""
 
     @lw.task(queue="mail", unique="order:{order}")
     def ship(order: int) -> None: ...

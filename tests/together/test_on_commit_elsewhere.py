@@ -1,4 +1,4 @@
-"""Jobs that wait for other transactions: SQLAlchemy's asyncio ones, Django's, and any that takes a callback."""
+"""Jobs that wait for other transactions: asyncio SQLAlchemy, Django, and any function that takes a callback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from processes import script
 Ship = Task[[int], None, None]
 
 
-def test_any_function_that_takes_a_callback(lw: Lockwork, ship: Ship) -> None:
+def test_on_commit_accepts_functions_that_take_a_callback(lw: Lockwork, ship: Ship) -> None:
     callbacks: list[Callable[[], object]] = []
     ship.on_commit(callbacks.append).enqueue(1)
     ship.on_commit(callbacks.append).enqueue_many([(2,), (3,)])
@@ -27,7 +27,7 @@ def test_any_function_that_takes_a_callback(lw: Lockwork, ship: Ship) -> None:
     assert [job.call.args for job in lw.queue("mail").peek()] == [[1], [2], [3]]
 
 
-async def test_a_callback_on_the_loops_thread(alw: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
+async def test_callback_on_the_event_loop_enqueues_the_job(alw: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
     @alw.task(queue="mail")
     async def ship(order: int) -> None: ...
 
@@ -36,11 +36,11 @@ async def test_a_callback_on_the_loops_thread(alw: Lockwork, caplog: pytest.LogC
     await callbacks[0]()
     assert await job.astate() == "ready"
     ship.on_commit(callbacks.append).enqueue(2)
-    callbacks[1]()  # nobody awaits it
+    callbacks[1]()  # the result is not awaited
     await auntil(lambda: _ready(alw, 2), "it is enqueued")
 
 
-async def test_a_callback_that_fails_to_enqueue_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_callback_that_fails_to_enqueue_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with Lockwork("redis://127.0.0.1:1", patience=0) as app:
 
         @app.task
@@ -54,8 +54,10 @@ async def test_a_callback_that_fails_to_enqueue_is_logged(caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize(("connected", "turns"), [(False, 0), *((True, turns) for turns in range(5))])
-def test_a_loop_that_ends_just_after_the_commit(lw: Lockwork, ship: Ship, turns: int, *, connected: bool) -> None:
-    """`asyncio.run` cancels what is under way, whether or not it has begun."""
+def test_jobs_are_enqueued_when_the_loop_ends_after_the_commit(
+    lw: Lockwork, ship: Ship, turns: int, *, connected: bool
+) -> None:
+    """`asyncio.run` cancels pending coroutines, started or not."""
     callbacks: list[Callable[[], object]] = []
     ship.on_commit(callbacks.append).enqueue(1)
     ship.on_commit(callbacks.append).enqueue_many([(2,), (3,)])
@@ -73,17 +75,17 @@ def test_a_loop_that_ends_just_after_the_commit(lw: Lockwork, ship: Ship, turns:
     assert lw.queue("mail").status().enqueued == 3
 
 
-def test_a_job_that_has_ended_by_then_does_not_run_again(lw: Lockwork, ship: Ship) -> None:
+def test_repeated_callback_does_not_enqueue_an_ended_job(lw: Lockwork, ship: Ship) -> None:
     callbacks: list[Callable[[], object]] = []
     job = ship.on_commit(callbacks.append).enqueue(1)
     callbacks[0]()
     assert job.cancel()
-    asyncio.run(_calling(callbacks[0]))  # as if the call that was cut off had brought it
+    asyncio.run(_calling(callbacks[0]))  # as after an interrupted call that was applied
     assert job.state() == "cancelled"
     assert lw.queue("mail").status().enqueued == 1
 
 
-def test_a_server_that_is_away_then_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_unavailable_server_after_the_commit_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with Lockwork("redis://127.0.0.1:1", patience=0) as app:
         job = app.task(print).on_commit(lambda callback: asyncio.run(_calling(callback))).enqueue(1)
     assert f"1 of its jobs could not be enqueued, from {job.id} on" in caplog.text
@@ -110,7 +112,7 @@ async def engine() -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("kind", ["session", "connection", "scoped", "sync"])
-async def test_asyncio_sessions_and_connections(alw: Lockwork, engine: Any, kind: str) -> None:
+async def test_asyncio_sessions_and_connections_are_supported(alw: Lockwork, engine: Any, kind: str) -> None:
     from sqlalchemy import text
     from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker
 
@@ -144,7 +146,7 @@ async def test_asyncio_sessions_and_connections(alw: Lockwork, engine: Any, kind
     assert [waiting.call.args for waiting in await alw.queue("mail").apeek()] == [[1], [4]]
 
 
-async def test_a_blocking_session_on_the_loops_thread(alw: Lockwork) -> None:
+async def test_blocking_session_on_the_event_loop_is_supported(alw: Lockwork) -> None:
     alchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
     from sqlalchemy.orm import Session
 
@@ -201,7 +203,7 @@ connection.close()
 """
 
 
-def test_django(url: str, lw: Lockwork, tmp_path: Path) -> None:
+def test_django_transactions_are_supported(url: str, lw: Lockwork, tmp_path: Path) -> None:
     pytest.importorskip("django", reason="Django is not installed")
     with script(DJANGO, tmp_path / "shop.sqlite3", url=url) as process:
         assert process.line() == "[1, 3, 5]"

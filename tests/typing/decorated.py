@@ -1,4 +1,4 @@
-"""What a decorated function looks like to mypy and pyright: as it was before."""
+"""Decorated functions keep their types for mypy and pyright."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task with injected parameters, to mypy and pyright: with INJECTED as default, they need not be given."""
+"""A task with injected parameters for mypy and pyright: with INJECTED as default, callers may omit them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ lw = Lockwork("redis://nowhere")
 
 
 class Db:
-    """What is injected."""
+    """An injected value."""
 
 
 async def get_db() -> AsyncIterator[Db]:
@@ -54,7 +54,7 @@ async def lifespan() -> AsyncIterator[None]:
 
 @lw.error_type
 class Refused(Exception):
-    """Stays what it is."""
+    """An exception class, unchanged by the decorator."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"code {code}")

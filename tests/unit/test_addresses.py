@@ -1,4 +1,4 @@
-"""Server addresses: what is read from a URL or a client, and that a password is never shown."""
+"""Server addresses from URLs and clients, displayed without passwords."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECRET = "s3cr3t"
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "address"),
     [
         ("redis://db.example:7000/3", "redis://db.example:7000/3"),
         ("redis://", "redis://localhost:6379/0"),
@@ -26,8 +26,8 @@ SECRET = "s3cr3t"
         ("redis://[::1]:7000", "redis://::1:7000/0"),
     ],
 )
-def test_the_address_is_shown_without_the_password(url: str, shown: str) -> None:
-    assert Endpoint.from_url(url).shown == shown
+def test_address_is_shown_without_the_password(url: str, address: str) -> None:
+    assert Endpoint.from_url(url).shown == address
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_the_address_is_shown_without_the_password(url: str, shown: str) -> None
         f"redis://:{SECRET}@db?colour=blue",
     ],
 )
-def test_a_url_that_cannot_be_used_is_refused_at_once_without_the_password(url: str) -> None:
+def test_unusable_url_is_refused_without_the_password(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Endpoint.from_url(url)
     assert "URL" in str(caught.value)
@@ -60,7 +60,7 @@ def test_values_that_are_no_url_are_refused(url: Any) -> None:
         Lockwork(url)
 
 
-def test_an_address_without_a_scheme_gets_an_example() -> None:
+def test_address_without_a_scheme_gets_an_example() -> None:
     with pytest.raises(ConfigError, match=r"as redis://localhost:6379 does; this URL begins with none of them"):
         Lockwork("localhost:6379")
 
@@ -72,20 +72,20 @@ def test_several_hosts_are_told_the_url_of_a_cluster_or_of_sentinels(url: str) -
     assert SECRET not in str(caught.value)
 
 
-def test_an_empty_url_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_url_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCKWORK_URL", raising=False)
     with pytest.raises(ConfigError, match="URL"):
         Lockwork("")
 
 
-def test_the_environment_is_the_fallback_for_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_is_the_fallback_for_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCKWORK_URL", "carrier-pigeon://coop")
     with pytest.raises(ConfigError, match="redis://, rediss://, unix://"):
         Lockwork()
     Lockwork("redis://localhost")
 
 
-async def test_a_client_lends_its_address() -> None:
+async def test_client_provides_its_address() -> None:
     options = {"host": "db.example", "port": 7000, "db": 2, "password": SECRET}
     for client in (redis.Redis(**options), redis.asyncio.Redis(**options)):  # type: ignore[arg-type]
         assert Endpoint.from_client(client).shown == "redis://db.example:7000/2"
@@ -101,15 +101,15 @@ def test_values_that_are_no_client_are_refused(client: object) -> None:
         Lockwork(client=client)
 
 
-async def test_a_client_that_cannot_connect() -> None:
+async def test_client_that_cannot_connect_is_refused() -> None:
     """redis-py notices it when it first connects; its own error then came out of a lock."""
     provider = redis.UsernamePasswordCredentialProvider("ada", SECRET)
     for kind in (redis.Redis, redis.asyncio.Redis):
-        with pytest.raises(ConfigError, match="as this client's settings say: .*username") as told:
+        with pytest.raises(ConfigError, match="as this client's settings say: .*username") as refused:
             Lockwork(client=kind(username="ada", credential_provider=provider))
-        assert SECRET not in str(told.value)
+        assert SECRET not in str(refused.value)
 
 
-def test_a_url_and_a_client_are_too_much() -> None:
+def test_url_and_client_together_are_refused() -> None:
     with pytest.raises(ConfigError, match="not both"):
         Lockwork("redis://localhost", client=redis.Redis())

@@ -1,4 +1,4 @@
-"""Arguments and results on the wire: JSON only, capped, converted to what the annotations say."""
+"""Arguments and results on the wire: JSON with a size limit, converted to their annotations."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from enum import IntEnum
 from functools import partial
 from typing import Any, Literal, ParamSpec, Required, TypedDict, Unpack
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from lockwork import ConfigError, PayloadTooLarge, ResultUnavailable
-from lockwork.codecs import Signature, convert, decode, encode, result
+from lockwork.codecs import convert, decode, encode, exact, result
+from lockwork.signatures import Signature
 
 CAP = 1 << 20
 DAY = date(2026, 11, 21)
@@ -58,7 +60,7 @@ def test_values_that_json_cannot_hold(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, [-math.inf], {math.nan: 1}, [{"a": {-math.inf: 1}}]])
-def test_a_number_that_is_none_is_refused_and_not_turned_into_null(value: object) -> None:
+def test_non_finite_number_is_refused_and_not_turned_into_null(value: object) -> None:
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
         encode(value, "the arguments", CAP)
 
@@ -68,7 +70,7 @@ def test_values_that_resemble_references_are_sent(value: object) -> None:
     assert len(decode(encode(value, "it", CAP))) == len(value)  # type: ignore[arg-type]
 
 
-def test_a_value_that_contains_itself() -> None:
+def test_cyclic_value_is_refused() -> None:
     loop: list[Any] = []
     loop.append(loop)
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
@@ -76,7 +78,7 @@ def test_a_value_that_contains_itself() -> None:
 
 
 @pytest.mark.parametrize("depth", [300, 600, 900, 20_000])
-def test_a_value_of_any_depth_is_encoded_or_refused(depth: int) -> None:
+def test_value_of_any_depth_is_encoded_or_refused(depth: int) -> None:
     value: list[Any] = [None]
     for _ in range(depth):
         value = [value]
@@ -93,12 +95,12 @@ class Nowhere(tzinfo):
     def tzname(self, when: datetime | None) -> None: ...
 
 
-def test_a_value_that_raises_in_its_own_code() -> None:
+def test_value_that_raises_during_encoding_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"the arguments cannot be sent as JSON: .*which zone\?"):
         encode(datetime(2026, 11, 21, tzinfo=Nowhere()), "the arguments", CAP)
 
 
-def test_the_cap_counts_encoded_bytes() -> None:
+def test_cap_counts_encoded_bytes() -> None:
     assert encode("x" * 8, "it", 10) == b'"xxxxxxxx"'
     with pytest.raises(PayloadTooLarge, match=r"it would be 11 bytes, and the limit is 10: send a reference"):
         encode("x" * 9, "it", 10)
@@ -110,7 +112,7 @@ def test_text_that_is_not_json(wire: bytes) -> None:
         decode(wire)
 
 
-def test_a_wrong_type_names_its_place() -> None:
+def test_wrong_type_names_its_place() -> None:
     with pytest.raises(ValueError, match=r"\$\.at"):
         convert({"buyer": "bob", "at": "never"}, Order)
 
@@ -163,12 +165,68 @@ def test_keys_that_json_cannot_hold(value: object) -> None:
 
 
 @pytest.mark.parametrize(("value", "wanted"), [("1", int | None), (["1"], list[int]), ({"1": "2"}, dict[int, int])])
-def test_only_as_a_key_is_text_a_number(value: object, wanted: Any) -> None:
+def test_text_is_a_number_only_as_a_key(value: object, wanted: Any) -> None:
     with pytest.raises(ValueError, match="Expected `int"):
         convert(value, wanted)
 
 
-def test_a_signature_refuses_wrong_calls() -> None:
+AMSTERDAM = datetime(1900, 1, 1, tzinfo=ZoneInfo("Europe/Amsterdam"))
+ODD = timezone(timedelta(hours=1, seconds=30))
+
+
+@dataclass
+class Visit:
+    at: datetime
+    others: dict[datetime, list[datetime]]
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (AMSTERDAM, datetime),
+        (datetime(2026, 1, 1, tzinfo=ODD), datetime | None),
+        ([AMSTERDAM, datetime(2026, 1, 1)], list[datetime]),  # noqa: DTZ001
+        (Visit(AMSTERDAM, {AMSTERDAM: [AMSTERDAM]}), Visit),
+        (datetime(2026, 7, 1, tzinfo=ZoneInfo("Europe/Berlin")), datetime),
+    ],
+)
+def test_datetime_stays_the_same_instant(value: Any, wanted: Any) -> None:
+    def visit(at: Any, *rest: Any, by_name: Any = None, **others: Any) -> Any: ...
+
+    visit.__annotations__ = dict.fromkeys(("at", "rest", "by_name", "others", "return"), wanted)
+    signature = Signature(visit)
+    assert signature.may_change is not None
+    assert signature.result_may_change is not None
+    args, kwargs = signature.exact((value, value), {"by_name": value, "other": value}, "it")
+    sent = decode(encode([args, kwargs], "it", CAP))
+    signature.convert(sent[0], sent[1])
+    assert sent == [[value, value], {"by_name": value, "other": value}]
+
+
+def test_time_whose_offset_json_cannot_hold_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"it cannot be sent as JSON: datetime\.time\(1, 0, .* has no offset in whole min"
+    ):
+        exact({"at": [time(1, tzinfo=ODD)]}, "it")
+    for zoned in (time(1, tzinfo=ZoneInfo("Europe/Berlin")), [time(1, tzinfo=ZoneInfo("Europe/Berlin"))]):
+        with pytest.raises(ConfigError, match="has no offset in whole minutes"):
+            exact(zoned, "it")
+    with pytest.raises(ConfigError, match="date value out of range"):
+        exact(datetime.min.replace(tzinfo=ODD), "it")
+
+
+def test_keys_with_the_same_text_are_refused_where_values_are_walked() -> None:
+    for refused in (exact, partial(encode, cap=CAP)):
+        with pytest.raises(ConfigError, match="two keys of a dict have the same text"):
+            refused([None, {"1": 1, 1: 2}], "it")
+    with pytest.raises(ConfigError, match="'x' cannot be used: as keys of a dict in JSON, str and the other types"):
+
+        def count(x: list[dict[int | str, int]] | None = None) -> None: ...
+
+        Signature(count).check_types(result=False)
+
+
+def test_signature_refuses_wrong_calls() -> None:
     signature = Signature(sample)
     signature.check((1,), {})
     signature.check((1, "y"), {"at": None})
@@ -178,7 +236,7 @@ def test_a_signature_refuses_wrong_calls() -> None:
             signature.check(args, kwargs)
 
 
-def test_a_signature_of_positional_arguments_only() -> None:
+def test_signature_of_positional_arguments_only() -> None:
     signature = Signature(lambda a, b=2: None)
     signature.check((1,), {})
     signature.check((1, 2), {})
@@ -187,7 +245,7 @@ def test_a_signature_of_positional_arguments_only() -> None:
             signature.check(args, {})
 
 
-def test_a_signature_that_takes_anything() -> None:
+def test_signature_with_variadic_arguments_accepts_any_call() -> None:
     signature = Signature(lambda *args, **kwargs: None)
     signature.check((), {})
     signature.check((1, 2, 3), {"a": 4})
@@ -203,7 +261,7 @@ def test_arguments_are_converted_to_their_annotations() -> None:
     assert signature.returns is Order
 
 
-def test_a_name_that_only_a_position_has_may_be_another_arguments() -> None:
+def test_positional_name_may_be_used_by_another_argument() -> None:
     def one(day: date, /, **others: Any) -> None: ...
 
     args: list[Any] = ["2026-11-21"]
@@ -265,21 +323,13 @@ def test_arguments_that_a_partial_leaves_open() -> None:
         assert signature.returns is Order
 
 
-def test_an_argument_that_does_not_fit_its_annotation() -> None:
+def test_argument_that_does_not_fit_its_annotation_is_refused() -> None:
     with pytest.raises(ValueError, match="Invalid RFC3339"):
         Signature(sample).convert([1], {"at": "never"})
 
 
-def test_names_imported_only_for_type_checking_stay_unresolved() -> None:
-    def shy(a: Unknown) -> None: ...  # type: ignore[name-defined]  # noqa: F821 - that is the point
-
-    args: list[Any] = ["as it was"]
-    Signature(shy).convert(args, {})
-    assert args == ["as it was"]
-
-
 @pytest.mark.parametrize(
-    ("encoded", "wanted", "shown"),
+    ("encoded", "wanted", "message"),
     [
         (b'"soon"', datetime, "datetime: "),
         (b"[1]", list[str], r"list\[str\]: Expected `str`"),
@@ -292,12 +342,12 @@ def test_names_imported_only_for_type_checking_stay_unresolved() -> None:
         (b"[]", dict, "dict: "),
     ],
 )
-def test_a_result_of_another_type_is_an_error_of_ours(encoded: bytes, wanted: Any, shown: str) -> None:
-    with pytest.raises(ResultUnavailable, match=f"the result of job 1 does not match its annotation {shown}"):
+def test_result_of_another_type_is_unavailable(encoded: bytes, wanted: Any, message: str) -> None:
+    with pytest.raises(ResultUnavailable, match=f"the result of job 1 does not match its annotation {message}"):
         result(encoded, wanted, "job 1")
 
 
-def test_a_result_is_converted_to_its_annotation() -> None:
+def test_result_is_converted_to_its_annotation() -> None:
     order = Order("bob", datetime(2026, 11, 21, tzinfo=UTC))
     assert result(encode(order, "it", CAP), Order, "job 1") == order
     assert [result(b"5", wanted, "job 1") for wanted in (int, Any, None, object)] == [5] * 4

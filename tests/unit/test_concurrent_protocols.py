@@ -9,19 +9,19 @@ import pytest
 from lockwork import ServerUnavailable
 from lockwork.protocol.effects import Call, Calls, Protocol, Shards, concurrently, on_each_shard, script_call
 
-CALL = script_call("queues_find", [], ["0", "*", 1])
+CALL = script_call("index/scan", [], ["0", "*", 1])
 
 
 def steps(count: int, ended: list[int]) -> Protocol[list[Any]]:
-    """Make so many calls; returns the replies."""
-    found: list[Any] = []
+    """Make `count` calls; return the replies."""
+    replies: list[Any] = []
     try:
         for _ in range(count):
             reply = yield CALL
-            found.append(reply)
+            replies.append(reply)
     finally:
         ended.append(count)
-    return found
+    return replies
 
 
 def played(protocol: Protocol[Any], *replies: Any) -> tuple[list[int], Any]:
@@ -37,18 +37,18 @@ def played(protocol: Protocol[Any], *replies: Any) -> tuple[list[int], Any]:
     raise AssertionError(f"it asks for more: {effect}")
 
 
-def test_each_goes_on_with_its_own_replies() -> None:
+def test_protocol_gets_its_own_replies() -> None:
     protocols = [steps(1, []), steps(3, []), steps(2, [])]
     sizes, results = played(concurrently(protocols), ["a", "b", "c"], ["d", "e"], ["f"])
     assert sizes == [3, 2, 1]
     assert results == [["a"], ["b", "d", "f"], ["c", "e"]]
 
 
-def test_one_alone_makes_plain_calls() -> None:
+def test_single_protocol_makes_plain_calls() -> None:
     assert played(concurrently([steps(2, [])]), "a", "b") == ([1, 1], [["a", "b"]])
 
 
-def test_none_makes_no_call() -> None:
+def test_empty_list_of_protocols_makes_no_call() -> None:
     with pytest.raises(StopIteration) as end:
         next(concurrently([]))
     assert end.value.value == []
@@ -74,7 +74,7 @@ def test_error_that_one_handles() -> None:
     assert played(concurrently([patient(), patient()]), ["a", ServerUnavailable("it is away")])[1] == ["there", "away"]
 
 
-def test_each_shard_is_asked() -> None:
+def test_on_each_shard_calls_every_shard() -> None:
     def ask(shard: int) -> Protocol[int]:
         assert isinstance((yield Shards()), int)  # other effects pass, one after the other
         yield CALL

@@ -31,7 +31,7 @@ def test_durations_in_every_form() -> None:
         ("colour", "known are prefix, lock_lease"),
     ],
 )
-def test_an_unknown_setting_gets_a_suggestion(wrong: str, hint: str) -> None:
+def test_unknown_setting_gets_a_suggestion(wrong: str, hint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Config.read({wrong: 1})
     assert f"no setting '{wrong}'" in str(caught.value)
@@ -55,15 +55,15 @@ def test_an_unknown_setting_gets_a_suggestion(wrong: str, hint: str) -> None:
         ("prefix", "a b", "the prefix must be 1 to 200 characters"),
         ("prefix", "{x}", "the prefix must be 1 to 200 characters"),
         ("prefix", "", "the prefix must be 1 to 200 characters"),
-        ("prefix", 5, "the prefix must be 1 to 200 characters"),
+        ("prefix", 5, "the prefix must be text, not 5"),
     ],
 )
-def test_a_value_that_cannot_be(setting: str, value: Any, text: str) -> None:
+def test_wrong_value_of_a_setting_is_refused(setting: str, value: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         Config.read({setting: value})
 
 
-def test_it_cannot_be_changed_later() -> None:
+def test_config_cannot_be_changed() -> None:
     config = Config()
     with pytest.raises(FrozenInstanceError):
         config.prefix = "other"  # type: ignore[misc]

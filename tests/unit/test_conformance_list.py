@@ -1,4 +1,4 @@
-"""What the conformance suite names is there."""
+"""Names in the conformance list exist."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from lockwork.durations import in_milliseconds, milliseconds, seconds
+from lockwork.durations import in_milliseconds, milliseconds, parsed, seconds
 from lockwork.errors import ConfigError
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("duration", "expected"),
     [
         (3, 3.0),
         (0.25, 0.25),
@@ -21,17 +21,17 @@ from lockwork.errors import ConfigError
         ("1h30m", 5400.0),
         ("250ms", 0.25),
         ("1.5s", 1.5),
-        (" 2D ", 172800.0),
+        (" 2d ", 172800.0),
         ("1w", 604800.0),
         ("366d", 366 * 86400.0),
     ],
 )
-def test_what_is_meant(given: float | timedelta | str, meant: float) -> None:
-    assert seconds(given, "wait") == pytest.approx(meant)
+def test_duration_is_converted_to_seconds(duration: float | timedelta | str, expected: float) -> None:
+    assert seconds(duration, "wait") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "duration",
     [
         -1,
         -0.001,
@@ -43,21 +43,38 @@ def test_what_is_meant(given: float | timedelta | str, meant: float) -> None:
         pytest.param(10**400, id="more than a float"),
     ],
 )
-def test_out_of_range(given: float | timedelta | str) -> None:
+def test_out_of_range(duration: float | timedelta | str) -> None:
     with pytest.raises(ConfigError, match="wait must be between 0 and 366 days"):
-        seconds(given, "wait", zero=True)
+        seconds(duration, "wait", zero=True)
 
 
-@pytest.mark.parametrize("given", ["", "10", "m", "ten minutes", "-1s", "1h 30m", "1e3s", "5y"])
-def test_text_that_is_no_duration(given: str) -> None:
+@pytest.mark.parametrize("duration", ["", "10", "m", "ten minutes", "-1s", "1h 30m", "1e3s", "5y", "1 m", "1 M"])
+def test_text_that_is_no_duration(duration: str) -> None:
     with pytest.raises(ConfigError, match='lease must be seconds, a timedelta or text such as "10m"'):
-        seconds(given, "lease")
+        seconds(duration, "lease")
 
 
-@pytest.mark.parametrize("given", [True, None, b"10m", [1], {"seconds": 1}])
-def test_other_types(given: object) -> None:
+@pytest.mark.parametrize(
+    ("duration", "expected"),
+    [("1M", "1m"), ("2D", "2d"), ("1H30M", "1h30m"), ("250MS", "250ms"), ("5S", "5s"), ("1Ms", "1ms")],
+)
+def test_capital_units_are_refused(duration: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        seconds(duration, "delay")
+    months = ' (months are days, such as "30d")' if "M" in duration else ""
+    assert str(refused.value) == f"delay: units are lower-case: write \"{expected}\" for '{duration}'{months}"
+
+
+@pytest.mark.parametrize("rate", ["5/M", "5/30S"])
+def test_capital_units_of_rates_are_refused(rate: str) -> None:
+    with pytest.raises(ConfigError, match="units are lower-case"):
+        parsed(rate)
+
+
+@pytest.mark.parametrize("duration", [True, None, b"10m", [1], {"seconds": 1}])
+def test_other_types(duration: object) -> None:
     with pytest.raises(ConfigError, match="lease must be seconds, a timedelta or text"):
-        seconds(given, "lease")  # type: ignore[arg-type]
+        seconds(duration, "lease")  # type: ignore[arg-type]
 
 
 def test_zero_only_where_it_makes_sense() -> None:
@@ -75,7 +92,7 @@ def test_milliseconds_are_whole_and_never_round_to_none() -> None:
 
 
 def test_milliseconds_are_exact() -> None:
-    """A float is seldom exactly what people write, and what it is more than that is no millisecond of its own."""
+    """A float is seldom exactly the decimal number; its excess must not round up to another millisecond."""
     for number in range(1, 3000):
         assert milliseconds(f"{number}ms", "lease") == number
         assert milliseconds(number / 1000, "lease") == number
@@ -87,9 +104,9 @@ def test_milliseconds_are_exact() -> None:
     assert milliseconds(366 * 86400 - 0.001, "lease") == 366 * 86_400_000 - 1
 
 
-@pytest.mark.parametrize("given", [0.001001, 0.0011, 0.0019, "1.001ms", timedelta(microseconds=1001)])
-def test_fractions_of_milliseconds_round_up(given: float | timedelta | str) -> None:
-    assert milliseconds(given, "lease") == 2
+@pytest.mark.parametrize("duration", [0.001001, 0.0011, 0.0019, "1.001ms", timedelta(microseconds=1001)])
+def test_fractions_of_milliseconds_round_up(duration: float | timedelta | str) -> None:
+    assert milliseconds(duration, "lease") == 2
 
 
 def test_seconds_that_were_checked_before() -> None:

@@ -27,7 +27,7 @@ from lockwork.runtime.replies import (
 WHERE = "redis://db:6379/0"
 
 
-def test_one_root_and_fitting_builtins() -> None:
+def test_errors_have_one_root_and_fitting_builtins() -> None:
     known = [getattr(lockwork, name) for name in lockwork.__all__]
     leaves = [value for value in known if isinstance(value, type) and issubclass(value, LockworkError)]
     assert len(leaves) > 12
@@ -65,14 +65,14 @@ def test_top_level_names_are_few() -> None:
         (
             "MISCONF Errors writing to the AOF file: No space left",
             ServerRefused,
-            ["refused jobs_push", "No space left"],
+            ["refused queue/push", "No space left"],
         ),
-        ("ERR something new", ServerRefused, ["refused jobs_push", "something new"]),
+        ("ERR something new", ServerRefused, ["refused queue/push", "something new"]),
     ],
 )
-def test_an_error_reply_is_one_clear_error(reply: str, kind: type[Exception], parts: list[str]) -> None:
+def test_error_reply_is_one_clear_error(reply: str, kind: type[Exception], parts: list[str]) -> None:
     with pytest.raises(kind) as caught:
-        raise_error(reply, WHERE, "jobs_push")
+        raise_error(reply, WHERE, "queue/push")
     for part in (WHERE, *parts):
         assert part in str(caught.value)
 
@@ -92,15 +92,15 @@ def test_an_error_reply_is_one_clear_error(reply: str, kind: type[Exception], pa
 )
 def test_transient_errors_are_retried(reply: str) -> None:
     with pytest.raises(Retry):
-        raise_error(reply, WHERE, "jobs_push")
+        raise_error(reply, WHERE, "queue/push")
 
 
-def test_an_unknown_script_is_sent_in_full() -> None:
+def test_unknown_script_is_sent_in_full() -> None:
     with pytest.raises(NoScript):
-        raise_error("NOSCRIPT No matching script.", WHERE, "jobs_push")
+        raise_error("NOSCRIPT No matching script.", WHERE, "queue/push")
 
 
-def test_the_handshake() -> None:
+def test_failed_handshake_is_refused_or_retried() -> None:
     with pytest.raises(ServerRefused, match="password.*check the URL"):
         raise_connecting(redis.AuthenticationError("WRONGPASS invalid username-password pair"), WHERE)
     with pytest.raises(ServerRefused, match="refuses the connection: odd"):
@@ -117,7 +117,7 @@ def test_the_handshake() -> None:
         assert unforeseen(caught.value) is None
 
 
-def test_a_handshake_broken_off_by_the_peer() -> None:
+def test_broken_handshake_names_its_cause() -> None:
     wrapped = redis.ConnectionError("as redis-py has it")
     wrapped.__cause__ = fault = ZeroDivisionError("a fault of theirs")
     for error in (fault, wrapped):
@@ -129,7 +129,7 @@ def test_a_handshake_broken_off_by_the_peer() -> None:
 
 
 def of_tls(reason: str, code: int = 0) -> Exception:
-    """What OpenSSL reports, in the wrapping of redis-py."""
+    """Return an error of OpenSSL in redis-py's wrapping."""
     cause = ssl.SSLCertVerificationError(1, "bad") if code else ssl.SSLError(1, "bad")
     cause.reason, cause.library = reason, "SSL"
     if isinstance(cause, ssl.SSLCertVerificationError):
@@ -155,29 +155,29 @@ def test_certificate_errors_are_not_retried(error: Exception, says: str) -> None
         raise_connecting(error, "rediss://db:6379/0")
 
 
-def test_a_tls_connection_that_breaks_is_tried_again() -> None:
+def test_broken_tls_connection_is_retried() -> None:
     with pytest.raises(Retry) as caught:
         raise_connecting(of_tls("UNEXPECTED_EOF_WHILE_READING"), "rediss://db:6379/0")
     assert "does it speak TLS there" in str(gone("rediss://db:6379/0", caught.value, 1.0))
 
 
-def test_the_final_error_for_a_replica_names_it_as_a_replica() -> None:
+def test_final_error_for_a_replica_names_it_as_a_replica() -> None:
     for reply in ("READONLY You can't write against a read only replica.", "MASTERDOWN Link with MASTER is down"):
         with pytest.raises(Demoted) as caught:
-            raise_error(reply, WHERE, "jobs_push")
+            raise_error(reply, WHERE, "queue/push")
         error = gone(WHERE, caught.value, 10.04)
         assert isinstance(error, ServerUnsuitable)
         assert str(error) == f"the server at {WHERE} is a read-only replica: connect to its primary (for 10.0 s by now)"
 
 
-def test_the_final_error_names_the_duration_and_the_cause() -> None:
+def test_final_error_names_the_duration_and_the_cause() -> None:
     error = gone(WHERE, TimeoutError(), 10.04)
     assert isinstance(error, ServerUnavailable)
     assert str(error) == f"gave up after 10.0 s: TimeoutError. Is the server at {WHERE} running and reachable?"
 
 
 def info(**facts: object) -> list[object]:
-    """What a new connection is answered."""
+    """Return the replies to a new connection."""
     return ["".join(f"{name}:{value}\r\n" for name, value in {"run_id": "a1", **facts}.items()).encode(), 7, 0]
 
 
@@ -192,7 +192,7 @@ def test_versions_that_are_too_old(version: str) -> None:
         check(info(redis_version=version), Endpoint.from_url(WHERE), allow_eviction=False)
 
 
-def test_a_replica_that_cannot_be_written() -> None:
+def test_read_only_replica_is_refused() -> None:
     with pytest.raises(Demoted) as caught:
         check(
             info(redis_version="7.2.4", role="slave", slave_read_only=1), Endpoint.from_url(WHERE), allow_eviction=False
@@ -202,17 +202,17 @@ def test_a_replica_that_cannot_be_written() -> None:
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random"])
-def test_a_server_that_evicts(policy: str) -> None:
+def test_server_that_evicts_is_refused(policy: str) -> None:
     facts = info(redis_version="7.2.4", maxmemory_policy=policy)
     with pytest.raises(ServerUnsuitable, match=f"maxmemory-policy {policy}.*set it to noeviction"):
         check(facts, Endpoint.from_url(WHERE), allow_eviction=False)
     check(facts, Endpoint.from_url(WHERE), allow_eviction=True)
 
 
-def test_an_info_reply_without_fields_is_accepted() -> None:
+def test_info_reply_without_fields_is_accepted() -> None:
     check([b"# Server\r\n\r\ngarbage\r\n\xff\xfe", 7, 0], Endpoint.from_url(WHERE), allow_eviction=False)
 
 
-def test_a_busy_server_is_retried() -> None:
+def test_busy_server_is_retried() -> None:
     with pytest.raises(Retry, match="BUSY"):
         check([hiredis.ReplyError("BUSY a script runs"), 7, 0], Endpoint.from_url(WHERE), allow_eviction=False)

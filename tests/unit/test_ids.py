@@ -1,4 +1,4 @@
-"""Ids: unique without asking anybody, and in the order they were made."""
+"""Ids: unique without coordination, and in the order of creation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from lockwork import ids
 from lockwork.protocol.keys import checked
-from lockwork.protocol.queues.records import made
-from lockwork.protocol.queues.schedules import slot_id
+from lockwork.protocol.queue.records import made
+from lockwork.protocol.schedules.schedules import slot_id
 
 
 def test_ids_sort_by_creation_time() -> None:
@@ -24,7 +24,7 @@ def test_ids_sort_by_creation_time() -> None:
     assert checked(made[0], "an id") == made[0]
 
 
-def test_a_clock_that_steps_back_does_not_repeat_or_reorder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_that_steps_back_does_not_repeat_or_reorder_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     before = ids.new_id()
     monkeypatch.setattr("lockwork.ids.time.time_ns", lambda: 1_000_000_000_000_000_000)
     after = [ids.new_id() for _ in range(3)]
@@ -44,7 +44,7 @@ def test_threads_at_once_never_make_the_same() -> None:
     assert len({id for part in parts for id in part}) == 40_000
 
 
-def test_a_forked_child_makes_others_than_its_parent() -> None:
+def test_forked_child_makes_different_ids() -> None:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -61,7 +61,7 @@ def test_a_forked_child_makes_others_than_its_parent() -> None:
 
 
 def matches(id: str, task: str | None, tag: str | None, key: str | None = None) -> bool:
-    """What Lua's string.find(id, pattern, 17) does with such a pattern."""
+    """Do what Lua's string.find(id, pattern, 17) does with a suffix pattern."""
     pattern = ids.suffix_pattern(task, tag, key).replace("%-", r"\-").removeprefix("^")
     return re.match(pattern, id[16:]) is not None
 
@@ -92,14 +92,14 @@ def test_ids_of_flows_have_no_suffix() -> None:
 
 
 @pytest.mark.parametrize("slot", [1_795_524_480_000, 1_795_524_480_250])
-def test_the_job_of_a_slot_was_made_at_the_slot(slot: int) -> None:
+def test_job_of_a_slot_has_the_time_of_its_slot(slot: int) -> None:
     id = slot_id("a@b", slot)
     assert ids.slot_of(id) == ("a@b", slot)
     assert ids.made_at(id) == slot
     assert made(id) == slot / 1000
 
 
-def test_the_job_of_a_schedule_that_was_run_now_belongs_to_it() -> None:
+def test_job_of_a_manually_run_schedule_belongs_to_it() -> None:
     id = ids.new_id()
     assert ids.slot_of(f"a@b@{id}") == ("a@b", ids.made_at(id))
     assert made(f"a@b@{id}") == made(id)
@@ -108,6 +108,6 @@ def test_the_job_of_a_schedule_that_was_run_now_belongs_to_it() -> None:
 @pytest.mark.parametrize(
     "id", ["a@2026-02-30T00:00:00Z", "a@", "@2026-02-03T00:00:00Z", "a@2026-02-03", "@@@@@@@@@@@@@@@@"]
 )
-def test_an_id_that_only_looks_like_that_has_no_time(id: str) -> None:
+def test_malformed_slot_id_has_no_time(id: str) -> None:
     assert ids.made_at(id) is None
     assert made(id) is None

@@ -1,4 +1,4 @@
-"""How the rarer options of jobs are checked, and how the pauses between attempts are drawn; nothing asks a server."""
+"""Checks of the rarer job options, and pauses between attempts; no test connects to a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from lockwork import ConfigError, Lockwork, backoff
 from lockwork.backoff import Exponential
+from lockwork.errors import JobCancelled
+from lockwork.hooks import Again
 from lockwork.jobs import options as job_options
+from lockwork.jobs.current import is_failure
 from lockwork.jobs.options import RunOptions
 
 
@@ -48,12 +51,12 @@ def app() -> Iterator[Lockwork]:
         ("result_ttl", -1, "result_ttl must be between 0"),
     ],
 )
-def test_an_option_of_one_job_that_cannot_be(app: Lockwork, option: str, value: Any, text: str) -> None:
+def test_wrong_option_of_a_job_is_refused(app: Lockwork, option: str, value: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         app.task(print).options(**{option: value})
 
 
-def test_a_job_that_would_expire_before_it_may_begin(app: Lockwork) -> None:
+def test_job_that_expires_before_its_start_is_refused(app: Lockwork) -> None:
     when = datetime.now(UTC) + timedelta(hours=1)
     task = app.task(print)
     brief = app.task(name="brief", expires="1m")(print)
@@ -70,12 +73,12 @@ def test_a_job_that_would_expire_before_it_may_begin(app: Lockwork) -> None:
     task.options(at=when, expires=when + timedelta(seconds=1))
     task.options(expires="1m")
     brief.options(delay="1h", expires=None)
-    # which of them comes first is known when it is enqueued
+    # their order is known at the enqueue
     task.options(at=when, expires="1m")
     task.options(delay="2h", expires=when)
 
 
-def test_a_delay_or_a_moment(app: Lockwork) -> None:
+def test_delay_and_moment_together_are_refused(app: Lockwork) -> None:
     when = datetime.now(UTC) + timedelta(hours=1)
     with pytest.raises(ConfigError, match="pass delay or at, not both"):
         app.task(print).options(delay=1, at=when)
@@ -88,7 +91,7 @@ def test_options_add_up(app: Lockwork) -> None:
     assert task.call().delay_ms == 1000
 
 
-def test_a_single_job_can_unset_options_of_its_task(app: Lockwork) -> None:
+def test_single_job_can_unset_options_of_its_task(app: Lockwork) -> None:
     made = app.task(name="t", retries=2, max_deliveries=9, retry_on=OSError, result_ttl="1h", tags=["a"])(print)
     changed = made.options(max_deliveries=None, retry_on=None, result_ttl=None, tags=[])
     options = job_options.carried(
@@ -101,7 +104,7 @@ def test_a_single_job_can_unset_options_of_its_task(app: Lockwork) -> None:
     assert made.options(retries=7).call().record.startswith(b"1,8/9,")
 
 
-def test_the_last_pause_setting_counts(app: Lockwork) -> None:
+def test_last_pause_setting_counts(app: Lockwork) -> None:
     task = app.task(print).options(backoff=["1s", "2s"]).options(backoff="5s")
     extra = msgspec.json.decode(task.call().record.partition(b";")[2])[3]
     assert job_options.carried(extra, RunOptions()).backoff == 5.0
@@ -124,29 +127,86 @@ def test_growth_is_checked(wrong: str, right: str) -> None:
     jitter=st.floats(0, 1),
     longest=st.floats(0, 1000),
 )
-def test_a_pause_is_in_its_bounds(attempt: int, base: float, factor: float, jitter: float, longest: float) -> None:
+def test_pause_is_within_its_bounds(attempt: int, base: float, factor: float, jitter: float, longest: float) -> None:
     drawn = backoff.pause(attempt, Exponential(base, factor, longest, jitter))
     full = min(longest, base * factor ** min(attempt - 1, 100))
     assert full * (1 - jitter) * 0.999999 <= drawn <= full * 1.000001
 
 
-def test_the_last_pause_of_a_list_stays() -> None:
+def test_last_pause_of_a_list_repeats() -> None:
     policy = backoff.read(["1s", 5, "1m"])
     assert [backoff.pause(attempt, policy) for attempt in (1, 2, 3, 4, 99)] == [1, 5, 60, 60, 60]
 
 
-def test_a_delay_function_is_called_for_each_attempt() -> None:
+def test_delay_function_is_called_for_each_attempt() -> None:
     assert backoff.pause(7, lambda attempt: f"{attempt}s") == 7
     with pytest.raises(ConfigError, match="the result of the backoff function"):
         backoff.pause(1, lambda _: -1)
 
 
-def test_which_errors_are_tried_again() -> None:
+def test_retry_on_and_give_up_on_select_errors() -> None:
     some = job_options.read({"retry_on": OSError, "give_up_on": [FileNotFoundError]}, RunOptions())
     assert some.again(ConnectionError())
     assert not some.again(FileNotFoundError())
     assert not some.again(ValueError())
     assert RunOptions().again(BaseException())
+
+
+class _Interrupted(ExceptionGroup[Exception]):
+    pass
+
+
+_RESET, _MISSING, _WRONG = ConnectionResetError(), FileNotFoundError(), ValueError()
+_RETRY, _SNOOZE = Again(None, counted=True), Again(1, counted=False)
+
+
+@pytest.mark.parametrize(
+    ("group", "again"),
+    [
+        (ExceptionGroup("", [_RESET, _RESET]), True),
+        (ExceptionGroup("", [_RESET, _WRONG]), False),
+        (ExceptionGroup("", [_RESET, ExceptionGroup("", [_RESET, _MISSING])]), False),
+        (ExceptionGroup("", [ExceptionGroup("", [_RESET]), _RESET]), True),
+        (_Interrupted("", [_WRONG]), True),
+        (_Interrupted("", [_MISSING]), False),
+        (ExceptionGroup("", [_RESET, _Interrupted("", [_WRONG])]), True),
+        (BaseExceptionGroup("", [_RETRY, _RESET]), True),
+        (BaseExceptionGroup("", [_SNOOZE, _WRONG]), False),
+    ],
+)
+def test_group_is_retried_if_all_its_errors_are_and_none_gives_up(
+    group: BaseExceptionGroup[BaseException], again: bool
+) -> None:
+    some = job_options.read({"retry_on": (OSError, _Interrupted), "give_up_on": FileNotFoundError}, RunOptions())
+    assert some.again(group) is again
+
+
+def test_class_of_a_group_itself_decides() -> None:
+    group = ExceptionGroup("", [ValueError()])
+    assert job_options.read({"retry_on": Exception}, RunOptions()).again(group)
+    assert not job_options.read({"give_up_on": ExceptionGroup}, RunOptions()).again(group)
+    assert not job_options.read({"retry_on": Exception}, RunOptions()).again(BaseExceptionGroup("", [SystemExit()]))
+
+
+def test_deeply_nested_group_is_read() -> None:
+    group: ExceptionGroup[Exception] = ExceptionGroup("", [FileNotFoundError()])
+    for _ in range(5000):
+        group = ExceptionGroup("", [group])
+    assert not job_options.read({"give_up_on": FileNotFoundError}, RunOptions()).again(group)
+    assert job_options.read({"retry_on": FileNotFoundError}, RunOptions()).again(group)
+
+
+@pytest.mark.parametrize(
+    ("error", "failed"),
+    [
+        (BaseExceptionGroup("", [_RETRY]), True),
+        (BaseExceptionGroup("", [_SNOOZE]), False),
+        (BaseExceptionGroup("", [_SNOOZE, _WRONG]), True),
+        (ExceptionGroup("", [JobCancelled("")]), False),
+    ],
+)
+def test_tracing_sees_whether_a_group_is_a_failure(error: BaseException, failed: bool) -> None:
+    assert is_failure(error) is failed
 
 
 @given(

@@ -1,4 +1,4 @@
-"""The lease book: nothing is renewed late, lost twice or left behind, however many leases come and go."""
+"""The lease table: no lease is renewed late, lost twice or left behind."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ def test_empty_lease_table_plans_nothing() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.003, 0.2, 1, 15, 600, 1e6])
-def test_a_lease_is_due_no_later_than_at_a_third_and_not_much_before(seconds: float) -> None:
+def test_lease_is_due_at_a_third_or_slightly_earlier(seconds: float) -> None:
     book = LeaseBook()
     book.add(lease(1000.25, seconds))
     at = book.next_event()
     assert at is not None
-    first = min(seconds / 3, 1.0)  # who holds for a second is worth a look
+    first = min(seconds / 3, 1.0)  # a lease of more than a second is checked within its first second
     assert 1000.25 + first * 7 / 8 <= at <= 1000.25 + first
 
 
 @pytest.mark.parametrize("seconds", [0.003, 0.2, 1, 15, 600])
-def test_a_lease_that_is_not_renewed_is_lost_at_its_deadline_and_never_before(seconds: float) -> None:
+def test_unrenewed_lease_is_lost_exactly_at_its_deadline(seconds: float) -> None:
     lost: list[str] = []
     book = LeaseBook()
-    kept = lease(77.7, seconds, renewed=False, lost=lost)
-    book.add(kept)
+    entry = lease(77.7, seconds, renewed=False, lost=lost)
+    book.add(entry)
     looks = 0
-    while not kept.lost:
+    while not entry.lost:
         now = book.next_event()
         assert now is not None
-        assert now <= kept.deadline
+        assert now <= entry.deadline
         assert book.due(now) == []
         looks += 1
-    assert now == kept.deadline
+    assert now == entry.deadline
     assert lost == ["k"]
     assert looks <= 12
     assert book.next_event() is None
@@ -76,15 +76,15 @@ def test_leases_that_began_within_a_while_are_renewed_together() -> None:
     assert calls <= 150
 
 
-def test_the_first_deadline_is_never_too_late() -> None:
+def test_first_deadline_is_never_too_late() -> None:
     book = LeaseBook()
     random.seed(7)
     leases = [lease(100.0, random.uniform(0.01, 60), renewed=random.random() < 0.5) for _ in range(500)]
-    for kept in leases:
-        book.add(kept)
+    for entry in leases:
+        book.add(entry)
     while leases:
         first = book.first_deadline()
-        earliest = min(kept.deadline for kept in leases)
+        earliest = min(entry.deadline for entry in leases)
         assert first is not None
         assert first <= earliest
         assert first >= earliest - 60 / 8
@@ -92,7 +92,7 @@ def test_the_first_deadline_is_never_too_late() -> None:
     assert book.first_deadline() is None
 
 
-def test_a_lease_under_renewal_still_counts_for_the_first_deadline() -> None:
+def test_lease_under_renewal_counts_for_the_first_deadline() -> None:
     book = LeaseBook()
     book.add(lease(0.0, 3.0))
     due = book.due(1.0)
@@ -105,10 +105,10 @@ def test_a_lease_under_renewal_still_counts_for_the_first_deadline() -> None:
 def test_without_an_answer_it_is_tried_again_until_the_deadline_and_then_lost() -> None:
     lost: list[str] = []
     book = LeaseBook()
-    kept = lease(0.0, lost=lost)
-    book.add(kept)
+    entry = lease(0.0, lost=lost)
+    book.add(entry)
     tries = []
-    while not kept.lost:
+    while not entry.lost:
         now = book.next_event()
         assert now is not None
         due = book.due(now)
@@ -120,7 +120,7 @@ def test_without_an_answer_it_is_tried_again_until_the_deadline_and_then_lost() 
     assert lost == ["k"]
 
 
-def test_a_released_lease_is_neither_renewed_nor_lost_whenever_it_is_released() -> None:
+def test_released_lease_is_neither_renewed_nor_lost() -> None:
     lost: list[str] = []
     book = LeaseBook()
     early, sorted_in, under_way = (lease(0.0, lost=lost) for _ in range(3))
@@ -140,7 +140,7 @@ def test_a_released_lease_is_neither_renewed_nor_lost_whenever_it_is_released() 
     assert lost == []
 
 
-def test_a_grant_that_is_over_is_lost_once() -> None:
+def test_ended_grant_is_lost_once() -> None:
     lost: list[str] = []
     book = LeaseBook()
     book.add(lease(0.0, lost=lost))
@@ -161,23 +161,23 @@ def test_hastened_grants_are_due_at_once_and_no_others() -> None:
     assert book.due(0.5) == [mine]
 
 
-def test_a_lease_that_is_taken_out_and_put_in_again_is_due_once() -> None:
+def test_lease_removed_and_added_again_is_due_once() -> None:
     book = LeaseBook()
-    kept = lease(0.0)
-    book.add(kept)
+    entry = lease(0.0)
+    book.add(entry)
     book.next_event()
-    book.remove(kept)
-    book.add(kept)
-    book.add(kept)
-    assert book.due(6.0) == [kept]
-    book.remove(kept)
-    kept.deadline = 60.0
-    book.add(kept)  # its holder extended it while the engine was renewing
-    renew(book, [kept], 6.0)
-    assert book.due(11.5) == [kept]
+    book.remove(entry)
+    book.add(entry)
+    book.add(entry)
+    assert book.due(6.0) == [entry]
+    book.remove(entry)
+    entry.deadline = 60.0
+    book.add(entry)  # its holder extended it while the engine was renewing
+    renew(book, [entry], 6.0)
+    assert book.due(11.5) == [entry]
 
 
-def test_many_short_locks_leave_no_entries() -> None:
+def test_short_locks_leave_no_entries() -> None:
     book = LeaseBook()
     now = 0.0
     for _ in range(20_000):
@@ -195,7 +195,7 @@ def test_many_short_locks_leave_no_entries() -> None:
     assert book.next_event() is None
 
 
-def test_any_number_of_leases_needs_few_buckets() -> None:
+def test_ten_thousand_leases_need_few_buckets() -> None:
     book = LeaseBook()
     for number in range(10_000):
         book.add(lease(number / 2000))
@@ -206,7 +206,7 @@ def test_any_number_of_leases_needs_few_buckets() -> None:
 def test_threads_add_and_remove_while_the_engine_works() -> None:
     lost: list[str] = []
     book = LeaseBook()
-    kept: list[Lease] = []
+    entry: list[Lease] = []
 
     def hold(seed: int) -> None:
         chance = random.Random(seed)
@@ -219,7 +219,7 @@ def test_threads_add_and_remove_while_the_engine_works() -> None:
             if number % 100:
                 book.remove(mine)
             else:
-                kept.append(mine)
+                entry.append(mine)
 
     threads = [threading.Thread(target=hold, args=(seed,)) for seed in range(4)]
     for thread in threads:
@@ -233,7 +233,7 @@ def test_threads_add_and_remove_while_the_engine_works() -> None:
         thread.join()
     book.hasten({"k"})
     due = book.due(1.0)
-    assert len(due) == len(kept) == 160
-    assert set(due) == set(kept)
+    assert len(due) == len(entry) == 160
+    assert set(due) == set(entry)
     assert lost == []
     assert set(book._leases) == set(due)

@@ -1,4 +1,4 @@
-"""Our loggers: they are configured as all others are, and whatever an app makes of that, none of our calls raises."""
+"""Loggers of the package: configured like any other, and no call raises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "lockwork.test"
 
 @pytest.fixture
 def logger() -> Iterator[logging.Logger]:
-    """What the app knows of it."""
+    """The logger as the app sees it."""
     logger = logging.getLogger(NAME)
     yield logger
     logger.handlers.clear()
@@ -45,7 +45,7 @@ def test_log_records_name_their_logger_and_source_line(caplog: pytest.LogCapture
     assert "ValueError: a fault" in caplog.text
 
 
-def test_the_app_sets_the_log_level(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+def test_app_sets_the_log_level(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
     log = Log(NAME)
     logger.setLevel(logging.ERROR)
     log.warning("below its level")
@@ -55,15 +55,15 @@ def test_the_app_sets_the_log_level(logger: logging.Logger, caplog: pytest.LogCa
     assert [record.getMessage() for record in caplog.records] == ["above"]
 
 
-def test_a_handler_that_fails_is_pointed_out(logger: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failing_handler_is_reported(logger: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
     logger.addHandler(Fails())
-    Log(NAME).error("said")
+    Log(NAME).error("message")
     assert "ConnectionError: where logs are sent is away" in capsys.readouterr().err
 
 
-def test_so_is_a_filter(logger: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failing_filter_is_reported(logger: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
     logger.addFilter(lambda record: bool(record.args["queue"]))  # type: ignore[call-overload, index]
-    Log(NAME).error("said of %s", "mail")
+    Log(NAME).error("message about %s", "mail")
     assert "TypeError" in capsys.readouterr().err
 
 
@@ -73,4 +73,4 @@ def test_there_need_be_no_standard_error(logger: logging.Logger, monkeypatch: py
     closed.close()
     logger.addHandler(logging.StreamHandler(closed))
     monkeypatch.setattr(sys, "stderr", closed if there else None)
-    Log(NAME).error("said")
+    Log(NAME).error("message")

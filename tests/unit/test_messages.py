@@ -1,4 +1,4 @@
-"""What is read of messages: whatever bytes come, no parser raises, and nothing without a seal says anything."""
+"""Parsing of messages: no bytes make a parser raise, and only sealed messages carry data."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lockwork.protocol import messages
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Batch, Leased
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Batch, Leased
 from lockwork.runtime.wakeups import Mailboxes
 
 _KEYS = QueueKeys("lw", "q")
@@ -25,15 +25,15 @@ _ODD = st.one_of(
 @given(_ODD)
 @example(b"9" * 5000 + b" " + b"9" * 5000)
 @example(b"x" * 200_000)
-def test_no_parser_raises(message: bytes) -> None:
+def test_arbitrary_bytes_make_no_parser_raise(message: bytes) -> None:
     ticket, text = messages.split(message)
     sealed = f"{messages.seal(_SECRET, _KEYS.jobs, text)} {text}"
-    for found in (text, sealed):
-        offer = leases.offered(_KEYS, Batch([], None, 0, _SECRET), found)
-        assert offer is None or (found is sealed and isinstance(offer, Leased))
+    for candidate in (text, sealed):
+        offer = leases.offered(_KEYS, Batch([], None, 0, _SECRET), candidate)
+        assert offer is None or (candidate is sealed and isinstance(offer, Leased))
         for count in (1, 2):
-            read = messages.numbers(_SECRET, _KEYS.jobs, found, count)
-            assert read is None or (found is sealed and len(read) == count)
+            read = messages.numbers(_SECRET, _KEYS.jobs, candidate, count)
+            assert read is None or (candidate is sealed and len(read) == count)
     Mailboxes().deliver(ticket, text)
 
 

@@ -1,4 +1,4 @@
-"""Names become parts of keys: what cannot stand in one is refused, and the keys are the documented ones."""
+"""Names in code become parts of keys unchanged, or are refused. Names of users' data are in test_stored_names."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ def test_names_that_can_be(name: str) -> None:
 @pytest.mark.parametrize("name", [*BAD, None, 5, b"a", ["a"]])
 def test_names_that_cannot_be(name: object) -> None:
     with pytest.raises(ConfigError) as caught:
-        keys.checked(name, "a lock's name")
+        keys.checked(name, "a queue's name")
     text = str(caught.value)
-    assert text.startswith("a lock's name must be 1 to 200 characters without white space, braces or control")
+    said = "1 to 200 characters without white space, braces or control" if isinstance(name, str) else "text, not "
+    assert text.startswith(f"a queue's name must be {said}")
     assert len(text) < 200
     assert all(character.isprintable() for character in text)
 
 
-def test_a_lone_surrogate_cannot_be_sent_and_is_refused() -> None:
+def test_lone_surrogate_in_a_name_is_refused() -> None:
     with pytest.raises(ConfigError):
         keys.checked("a\udcff", "a name")
 
@@ -37,16 +38,12 @@ def test_a_lone_surrogate_cannot_be_sent_and_is_refused() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda lw, name: lw.lock(name).acquire(),
         lambda lw, name: lw.queue(name),
-        lambda lw, name: lw.stock(name, 5),
         lambda lw, name: lw.stock("phone", 5, queue=name),
         lambda lw, name: lw.task(name=name)(print),
         lambda lw, name: lw.task(queue=name)(print),
         lambda lw, name: lw.job(name),
         lambda lw, name: lw.job("id", queue=name),
-        lambda lw, name: lw.stock("phone", 5).reserve(name),
-        lambda lw, name: lw.stock("phone", 5).reserve("bob", key=name),
         lambda lw, name: lw.stock("phone", 5).confirm(name),
         lambda lw, name: lw.stock("phone", 5).release(name),
         lambda lw, name: lw.stock("phone", 5).get(name),
@@ -58,14 +55,14 @@ def test_names_are_checked_before_a_command_is_sent(make: Callable[[Lockwork, st
         make(lw, name)
 
 
-def test_a_slash_is_kept_for_partitions() -> None:
+def test_slash_is_kept_for_partitions() -> None:
     assert keys.checked_queue("orders/1") == "orders/1"
     with pytest.raises(ConfigError, match="must not contain a slash"):
         keys.checked_queue("orders/new")
     assert keys.lock("lw", "a/b") == "lw:{lock:a/b}"
 
 
-def test_all_keys_of_one_queue_share_one_hash_tag() -> None:
+def test_keys_of_a_queue_share_one_hash_tag() -> None:
     queue = keys.QueueKeys("shop", "orders")
     every = [
         queue.jobs,
@@ -83,6 +80,6 @@ def test_all_keys_of_one_queue_share_one_hash_tag() -> None:
         assert key.startswith("shop:{q:orders}:")
 
 
-def test_a_prefix_separates_apps() -> None:
+def test_prefix_separates_apps() -> None:
     assert keys.lock("a", "x") != keys.lock("b", "x")
     assert keys.channel("a", "p") != keys.channel("b", "p")

@@ -1,4 +1,4 @@
-"""What people give by mistake is one ConfigError that says what was meant, before anything is sent."""
+"""Mistaken arguments: one ConfigError with the fix, before any command is sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockwork.compat.timestamp import TimestampLock
 
 @pytest.fixture
 def app() -> Iterator[Lockwork]:
-    # nothing listens there: whatever reached the server would fail
+    # no server listens there: any command would fail
     with Lockwork("redis://127.0.0.1:1", patience=0) as lw:
         yield lw
 
@@ -40,8 +40,8 @@ def test_arguments_of_which_no_name_can_be_made(app: Lockwork, template: str, ar
 
 
 @pytest.mark.parametrize("wrong", [5, "tell", [print]])
-def test_a_callback_can_be_called(app: Lockwork, wrong: Any) -> None:
-    for make in (app.lock, app.rwlock, app.multilock, lambda name, **given: app.semaphore(name, 3, **given)):
+def test_callback_must_be_callable(app: Lockwork, wrong: Any) -> None:
+    for make in (app.lock, app.rwlock, app.multilock, lambda name, **options: app.semaphore(name, 3, **options)):
         with pytest.raises(ConfigError, match="on_lost is a function that takes the grant, not"):
             make("a", on_lost=wrong)
     for name in ("on_gain", "on_loss"):
@@ -58,7 +58,7 @@ def test_tags_are_a_list(app: Lockwork, tags: Any) -> None:
 
 
 @pytest.mark.parametrize("name", [5, "", "x" * 201])
-def test_the_name_of_an_error(app: Lockwork, name: Any) -> None:
+def test_wrong_name_of_an_error_is_refused(app: Lockwork, name: Any) -> None:
     with pytest.raises(ConfigError, match="an error's name is text of 1 to 200 characters"):
         app.error_type(name=name)(KeyError)
 
@@ -72,19 +72,19 @@ def test_the_name_of_an_error(app: Lockwork, name: Any) -> None:
         (["redis://a", "redis://b"], "an odd number of servers"),
     ],
 )
-def test_the_servers_of_a_quorum(app: Lockwork, servers: Any, text: str) -> None:
+def test_wrong_servers_of_a_quorum_are_refused(app: Lockwork, servers: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         app.quorum(servers)
 
 
 @pytest.mark.parametrize("made", [PlainLock, TimestampLock])
-def test_a_shared_lock_is_made_with_an_app(made: Any) -> None:
+def test_shared_lock_needs_an_app(made: Any) -> None:
     for wrong in (redis.Redis(), "redis://localhost"):
         with pytest.raises(ConfigError, match="made with a Lockwork object and the key"):
             made(wrong, "PRODUCT_LOCK_KEY:42")
 
 
-def test_a_task_is_no_call_of_it(app: Lockwork) -> None:
+def test_stock_needs_a_call_and_not_a_task(app: Lockwork) -> None:
     work: Any = app.task(print)
     phones = app.stock("phone", 5)
     for give in (phones.reserve, phones.confirm, phones.release, phones.refund):
@@ -94,7 +94,7 @@ def test_a_task_is_no_call_of_it(app: Lockwork) -> None:
                 give("ada", enqueue=wrong)
 
 
-def test_how_many_units_there_can_be(app: Lockwork) -> None:
+def test_quantities_of_a_stock_are_limited(app: Lockwork) -> None:
     with pytest.raises(
         ConfigError, match="quantity must be a whole number from 0 to 1,000,000,000,000, not 10000000000000"
     ):
@@ -104,6 +104,6 @@ def test_how_many_units_there_can_be(app: Lockwork) -> None:
 
 
 @pytest.mark.parametrize("ids", [42, None, [42], [b"42"], 4.2])
-def test_an_id_of_a_delay_queue_is_text(app: Lockwork, ids: Any) -> None:
+def test_delay_queue_id_must_be_text(app: Lockwork, ids: Any) -> None:
     with pytest.raises(ConfigError, match="an id is text of 1 to 512 characters"):
         app.delay_queue("orders").add(ids)

@@ -27,11 +27,11 @@ print("alive")
 """
 
 
-def test_a_command() -> None:
+def test_command_is_packed_as_resp() -> None:
     assert pack("SET", "ä", b"\x00", 12) == b"*4\r\n$3\r\nSET\r\n$2\r\n\xc3\xa4\r\n$1\r\n\x00\r\n$2\r\n12\r\n"
 
 
-def test_a_signal_handler_that_raises_while_a_command_is_packed() -> None:
+def test_signal_handler_that_raises_during_packing_does_no_harm() -> None:
     """hiredis 3.5 alone ends the process with a segmentation fault."""
     with script(INTERRUPTED, url=None) as process:
         assert process.wait() == 0

@@ -23,7 +23,7 @@ def shard_of(slot: int, count: int) -> int:
 
 
 def worst_difference(queue: str, count: int, most: int) -> int:
-    """By how many partitions the fullest shard exceeds the emptiest, for any number of partitions up to `most`."""
+    """Return the largest difference in partitions between two shards, over all counts up to `most`."""
     owners = [number for number, shard in enumerate(shards(count)) for _ in shard]
     counts, worst = [0] * count, 0
     for partition in range(most):

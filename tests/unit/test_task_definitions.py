@@ -1,8 +1,9 @@
-"""Tasks of one name: the same definition may come again, and whatever else would take its place is refused."""
+"""Tasks of one name: an equal definition is accepted again, a different definition is refused."""
 
 from __future__ import annotations
 
 import importlib
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ def app() -> Iterator[Lockwork]:
         yield lw
 
 
-def test_a_loop_makes_no_two_tasks_of_one_name(app: Lockwork) -> None:
+def test_loop_cannot_make_two_tasks_of_one_name(app: Lockwork) -> None:
     with pytest.raises(ConfigError, match="task 'sync' is registered for queue 'eu' and for queue 'us'.*name="):
         for region in ("eu", "us"):
 
@@ -33,7 +34,7 @@ def test_a_loop_makes_no_two_tasks_of_one_name(app: Lockwork) -> None:
     assert app.registry.get("sync").options_in_force.queue == "eu", "the first is still what it was"
 
 
-def test_one_function_has_one_queue(app: Lockwork) -> None:
+def test_function_has_one_queue(app: Lockwork) -> None:
     def sync() -> None: ...
 
     app.task(queue="eu")(sync)
@@ -53,7 +54,7 @@ def test_functions_that_enclose_different_values_are_two(app: Lockwork) -> None:
         return convert
 
     make(2)
-    make(2)  # they are the same: an app that is put together twice may do so
+    make(2)  # an equal definition: an app may be assembled twice
     with pytest.raises(ConfigError, match="task 'convert' is made of two functions .*name="):
         make(3)
 
@@ -87,7 +88,7 @@ def test_methods_of_two_objects_are_two(app: Lockwork) -> None:
         app.task(other.send)
 
 
-def test_a_decorator_that_hides_names_is_found_out(app: Lockwork) -> None:
+def test_decorator_that_hides_names_is_detected(app: Lockwork) -> None:
     def hiding(function: Callable[[], None]) -> Callable[[], None]:
         def wrapper() -> None:
             function()
@@ -115,7 +116,7 @@ def test_a_decorator_that_hides_names_is_found_out(app: Lockwork) -> None:
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with an app in a module of its own, on the path."""
+    """A folder on the path, with an app in a module."""
     (tmp_path / "defined_app.py").write_text("from lockwork import Lockwork\nlw = Lockwork('redis://127.0.0.1:1')\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file that changes twice in a second is read each time
@@ -135,7 +136,7 @@ def send(): return {queue!r}
 """
 
 
-def test_a_module_may_be_loaded_again(shop: Path) -> None:
+def test_module_may_be_reloaded(shop: Path) -> None:
     tasks = shop / "defined_tasks.py"
     tasks.write_text(_TASKS.format(queue="mail"))
     module = importlib.import_module("defined_tasks")
@@ -157,8 +158,8 @@ def sweep(): return {queue!r}
 """
 
 
-def test_its_schedule_may_be_another_one_then(shop: Path) -> None:
-    """Or belong to another queue, or be gone."""
+def test_reloaded_module_may_change_its_schedule(shop: Path) -> None:
+    """The schedule may also move to another queue, or disappear."""
     tasks = shop / "defined_tasks.py"
 
     def loaded(queue: str, options: str = "") -> Lockwork:
@@ -177,12 +178,12 @@ def test_its_schedule_may_be_another_one_then(shop: Path) -> None:
     app = loaded("post")
     assert timings(app) == []
     app.schedule(app.registry.get("sweep").call(), name="sweep", every="1h")
-    assert timings(loaded("post")) == [("post", "every 3600000 ms")], "it is none of the task's own"
+    assert timings(loaded("post")) == [("post", "every 3600000 ms")], "it does not belong to the task"
     with pytest.raises(ConfigError, match="two schedules of queue 'post' are named 'sweep'"):
         loaded("post", ", every='5m'")
 
 
-def test_a_task_with_a_refused_schedule_is_not_registered(app: Lockwork) -> None:
+def test_task_with_a_refused_schedule_is_not_registered(app: Lockwork) -> None:
     def sweep(days: int = 1) -> None: ...
 
     first = app.task(every="5m")(sweep)
@@ -195,15 +196,85 @@ def test_a_task_with_a_refused_schedule_is_not_registered(app: Lockwork) -> None
         app.registry.get("add")
 
 
-def test_a_name_is_not_given_twice_in_one_module(shop: Path) -> None:
+def test_repeated_name_in_one_module_is_refused(shop: Path) -> None:
     twice = _TASKS.format(queue="mail") + "\n@lw.task(queue='mail')\ndef send(): return 'copied'\n"
     (shop / "defined_tasks.py").write_text(twice)
     with pytest.raises(ConfigError, match="task 'send' is made of two functions defined_tasks.send"):
         importlib.import_module("defined_tasks")
 
 
-def test_a_module_that_is_run_may_be_imported_too(shop: Path) -> None:
-    """Its file is loaded twice then: as the script, and by who imports it."""
+_SCRIPT = """
+from lockwork import Lockwork
+lw = Lockwork("redis://127.0.0.1:1")
+
+@lw.task
+def send(): return "first"
+
+@lw.task
+def send(): return "second"
+
+print("both are defined")
+"""
+
+
+@pytest.mark.parametrize("how", [["script.py"], ["-m", "script"], ["-c", "import script"], ["-c", _SCRIPT]])
+def test_second_task_of_a_name_in_a_script_is_refused(tmp_path: Path, how: list[str]) -> None:
+    (tmp_path / "script.py").write_text(_SCRIPT)
+    done = subprocess.run([sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "task 'send' is made of two functions" in done.stderr
+
+
+_CELL = """
+@lw.task
+def ask(): return {answer}
+"""
+_INTERACTIVE = """
+import code, sys
+from lockwork import Lockwork
+lw = Lockwork("redis://127.0.0.1:1")
+names = dict(__name__="__main__", lw=lw, __spec__=sys.modules[__name__].__spec__)
+console = code.InteractiveInterpreter(names)
+for answer in (1, 2, 2):
+    console.runsource("@lw.task\\ndef ask(): return {}\\n".format(answer), symbol="exec")
+    assert lw.registry.get("ask").function() == answer
+twice = "@lw.task\\ndef ask(): return 3\\n@lw.task\\ndef ask(): return 4\\n"
+console.runsource(twice, symbol="exec")
+assert lw.registry.get("ask").function() == 3
+"""
+
+
+@pytest.mark.parametrize("how", [["script.py"], ["-m", "script"]])
+def test_cell_or_prompt_may_define_a_task_again(tmp_path: Path, how: list[str]) -> None:
+    """In a notebook, with `python -i`, or with `python -m asyncio`, whose names include a module's `__spec__`."""
+    (tmp_path / "script.py").write_text(_INTERACTIVE)
+    done = subprocess.run([sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("task 'ask' is made of two functions") == 1
+
+
+def test_rerun_script_may_define_its_tasks_again(app: Lockwork, tmp_path: Path) -> None:
+    """`%run` in a notebook does this."""
+    for answer in (1, 2):
+        (tmp_path / "script.py").write_text("\n" * answer + _CELL.format(answer=answer))
+        runpy.run_path(str(tmp_path / "script.py"), {"lw": app})
+        assert app.registry.get("ask").function() == answer
+
+
+def test_second_function_in_a_thread_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import threading\nfrom lockwork import Lockwork\nlw = Lockwork('redis://127.0.0.1:1')\n"
+        "def make(answer):\n    @lw.task\n    def send(): return answer\n"
+        "def again():\n    try:\n        make(2)\n    except Exception as error:\n        print(error)\n"
+        "make(1)\nother = threading.Thread(target=again)\nother.start()\nother.join()\n"
+    )
+    how = [sys.executable, "script.py"]
+    done = subprocess.run(how, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert "two functions" in done.stdout
+
+
+def test_executed_module_may_be_imported_too(shop: Path) -> None:
+    """Its file is then loaded twice: as the script, and by the import."""
     app, tasks = shop / "defined_app.py", shop / "defined_tasks.py"
     app.write_text(f"{app.read_text()}import defined_tasks\n")
     tasks.write_text(_TASKS.format(queue="mail") + "print(lw.registry.get('send').function())\n")
@@ -212,7 +283,7 @@ def test_a_module_that_is_run_may_be_imported_too(shop: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "mail\nmail\n"), done.stderr
 
 
-def test_a_redefined_task_replaces_the_old_one(app: Lockwork) -> None:
+def test_redefined_task_replaces_the_old_one(app: Lockwork) -> None:
     typed: dict[str, Any] = {"__name__": "__main__", "lw": app}
     for answer in (1, 2):
         exec(f"@lw.task\ndef ask():\n    return {answer}\n", typed)

@@ -29,7 +29,7 @@ class Nested:
 
 @pytest.fixture
 def app() -> Iterator[Lockwork]:
-    # nothing listens there: whatever reached the server would fail
+    # no server listens there: any command would fail
     with Lockwork("redis://127.0.0.1:1", patience=0, max_payload=1000) as lw:
         yield lw
 
@@ -52,19 +52,19 @@ def app() -> Iterator[Lockwork]:
         ("keep_result", "no", "keep_result must be True or False, not 'no'"),
     ],
 )
-def test_an_option_that_cannot_be(app: Lockwork, option: str, value: Any, text: str) -> None:
+def test_wrong_option_of_a_task_is_refused(app: Lockwork, option: str, value: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         app.task(**{option: value})(print)
 
 
 @pytest.mark.parametrize(("wrong", "right"), [("retry", "retries"), ("time_out", "timeout"), ("queues", "queue")])
-def test_an_unknown_option_gets_a_suggestion(app: Lockwork, wrong: str, right: str) -> None:
+def test_unknown_option_gets_a_suggestion(app: Lockwork, wrong: str, right: str) -> None:
     with pytest.raises((ConfigError, TypeError), match=f"{wrong}.*did you mean '{right}'"):
         app.task(**{wrong: 1})(print)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(("wrong", "right"), [("delays", "delay"), ("prio", "priority")])
-def test_an_unknown_option_of_one_call_gets_a_suggestion(app: Lockwork, wrong: str, right: str) -> None:
+def test_unknown_option_of_a_call_gets_a_suggestion(app: Lockwork, wrong: str, right: str) -> None:
     task = app.task(print)
     with pytest.raises((ConfigError, TypeError), match=f"{wrong}.*did you mean '{right}'"):
         task.options(**{wrong: 1})  # type: ignore[arg-type]
@@ -92,13 +92,13 @@ def test_job_options_of_other_queues_are_redirected(app: Lockwork) -> None:
         app.task(eta=1)  # type: ignore[call-overload]
 
 
-def test_an_unknown_option_error_lists_all_options(app: Lockwork) -> None:
+def test_unknown_option_error_lists_all_options(app: Lockwork) -> None:
     with pytest.raises(ConfigError, match="a job has no option 'fenced': known are delay, at, "):
         app.task(print).options(fenced=1)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("name", ["delay", "priority", "expires"])
-def test_an_option_among_the_arguments_gets_a_hint(app: Lockwork, name: str) -> None:
+def test_option_among_the_arguments_gets_a_hint(app: Lockwork, name: str) -> None:
     @app.task(name="greet")
     def hello(n: int) -> None: ...
 
@@ -112,7 +112,7 @@ def test_an_option_among_the_arguments_gets_a_hint(app: Lockwork, name: str) -> 
         nameless.enqueue(1, **{name: 1})
 
 
-def test_an_argument_may_be_named_as_an_option_is(app: Lockwork) -> None:
+def test_argument_may_have_the_name_of_an_option(app: Lockwork) -> None:
     @app.task
     def hello(delay: int) -> None: ...
 
@@ -128,13 +128,13 @@ def test_an_argument_may_be_named_as_an_option_is(app: Lockwork) -> None:
         *get_annotations(BatchSettings),
     ],
 )
-def test_an_option_of_tasks_is_none_of_single_jobs(app: Lockwork, name: str) -> None:
+def test_task_option_on_a_single_job_is_refused(app: Lockwork, name: str) -> None:
     with pytest.raises(ConfigError, match=rf"a job has no option '{name}': set it for the task, @lw.task\({name}="):
         app.task(print).options(**{name: "x"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["delay", "at"])
-def test_an_option_of_single_jobs_is_none_of_tasks(app: Lockwork, name: str) -> None:
+def test_job_option_on_a_task_is_refused(app: Lockwork, name: str) -> None:
     with pytest.raises(
         ConfigError, match=rf"a task has no option '{name}': set it for single jobs, task.options\({name}="
     ):
@@ -154,18 +154,18 @@ def test_options_of_one_call_do_not_change_the_task(app: Lockwork) -> None:
         work.options(delay=-1)
 
 
-def test_a_task_is_still_the_function(app: Lockwork) -> None:
+def test_task_is_still_callable_as_its_function(app: Lockwork) -> None:
     @app.task
     def double(x: int) -> int:
-        """Twice as much."""
+        """Return twice x."""
         return 2 * x
 
     assert double(4) == 8
-    assert double.__doc__ == "Twice as much."
+    assert double.__doc__ == "Return twice x."
     assert "double" in repr(double)
 
 
-def test_only_functions_can_be_tasks(app: Lockwork) -> None:
+def test_objects_that_are_not_functions_cannot_be_tasks(app: Lockwork) -> None:
     class Callable:
         async def __call__(self) -> None: ...
 
@@ -197,7 +197,7 @@ class Mixed(Enum):
     NUMBER = 2
 
 
-def test_an_argument_of_a_type_that_none_can_have(app: Lockwork) -> None:
+def test_required_argument_of_an_unsupported_type_is_refused(app: Lockwork) -> None:
     def required(how: Mixed) -> None: ...
     def inside(*, how: list[dict[str, Mixed]]) -> None: ...
     def either(how: bytes | str, /) -> None: ...
@@ -207,7 +207,7 @@ def test_an_argument_of_a_type_that_none_can_have(app: Lockwork) -> None:
             app.task(function)
 
 
-def test_one_that_may_be_left_out_does_no_harm(app: Lockwork) -> None:
+def test_optional_argument_of_an_unsupported_type_is_accepted(app: Lockwork) -> None:
     def optional(how: Mixed = Mixed.NAME, *more: Mixed, **others: Mixed) -> Mixed: ...  # type: ignore[empty-body]
     def given(day: date, how: Mixed) -> None: ...
     def by_object(how: Opaque | None = None, *, later: Nested) -> None: ...
@@ -222,7 +222,7 @@ class Model(Protocol):
 
 
 @pytest.mark.parametrize("wanted", [Opaque, list[Opaque], dict[str, Opaque | None], Path, complex])
-def test_an_unsupported_class_is_refused_at_definition(app: Lockwork, wanted: Any) -> None:
+def test_unsupported_class_is_refused_at_definition(app: Lockwork, wanted: Any) -> None:
     def takes(how: Any) -> None: ...
     def returns() -> Any: ...
 
@@ -259,7 +259,7 @@ def test_classes_and_unbound_methods_cannot_be_tasks(app: Lockwork) -> None:
     made(Mail.count)
 
 
-def test_two_functions_cannot_share_a_name(app: Lockwork) -> None:
+def test_functions_cannot_share_a_task_name(app: Lockwork) -> None:
     def one() -> None: ...
 
     def two() -> None: ...
@@ -270,14 +270,14 @@ def test_two_functions_cannot_share_a_name(app: Lockwork) -> None:
         app.task(name="same")(two)
 
 
-def test_a_name_resolves_only_in_the_registry(app: Lockwork) -> None:
+def test_name_resolves_only_in_the_registry(app: Lockwork) -> None:
     app.task(name="mine")(print)
     for name in ("os.system", "builtins.print", "__class__", "mine ", "MINE"):
         with pytest.raises(UnknownTask, match="no task is named"):
             app.registry.get(name)
 
 
-def test_a_name_that_is_nearly_there_is_suggested(app: Lockwork) -> None:
+def test_similar_task_name_is_suggested(app: Lockwork) -> None:
     app.task(name="ok")(print)
     with pytest.raises(UnknownTask, match="no task is named 'okk' here, but 'ok' is: was it renamed, or"):
         app.registry.get("okk")
@@ -305,7 +305,7 @@ def test_bad_arguments_fail_at_the_call_and_not_in_the_worker(app: Lockwork) -> 
 
 
 @pytest.mark.parametrize("arguments", [["bo"], [5], [{"buyer": "bob"}], ["b", "c"]])
-def test_many_calls_are_tuples_of_arguments(app: Lockwork, arguments: list[Any]) -> None:
+def test_enqueue_many_needs_tuples_of_arguments(app: Lockwork, arguments: list[Any]) -> None:
     @app.task
     def place(buyer: str, n: int = 1) -> None: ...
 
@@ -313,6 +313,6 @@ def test_many_calls_are_tuples_of_arguments(app: Lockwork, arguments: list[Any])
         place.enqueue_many(arguments)
 
 
-def test_no_job_runs_here() -> None:
+def test_current_job_outside_of_a_worker_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="current_job.* inside a task that a worker runs"):
         current_job()

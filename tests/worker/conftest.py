@@ -1,28 +1,23 @@
-"""The worker tests' app, on a database of its own that workers may leave in any state."""
+"""The worker tests' app, with a database for each test."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from app_modules import Load
+from app_modules import own_app
 from scraping import answer
+from service_managers import Manager
 
-
-@pytest.fixture
-def shift(own_url: str, load: Load) -> Iterator[Any]:
-    """The app's tasks; nobody works there yet."""
-    module: Any = load(own_url, "shift")
-    with module.lw:
-        yield module
+shift = own_app("shift")
 
 
 @pytest.fixture
 def ask() -> Callable[[int, str], tuple[int, str]]:
-    """Ask a health port; status 0 when nobody answers."""
+    """Send a request to a health port; status 0 means no answer."""
     return answer
 
 
@@ -38,3 +33,12 @@ def deaf() -> Iterator[None]:
     logger.addHandler(handler)
     yield
     logger.removeHandler(handler)
+
+
+@pytest.fixture
+def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager]:
+    address = str(tmp_path / "notify")
+    made = Manager(address)
+    monkeypatch.setenv("NOTIFY_SOCKET", address)
+    yield made
+    made.close()

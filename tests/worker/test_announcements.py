@@ -1,4 +1,4 @@
-"""What workers and apps announce on the server, and the orders that workers receive there."""
+"""Announcements of workers and apps, and the orders that workers receive."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from app_modules import Load
 from clients import client_of
 from history import History
 from lockwork import Lockwork, acl
-from lockwork.app.workers import announced_partitions
-from lockwork.protocol import announcements as protocol
-from lockwork.protocol.announcements import WORKERS
+from lockwork.protocol.announcements import announcements
+from lockwork.protocol.announcements.announcements import WORKERS
 from lockwork.workers import SILENT, Worker
 from processes import until, worker
 from roles import as_role
 from server_steps import stepping
 
 
-def shown(lw: Lockwork, **facts: object) -> Worker:
+def wait_announced(lw: Lockwork, **facts: object) -> Worker:
     """Wait until one worker is announced, with these facts."""
 
     def found() -> list[Worker]:
@@ -40,7 +39,7 @@ def test_worker_announces_itself_and_its_jobs(
     with worker("shift:lw", "-p", "2", "-c", "3", url=own_url, folder=apps) as process, Lockwork(own_url) as lw:
         jobs = shift.gated.enqueue_many([(history.path, str(gate))] * 4)
         history.wait(4)
-        busy = shown(lw, busy=4)
+        busy = wait_announced(lw, busy=4)
         assert (busy.pid, busy.app, busy.state, busy.slots) == (process.pid, "shift:lw", "running", 6)
         assert {job.id for job in busy.jobs} == {job.id for job in jobs}
         assert {(job.queue, job.task, job.attempt) for job in busy.jobs} == {("default", "gated", 1)}
@@ -50,7 +49,7 @@ def test_worker_announces_itself_and_its_jobs(
         assert busy.lag is not None
         assert 0 <= busy.lag < 30
         gate.touch()
-        shown(lw, busy=0)
+        wait_announced(lw, busy=0)
         process.send(signal.SIGTERM)
         assert process.wait() == 0
         assert lw.workers() == []
@@ -64,20 +63,20 @@ def test_app_announces_its_tasks(shift: Any, own_url: str, apps: Path) -> None:
         assert tasks.keys() == {task.name for task in shift.lw.registry.of(shift.lw.registry.queues())}
         assert (tasks["mark_a"].queue, tasks["mark_a"].kind, tasks["mark_a"].retries) == ("a", "async", 3)
         assert (tasks["mark_a"].parameters[:1], tasks["mark_a"].hidden) == (["path"], False)
-        assert announced_partitions(lw) == {}
+        assert app.partitions == {}
 
 
 def test_orders_reach_a_worker_within_a_second(shift: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("shift:lw", "-p", "2", url=own_url, folder=apps) as process, Lockwork(own_url) as lw:
-        found = shown(lw)
+        found = wait_announced(lw)
         handle = lw.worker(found.name)
         shift.mark.enqueue(history.path)
         history.wait(1)
         for order, state in [(handle.quiet, "quiet"), (handle.resume, "running"), (handle.quiet, "quiet")]:
             began = time.monotonic()
             assert order()
-            shown(lw, state=state)
-            assert time.monotonic() - began < 2  # a second, and as much again for a busy machine
+            wait_announced(lw, state=state)
+            assert time.monotonic() - began < 2  # a second, doubled for a busy machine
         assert shift.mark.enqueue(history.path).state() == "ready"
         assert handle.resume()
         history.wait(2)
@@ -87,7 +86,7 @@ def test_orders_reach_a_worker_within_a_second(shift: Any, own_url: str, apps: P
         assert not handle.stop()
 
 
-def test_unknown_worker_takes_no_orders(own_url: str) -> None:
+def test_order_to_unknown_worker_returns_false(own_url: str) -> None:
     with Lockwork(own_url) as lw:
         assert not lw.worker("host/1/abc").quiet()
 
@@ -96,7 +95,7 @@ def test_killed_worker_is_lost_and_forgotten_after_an_hour(own_url: str, apps: P
     load(own_url, "shift")
     with client_of(own_url) as admin, Lockwork(own_url) as lw:
         with worker("shift:lw", url=own_url, folder=apps) as process:
-            found = shown(lw)
+            found = wait_announced(lw)
             os.kill(process.pid, signal.SIGKILL)
             process.process.wait()
         with stepping(admin) as clock:
@@ -104,19 +103,19 @@ def test_killed_worker_is_lost_and_forgotten_after_an_hour(own_url: str, apps: P
             (lost,) = lw.workers()
             assert (lost.state, lost.alive, lost.name) == ("lost", False, found.name)
             clock.step(3600)
-            lw.runtime.run(protocol.put("lw", WORKERS, "another", b"\x80"))
+            lw.runtime.run(announcements.put("lw", WORKERS, "another", b"\x80"))
             assert admin.hkeys("lw:{lockwork}:workers") == [b"another"]
             assert not lw.worker(found.name).quiet()
 
 
-def test_many_workers_stay_bounded(own_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_announced_workers_are_bounded(own_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = WORKERS._replace(most=200)
     monkeypatch.setattr("lockwork.workers.WORKERS", kind)
     with client_of(own_url) as admin, Lockwork(own_url) as lw:
         for number in range(250):
-            lw.runtime.run(protocol.put("lw", kind, f"w{number}", b"not a worker"))
+            lw.runtime.run(announcements.put("lw", kind, f"w{number}", b"not a worker"))
         assert admin.hlen("lw:{lockwork}:workers") == admin.zcard("lw:{lockwork}:workers:seen") == 200
-        assert lw.workers() == []  # records that cannot be read are left out
+        assert lw.workers() == []  # unreadable records are skipped
         assert admin.pttl("lw:{lockwork}:workers") > 3_600_000
 
 

@@ -1,4 +1,4 @@
-"""A worker process whose supervisor was killed before it had said what to do."""
+"""A worker process whose supervisor was killed before it sent settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 
-def test_it_ends_without_a_complaint() -> None:
+def test_process_without_settings_ends_silently() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     reading, writing = os.pipe()
     os.close(writing)

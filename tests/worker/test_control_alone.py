@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.worker.ipc.messages import Control, KilledJob, RaiseUrgency, Urgency, encoded_line
 
 _ENDED = KilledJob("q", "task", Outcome("a", b"1 2 x", "d"), 1.5)
@@ -29,7 +29,7 @@ async def _received(lines: bytes) -> tuple[Urgency, KilledJob]:
 
 
 @pytest.mark.parametrize("urgency", [Urgency.QUIET, Urgency.RETIRE, Urgency.STOP])
-def test_the_supervisor_raises_the_urgency(urgency: Urgency) -> None:
+def test_supervisor_raises_urgency(urgency: Urgency) -> None:
     lines = encoded_line(RaiseUrgency(urgency)) + encoded_line(RaiseUrgency(Urgency.QUIET))
     assert asyncio.run(_received(lines)) == (urgency, _ENDED)
 
@@ -37,6 +37,6 @@ def test_the_supervisor_raises_the_urgency(urgency: Urgency) -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"stop", b"\xff", b'["RaiseUrgency"]', b'["RaiseUrgency",9]', b'["KilledJob","q"]', b"[" * 16_384]
 )
-def test_a_torn_or_foreign_line_is_logged_and_skipped(line: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_message_is_logged_and_skipped(line: bytes, caplog: pytest.LogCaptureFixture) -> None:
     assert asyncio.run(_received(line + b"\n")) == (Urgency.WORK, _ENDED)
     assert "a message from the supervisor cannot be read" in caplog.text

@@ -13,8 +13,8 @@ from lockwork.worker.execution.queue_state import ASKABLE, ASLEEP, TRANSITIONS, 
 
 
 def queue_in(state: FetchState) -> QueueState:
-    nobody: Any = None
-    return QueueState("mail", QueueKeys("lw", "mail"), nobody, state=state)
+    no_runner: Any = None
+    return QueueState("mail", QueueKeys("lw", "mail"), no_runner, state=state)
 
 
 def documented() -> dict[str, set[str]]:
@@ -26,13 +26,13 @@ def documented() -> dict[str, set[str]]:
     return table
 
 
-def test_the_documented_table_is_the_one_that_is_checked() -> None:
+def test_documented_transitions_equal_checked_transitions() -> None:
     checked = {state.name: {following.name for following in TRANSITIONS[state]} for state in FetchState}
     assert documented() == checked
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(FetchState, FetchState)), ids=lambda state: state.name)
-def test_only_transitions_of_the_table_are_allowed(before: FetchState, after: FetchState) -> None:
+def test_transitions_outside_of_the_table_are_refused(before: FetchState, after: FetchState) -> None:
     queue = queue_in(before)
     if after.name in documented()[before.name]:
         queue.enter(after)
@@ -43,18 +43,18 @@ def test_only_transitions_of_the_table_are_allowed(before: FetchState, after: Fe
         assert queue.state is before
 
 
-def test_a_queue_starts_ready() -> None:
-    nobody: Any = None
-    assert QueueState("mail", QueueKeys("lw", "mail"), nobody).state is FetchState.READY
+def test_queue_state_starts_ready() -> None:
+    no_runner: Any = None
+    assert QueueState("mail", QueueKeys("lw", "mail"), no_runner).state is FetchState.READY
 
 
-def test_each_fetch_state_is_askable_or_asleep_or_under_way() -> None:
+def test_fetch_states_are_askable_or_asleep_or_under_way() -> None:
     assert {state for state in FetchState if queue_in(state).askable} == ASKABLE
     assert set(FetchState) - ASKABLE - ASLEEP == {FetchState.ASKING, FetchState.FORWARDING}
 
 
-def test_every_state_can_be_reached_and_left_for_the_end() -> None:
-    """The fetcher forwards what it owes, whatever it does when it ends."""
+def test_states_are_reachable_and_can_enter_forwarding() -> None:
+    """A fetcher that ends forwards its wake-ups, so FORWARDING is reachable from every other state."""
     assert set().union(*TRANSITIONS.values()) == set(FetchState)
     for state in set(FetchState) - {FetchState.FORWARDING}:
         assert FetchState.FORWARDING in TRANSITIONS[state]

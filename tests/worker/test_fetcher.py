@@ -1,4 +1,4 @@
-"""The fetcher by itself, on a server that is a few lines: when it asks, and that it ends when it is told to."""
+"""The fetcher with a simulated server: its requests, and its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from lockwork.errors import ServerRefused, ServerUnavailable
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.leases import Batch, Leased, SessionOver
+from lockwork.protocol.queue.leases import Batch, Leased, SessionOver
 from lockwork.worker.execution import fetcher as fetching
 from lockwork.worker.execution import queue_state
 from lockwork.worker.execution.fetcher import Fetcher
@@ -19,20 +19,21 @@ from lockwork.worker.execution.slots import WorkerSlots
 
 
 class Server:
-    """Has no jobs, and wakes nobody."""
+    """A server without jobs and without idle workers."""
 
     def __init__(self, error: Exception | None = None, offer: Leased | None = None) -> None:
         self.asking = False
         self.asked = 0
         self.jobs: list[Leased] = []
         self.passed_on = 0
+        self.joined = 0
         self.last = 0
-        """What the fetcher said that it had when it asked."""
+        """Last delivery that the fetcher confirmed in its request."""
         self.awake = False
-        """Whether what was passed on wakes another worker in any case."""
+        """True if a forwarded wake-up wakes another worker in any case."""
         self.next_due: float | None = None
         self.answers = asyncio.Event()
-        """Whether it says that something was passed on."""
+        """The server's reply to a forwarded wake-up."""
         self.answers.set()
         self._error = error
         self.offer = offer
@@ -44,11 +45,12 @@ class Server:
         effect = protocol.send(None)
         protocol.close()
         name = effect.script.name if hasattr(effect, "script") else ""
-        if name == "jobs_reserve":
+        self.joined += name == "queue/heartbeat"
+        if name == "queue/reserve":
             self.last = effect.args[5]
-        elif name == "jobs_pass":
+        elif name == "queue/forward_wakeup":
             self.awake = bool(effect.args[1])
-        return self._reserve() if name == "jobs_reserve" else self._other(name)
+        return self._reserve() if name == "queue/reserve" else self._other(name)
 
     async def _reserve(self) -> Batch:
         self.asking = True
@@ -65,7 +67,7 @@ class Server:
             offer, self.offer = self.offer, None
             assert offer is not None
             return offer
-        self.passed_on += name == "jobs_pass"
+        self.passed_on += name == "queue/forward_wakeup"
         await self.answers.wait()
         return True
 
@@ -78,14 +80,14 @@ def make(server: Server, settler: Any = None, **options: Any) -> Fetcher:
 
 
 class Places(WorkerSlots):
-    """Begins nothing."""
+    """Slots that record jobs instead of running them."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
         self.begun: list[Leased] = []
 
     def start(self, jobs: list[Leased], runner: Any) -> None:
-        """Note what would begin."""
+        """Record the jobs."""
         self.begun += jobs
 
 
@@ -95,8 +97,8 @@ async def turns(condition: Any) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_burst_that_waits_for_its_outcomes_can_be_stopped() -> None:
-    """Else SIGTERM would wait, while the server is away, until the process is killed."""
+async def test_burst_that_waits_for_its_outcomes_can_be_stopped() -> None:
+    """Otherwise, SIGTERM would not end the worker until the server is available."""
     waits = asyncio.Event()
 
     async def settled() -> bool:
@@ -112,7 +114,7 @@ async def test_a_burst_that_waits_for_its_outcomes_can_be_stopped() -> None:
         await running
 
 
-async def test_a_burst_looks_again_once_all_is_settled() -> None:
+async def test_burst_fetches_again_after_all_outcomes_are_settled() -> None:
     server = Server()
     looked: list[int] = []
 
@@ -125,8 +127,8 @@ async def test_a_burst_looks_again_once_all_is_settled() -> None:
     assert (looked, server.asked) == ([1], 2)
 
 
-async def test_a_queue_that_accepts_no_outcomes_gets_no_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They would run, and nothing could come of it but another run."""
+async def test_queue_that_refuses_outcomes_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jobs would run, and then run again."""
     monkeypatch.setattr(fetching, "_UNSETTLED", 0.0)
     server, settler = Server(), SimpleNamespace(failing=True)
     made = make(server, settler)
@@ -135,7 +137,7 @@ async def test_a_queue_that_accepts_no_outcomes_gets_no_fetch(monkeypatch: pytes
     running = asyncio.create_task(made.run())
     for _ in range(50):
         await asyncio.sleep(0)
-    # whoever can use the wake-up has it
+    # the wake-up was forwarded
     assert (server.asked, server.passed_on) == (0, 1)
     settler.failing = False
     await turns(lambda: server.asked == 1)
@@ -143,9 +145,7 @@ async def test_a_queue_that_accepts_no_outcomes_gets_no_fetch(monkeypatch: pytes
     await running
 
 
-async def test_one_trouble_does_not_fill_the_log(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_repeated_error_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(fetching, "backoff", lambda _failures: 0.0)
     server = Server(ServerRefused("a Lockwork key contains data of another program"))
     made = make(server)
@@ -159,7 +159,7 @@ async def test_one_trouble_does_not_fill_the_log(
 _OFFER = Leased("j1", b"1 7 ~", b"1,4,,;", 1, 7)
 
 
-async def test_an_offered_job_starts_without_a_fetch() -> None:
+async def test_offered_job_starts_without_a_fetch() -> None:
     server, places = Server(offer=_OFFER), Places(5)
     made = make(server, places=places)
     running = asyncio.create_task(made.run())
@@ -169,15 +169,15 @@ async def test_an_offered_job_starts_without_a_fetch() -> None:
     await running
 
 
-async def test_a_worker_that_ends_does_not_fetch() -> None:
+async def test_ending_worker_does_not_fetch() -> None:
     server = Server()
     async with asyncio.timeout(5):
         await make(server, ending=lambda: True).run()
     assert server.asked == 0
 
 
-async def test_a_job_that_is_offered_to_a_worker_that_ends_does_not_start() -> None:
-    """It goes back uncounted, and nothing more is asked for."""
+async def test_job_offered_to_ending_worker_is_returned() -> None:
+    """The attempt is not counted, and the worker fetches nothing more."""
     server, places, alone, back = Server(offer=_OFFER), Places(5), [False], list[Leased]()
     made = make(server, places=places, ending=lambda: alone[0])
     made._queues[0].runner = SimpleNamespace(give_back=back.append)
@@ -189,8 +189,8 @@ async def test_a_job_that_is_offered_to_a_worker_that_ends_does_not_start() -> N
     assert (back, places.begun, places.free, server.asked) == ([_OFFER], [], 5, 1)
 
 
-async def test_jobs_that_a_fetch_brings_to_a_worker_that_was_stopped_do_not_start() -> None:
-    """They would have to end within its grace, and others are free to run them now."""
+async def test_jobs_fetched_by_stopping_worker_do_not_start() -> None:
+    """They would have to finish within the grace period; other workers can run them now."""
     server, places, back = Server(), Places(5), list[Leased]()
     server.jobs = [_OFFER, _OFFER._replace(id="j2")]
     made = make(server, places=places)
@@ -204,8 +204,8 @@ async def test_jobs_that_a_fetch_brings_to_a_worker_that_was_stopped_do_not_star
 
 
 @pytest.mark.parametrize("why", ["no place", "the last one", "outcomes that are not taken"])
-async def test_an_offer_that_cannot_begin_is_left_to_the_server(why: str) -> None:
-    """It is answered to the next who asks, or passed on: at once, if that can be known."""
+async def test_offer_that_cannot_start_stays_on_the_server(why: str) -> None:
+    """The next fetch receives the job, or the worker forwards it at once."""
     server, places = Server(offer=_OFFER), Places(5)
     settler = SimpleNamespace(failing=False)
     made = make(server, settler, places=places, max_jobs=1 if why == "the last one" else None)
@@ -222,14 +222,14 @@ async def test_an_offer_that_cannot_begin_is_left_to_the_server(why: str) -> Non
     for _ in range(50):
         await asyncio.sleep(0)
     assert not places.begun
-    assert source.last == 0
+    assert source.deliveries.last == 0
     source.held = 0
     made.stop()
     await running
 
 
 async def test_queue_is_not_fetched_during_nack() -> None:
-    """A call that is sent again would pass on what was offered since, and has begun."""
+    """A resent nack would forward a job that was offered since and has started."""
     server = Server()
     made = make(server)
     (source,) = made._queues
@@ -248,8 +248,8 @@ async def test_queue_is_not_fetched_during_nack() -> None:
 
 
 @pytest.mark.parametrize("due", [True, False])
-async def test_a_stopping_worker_forwards_its_timer(due: bool) -> None:
-    """Else a job that only it knew of would wait for the others' next look."""
+async def test_stopping_worker_forwards_its_timer(due: bool) -> None:
+    """Otherwise, a scheduled job that only this worker waits for would be late."""
     server = Server()
     server.next_due = 60.0 if due else None
     made = make(server)
@@ -262,10 +262,9 @@ async def test_a_stopping_worker_forwards_its_timer(due: bool) -> None:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("a fault of ours"), ServerUnavailable("a fault of ours")])
-async def test_it_asks_on_whatever_goes_wrong(
+async def test_fetcher_retries_after_any_error(
     error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its process ended by it, and so did the jobs that it ran."""
     if isinstance(error, ServerUnavailable):
         error.__cause__ = ValueError("no password today")
     monkeypatch.setattr(fetching, "backoff", lambda _failures: 0.0)
@@ -282,8 +281,51 @@ async def test_it_asks_on_whatever_goes_wrong(
     assert complaint.exc_info is not None
 
 
-async def test_it_ends_with_its_session() -> None:
+async def test_fetcher_ends_with_its_session() -> None:
     made = make(Server(SessionOver("host/1/a")))
     with pytest.raises(SessionOver):
         async with asyncio.timeout(5):
             await made.run()
+
+
+async def test_process_without_jobs_rejoins_queue_after_data_loss(caplog: pytest.LogCaptureFixture) -> None:
+    """A new process would first have to load the app."""
+    server = Server(SessionOver("host/1/a"))
+    made = make(server, lease=15.0)
+    made._queues[0].deliveries.last = 7
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.joined or running.done())
+    server.end_trouble()
+    await turns(lambda: made._queues[0].state is FetchState.SLEEPING or running.done())
+    assert not running.done()
+    assert server.last == 0, "a new server may have an earlier clock"
+    made.stop()
+    await running
+    assert "did not know this worker process any more" in caplog.text
+
+
+async def test_process_with_jobs_ends_after_data_loss() -> None:
+    """Other workers may run its jobs."""
+    server = Server()
+    places = Places(5)
+    made = make(server, lease=15.0, places=places)
+    places._inbox.append((Leased("a", b"1 5 0", b"", 1, 5), made._queues[0].runner))
+    server._error = SessionOver("host/1/a")
+    with pytest.raises(SessionOver):
+        async with asyncio.timeout(5):
+            await made.run()
+    assert not server.joined
+
+
+async def test_process_pauses_between_repeated_rejoins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "_REJOIN", 0.05)
+    server = Server(SessionOver("host/1/a"))
+    made = make(server, lease=15.0)
+    began = asyncio.get_running_loop().time()
+    running = asyncio.create_task(made.run())
+    async with asyncio.timeout(5):
+        while server.joined < 4:
+            await asyncio.sleep(0.01)
+    assert asyncio.get_running_loop().time() - began >= 3 * 0.05
+    made.stop()
+    await running

@@ -1,4 +1,4 @@
-"""The health port: probes that tell why, and metrics whose cost does not depend on what waits."""
+"""The health port: probes that name the reason, and metrics at a constant cost."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import socket
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +20,8 @@ from clients import client_of
 from commandstats import script_calls
 from history import History
 from lockwork.ids import made_at, new_id
-from lockwork.protocol.queues.sessions import QueueHead
-from lockwork.telemetry.families import Backlog
+from lockwork.protocol.queue.ages import Backlog, ReadyAge
+from lockwork.protocol.queue.sessions import QueueHead
 from lockwork.worker.monitoring import health as serving
 from lockwork.worker.monitoring.health import Health
 from ports import free_port
@@ -27,7 +29,9 @@ from processes import until, worker
 from scraping import parsed, scraped
 
 
-def test_metrics(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path, ask: Any) -> None:
+def test_metrics_report_queues_and_worker(
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path, ask: Any
+) -> None:
     port = free_port()
     gate = tmp_path / "gate"
     shift.mark.options(delay="1h").enqueue(history.path)
@@ -87,7 +91,7 @@ def test_times_by_task_add_up_over_processes(
 
 
 def test_metrics_report_the_settings_of_a_queue(shift: Any, own_url: str, apps: Path, history: History) -> None:
-    """Whoever is woken by a growing backlog sees that somebody paused the queue, or how fast it may go."""
+    """Operators who investigate a backlog see the pause and the limits."""
     port = free_port()
     queue = shift.lw.queue()
     with worker("shift:lw", "--health-port", str(port), "--queues", "default,a", url=own_url, folder=apps) as process:
@@ -135,9 +139,7 @@ def test_metrics_count_jobs_that_never_ran(shift: Any, own_url: str, apps: Path,
         until(lambda: wanted.items() <= scraped(port).items(), "they are counted")
 
 
-def test_a_storm_of_scrapes_costs_the_server_little(
-    shift: Any, own_url: str, apps: Path, history: History, ask: Any
-) -> None:
+def test_metrics_are_cached_for_a_second(shift: Any, own_url: str, apps: Path, history: History, ask: Any) -> None:
     port = free_port()
     shift.mark.enqueue_many([(history.path,)] * 5000)
     with client_of(own_url) as admin:
@@ -148,7 +150,7 @@ def test_a_storm_of_scrapes_costs_the_server_little(
             for _ in range(100):
                 assert ask(port, "/metrics")[0] == 200
             calls, took = script_calls(admin) - before, time.monotonic() - began
-            # one look a second at most, of three calls, whatever comes; the worker itself asks for its own part
+            # three calls a second at most; the worker itself also makes calls
             assert calls < 20 + 5 * took
 
 
@@ -171,9 +173,9 @@ def test_silent_clients_block_no_other_client(own_url: str, apps: Path, ask: Any
     port = free_port()
     with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
         until(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
-        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]  # more than are served at once
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]  # exceeds the limit
         try:
-            until(lambda: ask(port, "/livez")[0] == 200, "it answers all the same")
+            assert ask(port, "/livez") == (200, "ok\n")
             process.send(signal.SIGTERM)
             assert process.wait() == 0
         finally:
@@ -181,8 +183,53 @@ def test_silent_clients_block_no_other_client(own_url: str, apps: Path, ask: Any
                 connection.close()
 
 
+@pytest.fixture
+def answering() -> Iterator[tuple[int, Any]]:
+    """A health port without a worker: its port number and the metrics that it serves."""
+    port, metrics = free_port(), SimpleNamespace(text=lambda: "")
+    health = Health("127.0.0.1", port)
+    health.start(SimpleNamespace(alive=True, trouble=""), metrics)  # type: ignore[arg-type]
+    try:
+        yield port, metrics
+    finally:
+        health.close()
+
+
+def clients(port: int, count: int, sent: bytes) -> ExitStack:
+    """Open connections that send these bytes, and then neither send nor read."""
+    stack = ExitStack()
+    for _ in range(count):
+        stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(sent)
+    return stack
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.0\r\nLong: ", b"GET /metrics HTTP/1.0\r\n\r\n"])
+def test_probes_pass_clients_that_neither_send_nor_read(
+    answering: tuple[int, Any], ask: Any, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(serving, "_PATIENCE", 60.0)
+    port, metrics = answering
+    metrics.text = lambda: "a" * 5_000_000  # exceeds the buffers of the sockets
+    with clients(port, 3 * serving._AT_ONCE, sent):
+        for _ in range(5):
+            assert ask(port, "/livez") == (200, "ok\n")
+
+
+def test_probes_pass_scrapes_that_wait_for_the_server(answering: tuple[int, Any], ask: Any) -> None:
+    port, metrics = answering
+    over = threading.Event()
+    metrics.text = lambda: str(over.wait(60))
+    try:
+        with clients(port, 3 * serving._AT_ONCE, b"GET /metrics HTTP/1.0\r\n\r\n"):
+            until(lambda: ask(port, "/metrics") == (503, "busy: too many scrapes at once\n"), "all wait")
+            assert ask(port, "/livez") == (200, "ok\n")
+            assert ask(port, "/readyz") == (200, "ok\n")
+    finally:
+        over.set()
+
+
 def test_slow_clients_block_no_other_client(monkeypatch: pytest.MonkeyPatch, ask: Any) -> None:
-    """Each byte comes in time, and the last one never: all places would be theirs."""
+    """The clients send single bytes, and never complete a request."""
     monkeypatch.setattr(serving, "_AT_ONCE", 2)
     monkeypatch.setattr(serving, "_PATIENCE", 1.0)
     port, over = free_port(), threading.Event()
@@ -202,7 +249,7 @@ def test_slow_clients_block_no_other_client(monkeypatch: pytest.MonkeyPatch, ask
     try:
         health.start(status, metrics)  # type: ignore[arg-type]
         until(lambda: health._server._places._value == 0, "they have all places")
-        until(lambda: ask(port, "/livez") == (200, "ok\n"), "it answers all the same")
+        until(lambda: ask(port, "/livez") == (200, "ok\n"), "probes are answered")
     finally:
         over.set()
         dripping.join()
@@ -211,7 +258,7 @@ def test_slow_clients_block_no_other_client(monkeypatch: pytest.MonkeyPatch, ask
             connection.close()
 
 
-def test_a_port_that_is_taken(own_url: str, apps: Path) -> None:
+def test_port_in_use_is_reported(own_url: str, apps: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
@@ -229,22 +276,29 @@ def id_of(age_ms: int, monkeypatch: pytest.MonkeyPatch) -> str:
     return new_id()
 
 
-def test_the_age_of_a_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backlog_age_is_that_of_the_oldest_ready_job(monkeypatch: pytest.MonkeyPatch) -> None:
     def heads(*lists: list[int]) -> QueueHead:
         return QueueHead(NOW, None, [[id_of(age, monkeypatch) for age in ages] for ages in lists])
 
-    assert Backlog().age(heads([], [], [])) == 0
-    assert Backlog().age(heads([], [5000, 4900], [])) == 4.9
-    assert Backlog().age(heads([100], [5000], [9000])) == 9
-    # one that was delayed for a day is not an old backlog
-    assert Backlog().age(heads([], [86_400_000, 50], [])) == 0.05
+    def age(head: QueueHead, backlog: Backlog | None = None) -> float:
+        found = (backlog or Backlog()).age(head)
+        assert found.known
+        return found.seconds
+
+    assert age(heads([], [], [])) == 0
+    assert age(heads([], [5000, 4900], [])) == 4.9
+    assert age(heads([100], [5000], [9000])) == 9
+    # a job that was delayed for a day is not an old backlog
+    assert age(heads([], [86_400_000, 50], [])) == 0.05
     backlog = Backlog()
-    assert backlog.age(heads([], [], [])) == 0
+    assert age(heads([], [], []), backlog) == 0
     later = QueueHead(NOW + 2000, None, [[], [id_of(86_400_000, monkeypatch)], []])
-    assert backlog.age(later) == 2
-    # a clock that is ahead makes no negative age, an id of another kind none at all
-    assert Backlog().age(QueueHead(NOW, None, [[], [id_of(-5000, monkeypatch)], []])) == 0
-    assert Backlog().age(QueueHead(NOW, None, [[], ["order-1"], []])) == 0
+    assert age(later, backlog) == 2
+    # a client's clock that is ahead results in 0
+    assert age(QueueHead(NOW, None, [[], [id_of(-5000, monkeypatch)], []])) == 0
+    assert Backlog().age(QueueHead(NOW, None, [[], ["order-1"], []])) == ReadyAge(0, known=False), (
+        "the job waits, so the age is unknown"
+    )
 
 
 def test_ids_contain_their_creation_time() -> None:

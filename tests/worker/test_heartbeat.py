@@ -1,4 +1,4 @@
-"""The heartbeat and the scheduler by themselves, without a server."""
+"""The heartbeat and the scheduler, without a server."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from lockwork.errors import ServerUnavailable
+from lockwork.protocol.dead.dead import Bounds
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.dead import Bounds
-from lockwork.protocol.queues.leases import Beat
+from lockwork.protocol.queue.leases import Beat
 from lockwork.runtime.runtime import Runtime
 from lockwork.worker.supervisor import heartbeat as beating
 from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat
@@ -21,7 +21,7 @@ QUEUES = {name: QueueKeys("lw", name) for name in "abcdef"}
 
 
 class _Away:
-    """A server that is away, and notes when the heartbeat last turned, as seen at each try."""
+    """An unavailable server that records the heartbeat's last turn at each call."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.heartbeat: Heartbeat | None = None
@@ -38,15 +38,15 @@ class _Away:
 
 def _heartbeat(away: _Away) -> Heartbeat:
     runtime = cast("Runtime", away)
-    nobody: list[Any] = []
+    ignored: list[Any] = []
     away.heartbeat = Heartbeat(
-        runtime, QUEUES, 1000.0, 1000, nobody.append, nobody.append, trimmer=DeadSetTrimmer(runtime, Bounds(1000, 10))
+        runtime, QUEUES, 1000.0, 1000, ignored.append, ignored.append, trimmer=DeadSetTrimmer(runtime, Bounds(1000, 10))
     )
     return away.heartbeat
 
 
-def test_it_turns_with_each_queue() -> None:
-    """Each try takes half a second when the server is away: with many queues, /livez would have the worker killed."""
+def test_heartbeat_reports_progress_after_each_queue() -> None:
+    """A call takes half a second while the server is unavailable, and /livez must not fail with many queues."""
     away = _Away()
     heartbeat = _heartbeat(away)
     heartbeat.start()
@@ -58,8 +58,8 @@ def test_it_turns_with_each_queue() -> None:
     assert len(set(first_round)) == len(QUEUES)
 
 
-def test_its_end_waits_for_one_queue_only() -> None:
-    """With a hundred partitions and no server, it would be a minute until the worker has stopped."""
+def test_stop_of_heartbeat_waits_for_one_call() -> None:
+    """With a hundred partitions and no server, a stop would otherwise take a minute."""
     away = _Away()
     heartbeat = _heartbeat(away)
     away.then = heartbeat._stop.set
@@ -68,7 +68,7 @@ def test_its_end_waits_for_one_queue_only() -> None:
     assert len(away.seen) == 1
 
 
-def test_the_schedulers_end_waits_for_one_queue_only() -> None:
+def test_stop_of_scheduler_waits_for_one_call() -> None:
     away = _Away()
     scheduler = Scheduler(cast("Runtime", away), QUEUES, {})
     away.then = scheduler._stop.set
@@ -77,8 +77,8 @@ def test_the_schedulers_end_waits_for_one_queue_only() -> None:
     assert len(away.seen) == 1
 
 
-def test_it_beats_on_whatever_goes_wrong(caplog: pytest.LogCaptureFixture) -> None:
-    """Without it, all jobs of this worker would run elsewhere, while it goes on with them."""
+def test_heartbeat_continues_after_any_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Without heartbeats, other workers would run the jobs of this worker."""
     away = _Away(ZeroDivisionError("a fault of ours"))
     heartbeat = _heartbeat(away)
     heartbeat.start()
@@ -90,8 +90,8 @@ def test_it_beats_on_whatever_goes_wrong(caplog: pytest.LogCaptureFixture) -> No
     assert "Traceback" in caplog.text
 
 
-def test_it_beats_on_when_its_complaint_cannot_be_logged(deaf: None) -> None:
-    """The network that keeps the server away may well keep the app's log away, too."""
+def test_heartbeat_continues_when_logging_fails(deaf: None) -> None:
+    """A network failure may affect both the server and the app's log handler."""
     away = _Away()
     heartbeat = _heartbeat(away)
     heartbeat.start()
@@ -102,7 +102,7 @@ def test_it_beats_on_when_its_complaint_cannot_be_logged(deaf: None) -> None:
 
 
 class _Partly:
-    """A server that answers for some of the queues; on each of them a session is overdue."""
+    """A server where some queues are available; each queue has an expired session."""
 
     def __init__(self) -> None:
         self.away: set[str] = set()
@@ -110,28 +110,28 @@ class _Partly:
         self.recovered: list[str] = []
         self.clock = [1000.0]
         self.ahead = 0.0
-        """How far the server's clock is ahead of the client's."""
+        """Difference between the server's clock and the client's, in seconds."""
 
     def run(self, protocol: Any) -> Any:
         effect = protocol.send(None)
         protocol.close()
         if self.asked in self.away:
             raise ServerUnavailable("no server for this one")
-        if effect.script.name == "jobs_recover":
+        if effect.script.name == "queue/recover":
             self.recovered.append(self.asked)
             return 1
         return Beat({}, "another", 0.0, at=self.clock[0] + self.ahead)
 
 
-def test_no_worker_is_declared_dead_right_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All leases there have run out for want of a server. Who is still there beats again within a lease."""
+def test_sessions_are_not_recovered_right_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All leases expired during the outage. Running workers renew theirs within one lease."""
     server = _Partly()
     clock = server.clock
     monkeypatch.setattr(beating, "now", lambda: clock[0])
     runtime = cast("Runtime", server)
-    nobody: list[Any] = []
+    ignored: list[Any] = []
     queues = {name: QUEUES[name] for name in "ab"}
-    beats = Heartbeat(runtime, queues, 10.0, 1000, nobody.append, nobody.append, trimmer=cast("DeadSetTrimmer", None))
+    beats = Heartbeat(runtime, queues, 10.0, 1000, ignored.append, ignored.append, trimmer=cast("DeadSetTrimmer", None))
 
     def beat(*names: str) -> None:
         clock[0] += 3.0
@@ -160,17 +160,17 @@ def test_no_worker_is_declared_dead_right_after_an_outage(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("step", "beats"), [(20.0, 4), (0.5, 0), (-20.0, 0)], ids=["forward", "a little", "back"])
-def test_a_step_of_the_server_clock_ends_no_worker(
+def test_step_of_server_clock_ends_no_session(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: float, beats: int
 ) -> None:
-    """A forward step ends all leases at once; who is alive beats again within a lease by its own clock."""
+    """A forward step expires all leases at once. Running workers renew theirs within one lease."""
     server = _Partly()
     clock = server.clock
     monkeypatch.setattr(beating, "now", lambda: clock[0])
     runtime = cast("Runtime", server)
-    nobody: list[Any] = []
+    ignored: list[Any] = []
     beating_ = Heartbeat(
-        runtime, {"a": QUEUES["a"]}, 10.0, 1000, nobody.append, nobody.append, trimmer=cast("DeadSetTrimmer", None)
+        runtime, {"a": QUEUES["a"]}, 10.0, 1000, ignored.append, ignored.append, trimmer=cast("DeadSetTrimmer", None)
     )
 
     def beat() -> None:

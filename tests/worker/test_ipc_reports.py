@@ -1,4 +1,4 @@
-"""What children report, and a supervisor that cannot deal with some of it."""
+"""Reports of worker processes, and a supervisor that fails to handle a report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.worker.ipc.hard_timeouts import HardTimeouts
 from lockwork.worker.ipc.messages import (
     HardTimeout,
@@ -24,8 +24,8 @@ from lockwork.worker.ipc.messages import (
 from processes import until
 
 
-def test_a_report_that_goes_wrong_is_not_the_last(caplog: pytest.LogCaptureFixture) -> None:
-    """If nobody read them any more, each child would stand still at its tenth report or so."""
+def test_reports_continue_after_handler_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Worker processes would block after about ten unread reports."""
     received: list[Reported] = []
 
     def on_report(_session: str, message: Reported) -> None:
@@ -57,7 +57,7 @@ def test_a_report_that_goes_wrong_is_not_the_last(caplog: pytest.LogCaptureFixtu
         HardTimeoutEnded("q", "a"),
     ],
 )
-def test_a_report_arrives_as_it_was_sent(message: Reported) -> None:
+def test_reports_survive_encoding_and_decoding(message: Reported) -> None:
     received: list[tuple[str, Reported]] = []
     reports = Reports(lambda session, message: received.append((session, message)))
     reporter = Reporter(os.dup(reports.descriptor), "host/1/a")
@@ -92,7 +92,7 @@ def test_a_report_arrives_as_it_was_sent(message: Reported) -> None:
         b'["host/1/a",["HardTimeoutEnded",\x00]]',
     ],
 )
-def test_a_torn_or_foreign_report_is_logged_and_skipped(message: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_report_is_logged_and_skipped(message: bytes, caplog: pytest.LogCaptureFixture) -> None:
     received: list[Reported] = []
     reports = Reports(lambda _session, message: received.append(message))
     reporter = Reporter(os.dup(reports.descriptor), "host/1/a")
@@ -108,7 +108,7 @@ def test_a_torn_or_foreign_report_is_logged_and_skipped(message: bytes, caplog: 
     assert "a report of a worker process could not be handled" in caplog.text
 
 
-def test_hard_time_outs_are_watched_as_soon_as_there_is_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hard_timeout_watch_retries_when_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     over: list[str] = []
     hard_timeouts = HardTimeouts(lambda session, _timeouts: over.append(session))
     start = threading.Thread.start
@@ -128,7 +128,7 @@ def test_hard_time_outs_are_watched_as_soon_as_there_is_a_thread(monkeypatch: py
         hard_timeouts.stop()
 
 
-def test_a_watch_without_a_thread_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hard_timeout_watch_without_thread_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     hard_timeouts = HardTimeouts(lambda _session, _timeouts: None)
 
     def no_thread(_thread: threading.Thread) -> NoReturn:

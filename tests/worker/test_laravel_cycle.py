@@ -1,4 +1,4 @@
-"""The worker cycle of Laravel's queue, operation by operation, as workers do it here; see docs/migrating.md."""
+"""The worker cycle of Laravel's queue, operation by operation; see docs/migrating.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ APPS = Path(__file__).parent / "apps"
 
 @pytest.fixture
 def cycle(own_url: str, load: Load) -> Iterator[Any]:
-    """The app's tasks; nobody works there yet."""
+    """The app's tasks, without a worker."""
     module: Any = load(own_url, "cycle")
     with module.lw:
         yield module
@@ -39,8 +39,7 @@ def attempts(history: History) -> list[int]:
     return [line["attempt"] for line in history.lines("ran")]
 
 
-def test_push_pop_and_delete(cycle: Any, own_url: str, history: History) -> None:
-    """A job that ends well is reserved once, and then nowhere."""
+def test_successful_job_is_reserved_once_and_deleted(cycle: Any, own_url: str, history: History) -> None:
     job = cycle.send.enqueue(history.path)
     assert cycle.lw.queue("mail").status().ready == 1
     work(own_url, "--burst")
@@ -50,8 +49,7 @@ def test_push_pop_and_delete(cycle: Any, own_url: str, history: History) -> None
     assert (status.ready, status.scheduled, status.running, status.dead) == (0, 0, 0, 0)
 
 
-def test_later_and_delayed(cycle: Any, own_url: str, history: History) -> None:
-    """A delayed job is seen as such, and not run before its time."""
+def test_delayed_job_is_scheduled_until_its_time(cycle: Any, own_url: str, history: History) -> None:
     late = cycle.send.options(delay="1h").enqueue(history.path)
     (seen,) = cycle.lw.queue("mail").peek(place="scheduled")
     assert seen.id == late.id
@@ -63,8 +61,9 @@ def test_later_and_delayed(cycle: Any, own_url: str, history: History) -> None:
     assert attempts(history) == [1]
 
 
-def test_reserved_and_retry_after(cycle: Any, own_url: str, history: History, tmp_path: Path) -> None:
-    """What a killed process had reserved runs again, and its attempt counts."""
+def test_job_of_killed_process_runs_again_and_counts_attempt(
+    cycle: Any, own_url: str, history: History, tmp_path: Path
+) -> None:
     gate = tmp_path / "gate"
     with worker("cycle:lw", "--lease", "5s", url=own_url, folder=APPS) as process:
         job = cycle.held.enqueue(history.path, str(gate))
@@ -78,7 +77,7 @@ def test_reserved_and_retry_after(cycle: Any, own_url: str, history: History, tm
     assert attempts(history) == [1, 2]
 
 
-def test_release_with_a_delay(cycle: Any, own_url: str, history: History) -> None:
+def test_job_releases_itself_with_a_delay(cycle: Any, own_url: str, history: History) -> None:
     job = cycle.releases.enqueue(history.path)
     with worker("cycle:lw", url=own_url, folder=APPS):
         assert job.result(30) == 2
@@ -86,8 +85,7 @@ def test_release_with_a_delay(cycle: Any, own_url: str, history: History) -> Non
     assert second["at"] - first["at"] >= 0.045
 
 
-def test_tries(cycle: Any, own_url: str, history: History) -> None:
-    """After its last try it is among the failed jobs, with its exception."""
+def test_job_is_dead_after_its_last_try(cycle: Any, own_url: str, history: History) -> None:
     job = cycle.fails.enqueue(history.path)
     with worker("cycle:lw", url=own_url, folder=APPS):
         with pytest.raises(JobFailed, match="out of paper"):
@@ -97,7 +95,7 @@ def test_tries(cycle: Any, own_url: str, history: History) -> None:
     assert cycle.lw.queue("mail").status().dead == 1
 
 
-def test_backoff_as_a_list(cycle: Any, own_url: str, history: History) -> None:
+def test_backoff_list_delays_retries(cycle: Any, own_url: str, history: History) -> None:
     cycle.fails.enqueue(history.path)
     with worker("cycle:lw", url=own_url, folder=APPS):
         first, second, third = (line["at"] for line in history.wait(3))
@@ -105,23 +103,21 @@ def test_backoff_as_a_list(cycle: Any, own_url: str, history: History) -> None:
     assert third - second >= 0.115
 
 
-def test_max_exceptions(cycle: Any, own_url: str, history: History) -> None:
-    """Releases that cost no attempt, and two exceptions."""
+def test_releases_cost_no_attempt_but_exceptions_do(cycle: Any, own_url: str, history: History) -> None:
     job = cycle.throttled.enqueue(history.path, 4)
     with worker("cycle:lw", url=own_url, folder=APPS):
         until(lambda: job.state() == "dead", "it failed for good")
     assert attempts(history) == [1, 1, 1, 1, 1, 2]
 
 
-def test_fail(cycle: Any, own_url: str, history: History) -> None:
-    """A job that says that it has failed is not tried again."""
+def test_job_that_fails_itself_is_not_retried(cycle: Any, own_url: str, history: History) -> None:
     job = cycle.gives_up.enqueue(history.path)
     work(own_url, "--burst")
     assert (attempts(history), job.state()) == ([1], "dead")
 
 
 @pytest.mark.parametrize(("task", "expected"), [("slow", [1, 2]), ("fails_on_timeout", [1])])
-def test_timeout_and_fail_on_timeout(
+def test_timeout_is_retried_unless_it_fails_the_job(
     cycle: Any, own_url: str, history: History, task: str, expected: list[int]
 ) -> None:
     job = getattr(cycle, task).enqueue(history.path)
@@ -130,28 +126,27 @@ def test_timeout_and_fail_on_timeout(
     assert attempts(history) == expected
 
 
-def test_retry_until(cycle: Any, own_url: str, history: History) -> None:
-    """What has not begun by then does not run."""
+def test_expired_job_does_not_run(cycle: Any, own_url: str, history: History) -> None:
     job = cycle.send.options(expires="1ms").enqueue(history.path)
     work(own_url, "--burst")
     assert (attempts(history), job.state()) == ([], "expired")
 
 
-def test_without_overlapping(cycle: Any, own_url: str, history: History) -> None:
+def test_jobs_do_not_overlap(cycle: Any, own_url: str, history: History) -> None:
     jobs = cycle.alone.enqueue_many([(history.path, 1)] * 5)
     work(own_url, "--burst")
     events = [(line["event"], line["id"]) for line in history.lines()]
     assert events == [(event, job.id) for job in jobs for event in ("ran", "done")]
 
 
-def test_once(cycle: Any, own_url: str, history: History) -> None:
+def test_once_runs_one_job(cycle: Any, own_url: str, history: History) -> None:
     cycle.send.enqueue_many([(history.path,)] * 3)
     work(own_url, "--once")
     assert attempts(history) == [1]
     assert cycle.lw.queue("mail").status().ready == 2
 
 
-def test_stop_when_empty(cycle: Any, own_url: str, history: History) -> None:
+def test_burst_stops_when_queue_is_empty(cycle: Any, own_url: str, history: History) -> None:
     cycle.send.enqueue_many([(history.path,)] * 3)
     later = cycle.send.options(delay="1h").enqueue(history.path)
     work(own_url, "--burst")
@@ -159,22 +154,22 @@ def test_stop_when_empty(cycle: Any, own_url: str, history: History) -> None:
     assert later.state() == "scheduled"
 
 
-def test_queues_in_order(cycle: Any, own_url: str, history: History) -> None:
+def test_queues_are_served_in_order(cycle: Any, own_url: str, history: History) -> None:
     cycle.send.enqueue_many([(history.path,)] * 2)
     cycle.urgent.enqueue_many([(history.path,)] * 2)
     work(own_url, "--queue", "high,mail", "--concurrency", "1", "--burst")
     assert [line["queue"] for line in history.lines("ran")] == ["high", "high", "mail", "mail"]
 
 
-def test_max_jobs_and_memory(cycle: Any, own_url: str, history: History) -> None:
-    """A process that has done its share is replaced, and nothing is lost."""
+def test_process_is_replaced_without_losing_jobs(cycle: Any, own_url: str, history: History) -> None:
     cycle.send.enqueue_many([(history.path,)] * 30)
     work(own_url, "--burst", "--max-jobs", "10", "--max-memory", "1GB")
     assert attempts(history) == [1] * 30
 
 
-def test_pause_and_restart(cycle: Any, own_url: str, history: History, tmp_path: Path) -> None:
-    """SIGUSR1 only stops fetching; SIGTERM waits for what runs, and the next worker goes on."""
+def test_sigusr1_pauses_fetching_and_sigterm_finishes_running_jobs(
+    cycle: Any, own_url: str, history: History, tmp_path: Path
+) -> None:
     gate = tmp_path / "gate"
     with worker("cycle:lw", url=own_url, folder=APPS) as process:
         running = cycle.held.enqueue(history.path, str(gate))
@@ -192,8 +187,7 @@ def test_pause_and_restart(cycle: Any, own_url: str, history: History, tmp_path:
     assert waiting.state() == "succeeded"
 
 
-def test_a_paused_queue(cycle: Any, own_url: str, history: History) -> None:
-    """No worker begins anything of it, while other queues go on."""
+def test_paused_queue_starts_no_jobs(cycle: Any, own_url: str, history: History) -> None:
     cycle.lw.queue("mail").pause()
     paused = cycle.send.enqueue(history.path)
     with worker("cycle:lw", url=own_url, folder=APPS):
@@ -221,7 +215,7 @@ def test_failed_jobs_are_retried_forgotten_and_flushed(cycle: Any, own_url: str,
     assert attempts(history) == [1] * 6
 
 
-def test_clear(cycle: Any, own_url: str, history: History) -> None:
+def test_clear_deletes_waiting_jobs(cycle: Any, own_url: str, history: History) -> None:
     cycle.send.enqueue_many([(history.path,)] * 3)
     cycle.send.options(delay="1h").enqueue(history.path)
     assert cycle.lw.queue("mail").clear() == 4

@@ -1,4 +1,4 @@
-"""A worker leases jobs for one half of its slots while those of the other half run."""
+"""A worker leases jobs for one half of its slots while the jobs in the other half run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lockwork import Lockwork
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.leases import Batch, Leased
+from lockwork.protocol.queue.leases import Batch, Leased
 from lockwork.worker.execution.fetcher import Fetcher
 from lockwork.worker.execution.queue_state import QueueState, strict
 from lockwork.worker.execution.slots import WorkerSlots
 
 
 class Full:
-    """A server that always has as many jobs as are asked for."""
+    """A server that always has enough jobs."""
 
     def __init__(self, events: list[str]) -> None:
         self._events = events
@@ -29,7 +29,7 @@ class Full:
     def run(self, protocol: Any) -> Any:
         effect = protocol.send(None)
         protocol.close()
-        return self._lease(effect.args[1]) if effect.script.name == "jobs_reserve" else asyncio.sleep(0)
+        return self._lease(effect.args[1]) if effect.script.name == "queue/reserve" else asyncio.sleep(0)
 
     async def _lease(self, want: int) -> Batch:
         self._events.append(f"leases {want}")
@@ -71,15 +71,15 @@ async def test_half_of_the_slots_are_filled_while_the_other_jobs_run(size: int, 
 
 
 def _write(prefix: str, name: str, *, prompt: bool) -> Protocol[Any]:
-    return (yield script_call("register_set", keys.fenced(prefix, name), [name, b"1", 1, 0], prompt=prompt))
+    return (yield script_call("locks/register_set", keys.fenced(prefix, name), [name, b"1", 1, 0], prompt=prompt))
 
 
-async def test_a_prompt_call_is_on_the_server_before_the_loop_goes_on(alw: Lockwork, admin: redis.Redis) -> None:
-    """Otherwise a worker's request would wait until all jobs that it has have run."""
+async def test_prompt_call_is_sent_before_the_loop_continues(alw: Lockwork, admin: redis.Redis) -> None:
+    """Otherwise, a worker's request would wait until all leased jobs have run."""
     await alw.fenced("connects").aset(1, 1)
     run, prefix = alw.runtime.arun, alw.config.prefix
     calls = [asyncio.create_task(run(_write(prefix, name, prompt=name == "b"))) for name in ("a", "b")]
-    await asyncio.sleep(0)  # both have made their call, and the loop does nothing now
+    await asyncio.sleep(0)  # both coroutines made their call
     end = time.monotonic() + 5
     while not admin.exists(keys.fenced(prefix, "b")):
         assert time.monotonic() < end

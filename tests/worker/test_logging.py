@@ -1,4 +1,4 @@
-"""What a worker logs: at its start, of each job, and how the app's own logging configuration decides where it goes."""
+"""Log records of a worker: at its start and for each job, and the app's own logging configuration."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def run(tmp_path: Path, own_url: str) -> Run:
-    """Run one job of each kind in a worker whose app begins with `code`; returns what the worker wrote."""
+    """Run one job of each kind in a worker whose app begins with `code`; return the worker's output."""
 
     def run(code: str, *options: str) -> str:
         shop: Any = load_app(
@@ -87,34 +89,34 @@ def lines(text: str, *parts: str) -> list[str]:
     return [line for line in text.splitlines() if all(part in line for part in parts)]
 
 
-def test_an_app_without_a_configuration(run: Run) -> None:
+def test_default_format_without_app_configuration(run: Run) -> None:
     text = run("")
-    for level, name, said in (
+    for level, name, expected in (
         ("INFO", "lockwork.jobs", "task 'greet' succeeded, attempt 1, in 0."),
         ("INFO", "lockwork.jobs", "task 'render' succeeded, attempt 1, in "),
         ("INFO", "shop", "hello ada"),
         ("ERROR", "lockwork.jobs", "task 'refuse' failed for good, attempt 1 of 1: ValueError: not today"),
     ):
-        assert len(lines(text, f" {level} [", f"] {name}: ", said)) == 1, said
+        assert len(lines(text, f" {level} [", f"] {name}: ", expected)) == 1, expected
     assert len(lines(text, "raise ValueError(")) == 1, "the failure comes with its traceback"
     assert not [line for line, count in Counter(text.splitlines()).items() if count > 1]
 
 
-def test_an_app_that_disables_the_loggers_there_are(run: Run) -> None:
-    """`disable_existing_loggers` is true unless a configuration says otherwise."""
+def test_app_that_disables_existing_loggers_still_logs_jobs(run: Run) -> None:
+    """`disable_existing_loggers` defaults to true."""
     text = run(APP_CONFIGURES)
-    for said in (
+    for expected in (
         f"APP INFO lockwork.worker | lockwork {VERSION} runs shop:lw on ",
         "APP INFO shop | hello ada",
         "task 'greet' succeeded",
         "task 'render' succeeded",
         "task 'refuse' failed for good",
     ):
-        assert len(lines(text, "APP ", said)) == 1, said
+        assert len(lines(text, "APP ", expected)) == 1, expected
     assert not lines(text, "] lockwork."), "nothing is printed in a format that the app did not ask for"
 
 
-def test_an_app_that_disables_loggers_in_a_lifespan(run: Run) -> None:
+def test_lifespan_that_disables_existing_loggers_still_logs_jobs(run: Run) -> None:
     text = run("@lw.lifespan\ndef configured():\n" + _indented(APP_CONFIGURES) + "    yield\n")
     assert lines(text, "APP INFO lockwork.jobs | job ", "task 'greet' succeeded")
     assert len(lines(text, "task 'refuse' failed for good")) == 1
@@ -133,7 +135,7 @@ def _indented(code: str) -> str:
         ("logging.basicConfig(format='APP %(message)s')\nlogging.getLogger('lockwork').setLevel('ERROR')\n", False),
     ],
 )
-def test_the_app_decides_on_format_and_level(run: Run, code: str, shown: bool) -> None:
+def test_app_configures_format_and_level(run: Run, code: str, shown: bool) -> None:
     text = run(code)
     assert len(lines(text, "APP job ", "task 'greet' succeeded")) == shown
     assert len(lines(text, "APP job ", "task 'refuse' failed for good")) == 1
@@ -141,7 +143,7 @@ def test_the_app_decides_on_format_and_level(run: Run, code: str, shown: bool) -
 
 
 def test_logging_during_an_import_does_not_configure_logging(run: Run) -> None:
-    """`logging.warning` gives the root logger a handler, in a format that nobody chose."""
+    """`logging.warning` gives the root logger a handler with Python's default format."""
     text = run("logging.warning('careful')\n")
     assert len(lines(text, "] lockwork.jobs: ", "task 'greet' succeeded")) == 1
     assert not lines(text, "INFO:lockwork")
@@ -154,12 +156,12 @@ def test_records_printed_by_the_app_are_not_printed_again(run: Run, name: str) -
         "handler.setFormatter(logging.Formatter('APP %(message)s'))\n"
         f"logging.getLogger({name!r}).addHandler(handler)\n"
     )
-    for logger, said in (("shop", "hello ada"), ("lockwork", "task 'greet' succeeded")):
-        (line,) = lines(text, said)
+    for logger, expected in (("shop", "hello ada"), ("lockwork", "task 'greet' succeeded")):
+        (line,) = lines(text, expected)
         assert line.startswith("APP ") == (logger == name)
 
 
-def test_a_requested_level(run: Run) -> None:
+def test_log_level_option_sets_level(run: Run) -> None:
     text = run("", "--log-level", "warning")
     assert len(lines(text, "task 'refuse' failed for good")) == 1
     assert not lines(text, " INFO ")
@@ -168,7 +170,7 @@ def test_a_requested_level(run: Run) -> None:
     assert not lines(text, "hello ada"), "the level of the app's own loggers is the app's"
 
 
-def test_json(run: Run) -> None:
+def test_json_format_has_fields_of_jobs(run: Run) -> None:
     records = [json.loads(line) for line in run("", "--log-format", "json").splitlines()]
     of_job = [record for record in records if record.get("task") == "greet"]
     (own,) = [record for record in of_job if record["logger"] != "lockwork.jobs"]
@@ -183,13 +185,13 @@ def test_json(run: Run) -> None:
     assert failed["time"].endswith("Z")
 
 
-def test_a_format_that_an_app_with_its_own_would_not_follow(run: Run) -> None:
+def test_log_format_is_ignored_with_warning_when_app_configures_logging(run: Run) -> None:
     text = run(APP_CONFIGURES, "--log-format", "json")
     assert len(lines(text, "APP WARNING ", "--log-format json has no effect: shop:lw configures logging itself")) == 1
     assert len(lines(text, "APP INFO lockwork.jobs | job ", "task 'greet' succeeded")) == 1
 
 
-def test_the_startup_lines_name_app_server_tasks_and_queues(tmp_path: Path, own_url: str) -> None:
+def test_startup_lines_name_app_server_tasks_and_queues(tmp_path: Path, own_url: str) -> None:
     _written(tmp_path, TASKS)
     url = own_url.replace("://", "://default:s3cret@", 1)
     with worker("shop:lw", "--burst", "-c", "7", "-p", "2", url=url, folder=tmp_path) as process:
@@ -204,7 +206,7 @@ def test_the_startup_lines_name_app_server_tasks_and_queues(tmp_path: Path, own_
     assert "not set" not in text
 
 
-def test_a_server_that_was_not_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_startup_line_names_embedded_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCKWORK_HOME", str(tmp_path / "home"))
     _written(tmp_path, TASKS)
     with worker("shop:lw", "--burst", url=None, folder=tmp_path) as process:  # type: ignore[arg-type]
@@ -212,16 +214,24 @@ def test_a_server_that_was_not_configured(tmp_path: Path, monkeypatch: pytest.Mo
         assert len(lines(process.errors, "an embedded server (LOCKWORK_URL is not set) at unix://")) == 1
 
 
-def test_a_busy_task_is_one_line_a_second(tmp_path: Path, own_url: str) -> None:
+def test_busy_task_is_logged_once_a_second(tmp_path: Path, own_url: str) -> None:
     shop: Any = load_app(_written(tmp_path, TASKS), "shop", own_url)
     with shop.lw, worker("shop:lw", url=own_url, folder=tmp_path) as process:
         shop.send.enqueue_many([()] * 3000)
         shop.greet.enqueue("ada")
         until(lambda: shop.lw.queue("mail").status().succeeded == 3000, "they are done")
-        until(lambda: lines(process.errors, "jobs of task 'send' succeeded"), "they are summed up")
+        until(lambda: _jobs_in(process.errors) == 3000, "they are summed up")
         text = process.errors
     assert len(lines(text, "of task 'greet' succeeded, attempt 1")) == 1, "a task that is not busy has its lines"
     single = lines(text, " job ", " of task 'send' succeeded, attempt 1")
-    assert len(single) <= 50
-    (summed,) = lines(text, "jobs of task 'send' succeeded")
-    assert int(summed.split(" jobs of ")[0].split()[-1].replace(",", "")) + len(single) == 3000
+    summed = lines(text, "jobs of task 'send' succeeded")
+    assert len(single) <= 50 * len(summed)
+    at = [datetime.fromisoformat(line[:23].replace(",", ".")) for line in summed]
+    assert all(later - earlier >= timedelta(seconds=0.9) for earlier, later in pairwise(at))
+
+
+def _jobs_in(text: str) -> int:
+    """Count the jobs of task "send" in a log, including summary lines."""
+    summed = lines(text, "jobs of task 'send' succeeded")
+    counts = [int(line.split(" jobs of ")[0].split()[-1].replace(",", "")) for line in summed]
+    return sum(counts) + len(lines(text, " job ", " of task 'send' succeeded, attempt 1"))

@@ -1,7 +1,8 @@
-"""Options of `lockwork worker`: what is wrong is said in one line, with what to do, and exit status 1 or 2."""
+"""Options of `lockwork worker`: errors are one line that says what to change, with exit status 1 or 2."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from lockwork import ConfigError
 from lockwork.worker import environment
-from processes import started, worker
+from processes import started, until, worker
 
 
 @pytest.mark.parametrize(
@@ -39,37 +40,41 @@ def test_wrong_options_are_reported(own_url: str, apps: Path, options: tuple[str
 @pytest.mark.parametrize(
     ("app", "text"),
     [
-        ("shift", "module:object"),
+        ("shift", "module:object, such as shop.tasks:lw, not 'shift': did you mean shift:lw?"),
+        ("nowhere", "module:object, such as shop.tasks:lw, not 'nowhere'"),
+        ("shift.py", "did you mean shift:lw?"),
+        ("./shift.py", "did you mean shift:lw?"),
         ("shfit:lw", "there is no module 'shfit'"),
+        ("shfit:lw", "did you mean shift:lw?"),
         ("shift.py:lw", "did you mean shift:lw?"),
         ("./shift.py:lw", "did you mean shift:lw?"),
         ("shop/tasks.py:lw", "did you mean shop.tasks:lw?"),
-        ("shift:wl", "it has shift:lw"),
-        ("shift:mark", "is a Task, not a Lockwork object"),
+        ("shift:wl", "the module has shift:lw"),
+        ("shift:mark", "is a Task, not a Lockwork object; the module has shift:lw"),
     ],
 )
-def test_an_app_that_is_not_there(own_url: str, apps: Path, app: str, text: str) -> None:
+def test_unknown_app_is_reported_with_suggestion(own_url: str, apps: Path, app: str, text: str) -> None:
     with worker(app, url=own_url, folder=apps) as process:
         assert process.wait() == 1
         assert text in process.errors
         assert "Traceback" not in process.errors
 
 
-def test_a_queue_that_no_task_uses_is_pointed_out(own_url: str, apps: Path) -> None:
-    """It may be meant, so it is no error; but nobody shall wonder for long why nothing happens."""
+def test_queue_without_tasks_is_reported(own_url: str, apps: Path) -> None:
+    """A warning, because the queue may be intended."""
     with worker("shift:lw", "--queues", "defualt", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
         assert "no task of shift:lw belongs to queue 'defualt': did you mean 'default'?" in process.errors
 
 
 @pytest.mark.parametrize("loop", environment.LOOPS)
-def test_the_requested_event_loop(shift: Any, own_url: str, apps: Path, loop: str) -> None:
+def test_loop_option_selects_event_loop(shift: Any, own_url: str, apps: Path, loop: str) -> None:
     pytest.importorskip("uvloop")
     with worker("shift:lw", "--loop", loop, url=own_url, folder=apps):
         assert shift.loop.enqueue().result(30).startswith(loop)
 
 
-def test_uvloop_is_used_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uvloop_is_used_when_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lockwork.worker.environment.find_spec", lambda _name: object())
     assert environment.chosen(None) == "uvloop"
     monkeypatch.setattr("lockwork.worker.environment.find_spec", lambda _name: None)
@@ -78,8 +83,8 @@ def test_uvloop_is_used_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> Non
         environment.chosen("uvloop")
 
 
-def test_a_server_that_is_not_there(apps: Path, tmp_path: Path) -> None:
-    with worker("shift:lw", url=f"unix://{tmp_path}/nobody.sock", folder=apps) as process:
+def test_unreachable_server_ends_worker_with_no_wait(apps: Path, tmp_path: Path) -> None:
+    with worker("shift:lw", "--no-wait", url=f"unix://{tmp_path}/nobody.sock", folder=apps) as process:
         assert process.wait() == 1
         assert "lockwork: " in process.errors
         assert "Traceback" not in process.errors
@@ -92,3 +97,21 @@ def test_help_names_every_option(own_url: str, apps: Path) -> None:
         text = process.process.stdout.read().decode()
     for option in ("--queues", "--burst", "--once", "--max-jobs", "--max-memory", "--loop", "--reload", "SIGUSR1"):
         assert option in text
+
+
+def test_grace_is_read_from_the_environment(own_url: str, apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCKWORK_GRACE", "soon")
+    with worker("shift:lw", url=own_url, folder=apps) as process:
+        assert process.wait() == 1
+        assert "LOCKWORK_GRACE must be seconds" in process.errors
+    monkeypatch.setenv("LOCKWORK_GRACE", "7s")
+    with worker("shift:lw", url=own_url, folder=apps) as process:
+        until(lambda: "works on" in process.errors, "it has started")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert "running jobs have 7 s to end" in process.errors
+    with worker("shift:lw", "--grace", "8s", url=own_url, folder=apps) as process:
+        until(lambda: "works on" in process.errors, "it has started")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert "running jobs have 8 s to end" in process.errors

@@ -1,4 +1,4 @@
-"""What a worker tells Prometheus, without a worker: queues that refuse, and a server that is away."""
+"""A worker's Prometheus metrics, without a worker: queues with errors, and an unavailable server."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def _metrics(app: Lockwork) -> dict[str, float]:
     return parsed(Metrics(app, "abc", cast("WorkerStatus", SimpleNamespace(**state)), 15).text())
 
 
-def test_a_queue_that_refuses_leaves_the_others(lw: Lockwork, admin: redis.Redis) -> None:
-    """All queues looked as if the server were away, whatever waited there."""
+def test_failing_queue_does_not_hide_other_queues(lw: Lockwork, admin: redis.Redis) -> None:
+    """All queues looked unavailable."""
     refuses = QueueKeys("lw", "a").stats
     admin.set(refuses, "somebody else's")
     lw.task(name="work", queue="b")(lambda: None).enqueue()
-    found = _metrics(lw)
-    assert found["server_up"] == 1
-    assert (found['jobs{queue="b",state="ready"}'], found['jobs{queue="c",state="ready"}']) == (1, 0)
-    assert not [name for name in found if 'queue="a"' in name]
+    metrics = _metrics(lw)
+    assert metrics["server_up"] == 1
+    assert (metrics['jobs{queue="b",state="ready"}'], metrics['jobs{queue="c",state="ready"}']) == (1, 0)
+    assert not [name for name in metrics if 'queue="a"' in name]
     admin.flushall()
 
 
-def test_a_server_that_is_away() -> None:
+def test_unavailable_server_is_reported_as_down() -> None:
     with Lockwork(f"redis://127.0.0.1:{free_port()}", patience=0) as app:
-        found = _metrics(app)
-    assert found["server_up"] == 0
-    assert not [name for name in found if "queue=" in name]
+        metrics = _metrics(app)
+    assert metrics["server_up"] == 0
+    assert not [name for name in metrics if "queue=" in name]

@@ -1,4 +1,4 @@
-"""--queues as it is written on the command line."""
+"""--queues as written on the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockwork.cli.worker import read_queues
 
 
 @pytest.mark.parametrize(
-    ("texts", "meant"),
+    ("texts", "expected"),
     [
         ((), {}),
         (("a",), {"a": None}),
@@ -23,8 +23,8 @@ from lockwork.cli.worker import read_queues
         (("mail:1e9:1",), {"mail:1e9": 1}),
     ],
 )
-def test_names_and_weights(texts: tuple[str, ...], meant: dict[str, int | None]) -> None:
-    assert read_queues(texts) == meant
+def test_queue_list_is_parsed_into_names_and_weights(texts: tuple[str, ...], expected: dict[str, int | None]) -> None:
+    assert read_queues(texts) == expected
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_ambiguous_queue_lists_are_refused(text: str, complaint: str) -> None:
 @pytest.mark.parametrize(
     ("text", "bytes"), [("512MB", 512_000_000), ("1GiB", 1 << 30), ("1.5k", 1500), ("300m", 300_000_000)]
 )
-def test_sizes(text: str, bytes: int) -> None:
+def test_sizes_are_parsed_with_units(text: str, bytes: int) -> None:
     assert size(text, "--max-memory") == bytes
 
 

@@ -1,4 +1,4 @@
-"""--max-jobs and --max-memory: processes are replaced while the work goes on (celery#4843, celery#2927)."""
+"""--max-jobs and --max-memory: processes are replaced while jobs run (celery#4843, celery#2927)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from history import History
 from processes import until, worker
 
 
-def test_no_job_is_lost_or_run_twice_while_processes_are_replaced(
-    shift: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_jobs_run_once_while_processes_are_replaced(shift: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("shift:lw", "--max-jobs", "20", "-c", "4", "-p", "2", url=own_url, folder=apps) as process:
         count = 0
         end = time.monotonic() + 40
@@ -33,8 +31,10 @@ def test_no_job_is_lost_or_run_twice_while_processes_are_replaced(
     assert len({line["pid"] for line in lines}) >= 3
 
 
-def test_there_is_no_gap_in_service(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
-    """A process that is to be replaced works until its successor is ready, and then finishes the jobs that it has."""
+def test_process_works_until_its_successor_is_ready(
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """Then it finishes its running jobs."""
     gate = tmp_path / "gate"
     options = ("--max-jobs", "1", "-c", "2", "--grace", "0", "--lease", "60s")
     with worker("shift:lw", *options, url=own_url, folder=apps) as process:
@@ -48,7 +48,7 @@ def test_there_is_no_gap_in_service(shift: Any, own_url: str, apps: Path, histor
         until(lambda: first not in process.children(), "the first one has gone")
 
 
-def test_a_process_that_takes_too_much_memory_is_replaced(shift: Any, own_url: str, apps: Path) -> None:
+def test_process_above_max_memory_is_replaced(shift: Any, own_url: str, apps: Path) -> None:
     with worker("shift:lw", "--max-memory", "250MB", url=own_url, folder=apps) as process:
         hoarder = shift.hoards.enqueue(300).result(30)
         assert hoarder in process.children() or "is replaced" in process.errors
@@ -58,15 +58,15 @@ def test_a_process_that_takes_too_much_memory_is_replaced(shift: Any, own_url: s
         assert shift.lw.queue().status().recovered == 0
 
 
-def test_a_limit_below_the_memory_of_the_app_is_an_error(own_url: str, apps: Path) -> None:
-    """And no endless replacing."""
+def test_max_memory_below_the_apps_memory_is_an_error(own_url: str, apps: Path) -> None:
+    """Otherwise, processes would be replaced without end."""
     with worker("shift:lw", "--max-memory", "3MB", url=own_url, folder=apps) as process:
         assert process.wait() == 1
         assert "--max-memory 3 MB is too low: a new worker process already takes" in process.errors
         assert "Traceback" not in process.errors
 
 
-def test_a_replaced_process_leaves_no_session(shift: Any, own_url: str, apps: Path, history: History) -> None:
+def test_replaced_process_leaves_no_session(shift: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("shift:lw", "--max-jobs", "5", url=own_url, folder=apps) as process:
         shift.mark.enqueue_many([(history.path,)] * 5)
         history.wait(5)

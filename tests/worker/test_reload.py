@@ -1,4 +1,4 @@
-"""--reload: for development, a changed source file is in force soon, and a broken one ends nothing for good."""
+"""--reload: for development, source changes apply within seconds, and the worker waits while a file is broken."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ def reloading(project: Path, own_url: str) -> Iterator[Started]:
         process.wait()
 
 
-def test_a_change_is_in_force_soon_and_jobs_that_run_begin_again(
-    reloading: Started, project: Path, own_url: str
-) -> None:
+def test_source_change_restarts_worker_and_running_jobs(reloading: Started, project: Path, own_url: str) -> None:
     with Lockwork(own_url) as lw:
         task, endless = lw.task(number), lw.task(name="endless")(number)
         assert task.enqueue().result(30) == 1
@@ -71,7 +69,7 @@ def test_a_change_is_in_force_soon_and_jobs_that_run_begin_again(
         assert "helpers_of_app.py changed: the worker restarts" in reloading.errors
 
 
-def test_a_broken_file_is_waited_for(reloading: Started, project: Path, own_url: str) -> None:
+def test_worker_waits_until_broken_file_is_fixed(reloading: Started, project: Path, own_url: str) -> None:
     with Lockwork(own_url) as lw:
         task = lw.task(number)
         assert task.enqueue().result(30) == 1
@@ -82,7 +80,7 @@ def test_a_broken_file_is_waited_for(reloading: Started, project: Path, own_url:
         assert task.enqueue().result(30) == 333
 
 
-def test_its_end_is_the_workers_end(project: Path, own_url: str) -> None:
+def test_sigint_ends_reloader_and_worker(project: Path, own_url: str) -> None:
     with worker("app:lw", "--reload", url=own_url, folder=project) as process, Lockwork(own_url) as lw:
         assert lw.task(number).enqueue().result(30) == 1
         (supervisor,) = process.children()
@@ -93,8 +91,8 @@ def test_its_end_is_the_workers_end(project: Path, own_url: str) -> None:
         assert lw.queue().workers() == []
 
 
-def test_an_editor_that_replaces_files_is_noticed(reloading: Started, project: Path, own_url: str) -> None:
-    """Many save to another name first; what they write meanwhile is no source file."""
+def test_file_replaced_by_editor_is_noticed(reloading: Started, project: Path, own_url: str) -> None:
+    """Many editors write to another name first, which is no source file."""
     with Lockwork(own_url) as lw:
         task = lw.task(number)
         assert task.enqueue().result(30) == 1
@@ -129,14 +127,14 @@ def test_new_files_and_deleted_files_are_noticed(reloading: Started, project: Pa
         until(lambda: "ModuleNotFoundError" in reloading.errors, "the deleted file is noticed")
 
 
-def test_without_watchfiles_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_error_without_watchfiles_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(reload, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=re.escape("pip install 'lockwork[reload]'")):
         Reloader(["true"], tmp_path)
 
 
-def test_which_files_are_watched(tmp_path: Path) -> None:
-    tmp_path = tmp_path / ".hidden" / "project"  # what the project itself is in does not matter
+def test_source_files_of_the_project_are_watched(tmp_path: Path) -> None:
+    tmp_path = tmp_path / ".hidden" / "project"  # the names of the project's parent folders do not matter
     watched = ("a.py", "package/b.py", "outer/inner/c.py")
     ignored = ("notes.txt", ".hidden/c.py", "env/pyvenv.cfg", "env/lib/d.py", "__pycache__/e.py", "node_modules/f.py")
     for name in (*watched, *ignored):

@@ -1,6 +1,6 @@
-"""A worker whose server goes away: it says so, goes on within five seconds of its return, and never idles silently.
+"""A worker whose server becomes unavailable: it logs this, and continues within five seconds of the server's return.
 
-The named bug is celery#8030 (and #8091, #4453, #10205): a worker that has reconnected, and never takes a job again.
+The bug by name is celery#8030 (and #8091, #4453, #10205): a worker that has reconnected never fetches a job again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def mortal(tmp_path: Path) -> Iterator[MortalServer]:
 
 
 def resumes(app: Any, history: History, lines: int) -> None:
-    """Both queues go on, and soon; at first, the worker has to start."""
+    """Check that both queues continue within `SOON`, or start."""
     back = time.monotonic()
     app.mark_a.enqueue(history.path)
     app.mark_b.enqueue(history.path)
@@ -41,8 +41,8 @@ def resumes(app: Any, history: History, lines: int) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("away", [1.0, 13.0], ids=["a moment", "beyond all patience"])
-def test_it_goes_on_when_a_server_that_was_killed_is_back(
+@pytest.mark.parametrize("away", [1.0, 13.0], ids=["short outage", "long outage"])
+def test_worker_continues_after_restart_of_killed_server(
     mortal: MortalServer, load: Load, apps: Path, history: History, away: float,
     ask: Any,
 ) -> None:  # fmt: skip
@@ -68,10 +68,10 @@ def test_it_goes_on_when_a_server_that_was_killed_is_back(
 
 
 @pytest.mark.timeout(120)
-def test_it_goes_on_when_a_server_that_was_frozen_is_back(
+def test_worker_continues_after_server_was_frozen(
     mortal: MortalServer, load: Load, apps: Path, history: History
 ) -> None:
-    """Its connections stay open all the while, so nothing but silence tells."""
+    """The connections stay open, and the server does not answer."""
     app: Any = load(mortal.url, "shift")
     with app.lw, worker("shift:lw", "--lease", "2s", url=mortal.url, folder=apps) as process:
         resumes(app, history, 0)
@@ -86,10 +86,10 @@ def test_it_goes_on_when_a_server_that_was_frozen_is_back(
         resumes(app, history, 2)
 
 
-def test_it_goes_on_when_all_its_connections_were_cut(
+def test_worker_continues_after_all_connections_were_cut(
     url: str, shift: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    """Also while it sleeps, and cannot hear that there is work."""
+    """Also while the worker is idle and cannot receive wake-ups."""
     with proxied(url) as proxy:
         with worker("shift:lw", url=f"{proxy.url.removesuffix('/0')}/{own_url.rpartition('=')[2]}", folder=apps):
             resumes(shift, history, 0)
@@ -106,7 +106,7 @@ def cut(proxy: Proxy) -> None:
             continue
 
 
-def test_a_stop_while_the_server_is_away_does_not_wait_for_it(
+def test_stop_does_not_wait_for_unavailable_server(
     mortal: MortalServer, load: Load, apps: Path, history: History
 ) -> None:
     app: Any = load(mortal.url, "shift")
@@ -133,7 +133,7 @@ async def nothing() -> None: ...
 
 
 def test_lifespans_end_when_the_server_is_unreachable(mortal: MortalServer, tmp_path: Path) -> None:
-    """A question to the server that is under way is not waited for longer than jobs are."""
+    """The worker waits for a pending call no longer than for jobs."""
     (tmp_path / "lively.py").write_text(LIVELY)
     with worker("lively:lw", "--grace", "1s", url=mortal.url, folder=tmp_path) as process:
         until((tmp_path / "up").exists, "it is set up")
@@ -149,7 +149,7 @@ def test_lifespans_end_when_the_server_is_unreachable(mortal: MortalServer, tmp_
 def test_process_that_dies_during_outage_is_replaced(
     mortal: MortalServer, load: Load, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """Its jobs do not wait for the end of its lease."""
+    """Other processes run the jobs before the end of the lease."""
     app: Any = load(mortal.url, "shift")
     gate = tmp_path / "gate"
     with app.lw, worker("shift:lw", "--lease", "60s", url=mortal.url, folder=apps) as process:
@@ -168,7 +168,7 @@ def test_process_that_dies_during_outage_is_replaced(
 def test_finished_process_waits_until_outcomes_are_stored(
     mortal: MortalServer, load: Load, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """Nobody told it to hurry. What became of its job would be lost, and the job would run again."""
+    """Otherwise, the outcome of its job would be lost, and the job would run again."""
     app: Any = load(mortal.url, "shift")
     gate = tmp_path / "gate"
     with app.lw, worker("shift:lw", "--once", url=mortal.url, folder=apps) as process:

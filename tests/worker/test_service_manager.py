@@ -1,12 +1,9 @@
-"""What a service manager such as systemd is told."""
+"""Notifications to a service manager such as systemd."""
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,45 +13,10 @@ from history import History
 from lockwork.worker.supervisor import systemd
 from lockwork.worker.supervisor.systemd import SystemdNotifier
 from processes import PATIENCE, stopped, until, worker
+from service_managers import Manager
 
 
-class Manager:
-    """A notification socket, and what has come there."""
-
-    def __init__(self, address: str) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(address)
-        self._socket.setblocking(False)
-        self._heard: list[str] = []
-
-    def heard(self) -> list[str]:
-        while True:
-            try:
-                self._heard += self._socket.recv(4096).decode().split("\n")
-            except BlockingIOError:
-                return self._heard
-
-    def fill(self, address: str) -> None:
-        """Let it have as much to read as the system keeps for it."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, contextlib.suppress(BlockingIOError):
-            other.setblocking(False)
-            while True:
-                other.sendto(b"OTHER=1", address)
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-@pytest.fixture
-def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager]:
-    address = str(tmp_path / "notify")
-    made = Manager(address)
-    monkeypatch.setenv("NOTIFY_SOCKET", address)
-    yield made
-    made.close()
-
-
-def test_ready_alive_and_stopping(
+def test_manager_is_notified_of_start_progress_and_stop(
     shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path, manager: Manager,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -78,10 +40,10 @@ def test_ready_alive_and_stopping(
     assert manager.heard().count("READY=1") == 1
 
 
-def test_a_frozen_supervisor_gives_no_sign_of_life(
+def test_frozen_supervisor_sends_no_watchdog_notification(
     own_url: str, apps: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mutant of the test above: who is stopped must not be taken as alive."""
+    """Shows that the test above detects a frozen supervisor."""
     monkeypatch.setenv("WATCHDOG_USEC", "200000")
     with worker("shift:lw", url=own_url, folder=apps) as process:
         until(lambda: manager.heard().count("WATCHDOG=1") >= 2, "it gives signs of life")
@@ -94,21 +56,21 @@ def test_a_frozen_supervisor_gives_no_sign_of_life(
         until(lambda: manager.heard().count("WATCHDOG=1") > signs, "it gives signs of life again")
 
 
-@pytest.mark.parametrize("said", ["READY", "STOPPING"])
-def test_a_single_notification_waits_for_a_busy_manager(
-    tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch, said: str
+@pytest.mark.parametrize("notification", ["READY", "STOPPING"])
+def test_single_notification_waits_for_busy_manager(
+    tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch, notification: str
 ) -> None:
-    """Nobody would say it again, and without READY=1 the manager ends the worker."""
+    """The notification is sent only once, and without READY=1 the manager stops the worker."""
     monkeypatch.setattr(systemd, "_PATIENCE", PATIENCE)
     manager.fill(str(tmp_path / "notify"))
-    saying = threading.Thread(target=SystemdNotifier().notify, kwargs={said: 1})
+    saying = threading.Thread(target=SystemdNotifier().notify, kwargs={notification: 1})
     saying.start()
-    saying.join(0.2)  # so that it finds no room
-    until(lambda: f"{said}=1" in manager.heard(), "it is heard")
+    saying.join(0.2)  # the socket buffer is full
+    until(lambda: f"{notification}=1" in manager.heard(), "it is received")
     saying.join()
 
 
-def test_an_unresponsive_manager_does_not_block_the_worker(
+def test_unresponsive_manager_does_not_block_the_worker(
     tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager.fill(str(tmp_path / "notify"))
@@ -119,7 +81,7 @@ def test_an_unresponsive_manager_does_not_block_the_worker(
     assert set(manager.heard()) == {"OTHER=1"}
 
 
-def test_an_abstract_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_abstract_socket_address_is_supported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     name = f"lockwork-{tmp_path.name}"
     made = Manager(f"\0{name}")
     monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
@@ -129,16 +91,83 @@ def test_an_abstract_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert made.heard() == ["READY=1", "STATUS=well"]
     assert notifier.interval is None
     made.close()
-    notifier.notify(READY=1)  # nobody is there any more
+    notifier.notify(READY=1)  # the manager's socket is closed
 
 
 @pytest.mark.parametrize(
     ("usec", "pid", "interval"), [("3000000", "", 1.5), ("3000000", "1", None), ("soon", "", None), ("0", "", None)]
 )
-def test_signs_of_life_are_wanted_or_not(
+def test_watchdog_interval_is_read_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, usec: str, pid: str, interval: float | None
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere")
     monkeypatch.setenv("WATCHDOG_USEC", usec)
     monkeypatch.setenv("WATCHDOG_PID", pid)
     assert SystemdNotifier().interval == interval
+
+
+SERVICE = "/system.slice/shop.service"
+
+
+def _answer(folder: Path, text: str) -> None:
+    """Put a systemctl into `folder` that records its arguments, and prints `text`."""
+    program = folder / "systemctl"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\nprintf "%s\\n" "{text}"\n')
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("answer", "cgroup", "warned"),
+    [
+        ("10s", f"0::{SERVICE}", "systemd kills shop.service after 10 s: set TimeoutStopSec=40"),
+        ("30s", f"0::{SERVICE}", "kills shop.service after 30 s"),
+        ("1min 30s", f"0::{SERVICE}", ""),
+        ("500ms", f"1:name=systemd:{SERVICE}", "after 0.5 s"),
+        ("1.5s", f"0::{SERVICE}/delegated", "after 1.5 s"),
+        ("infinity", f"0::{SERVICE}", ""),
+        ("", f"0::{SERVICE}", ""),
+        ("no such thing 5s", f"0::{SERVICE}", ""),
+        ("10s", "0::/", ""),
+        ("10s", "0::/user.slice/user-1000.slice/session-3.scope", ""),
+        ("10s", "0::/user.slice/user-1000.slice/user@1000.service/app.slice/shell.scope", ""),
+        ("10s", "", ""),
+    ],
+)
+def test_warns_when_systemd_kills_before_the_grace_has_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    answer: str, cgroup: str, warned: str,
+) -> None:  # fmt: skip
+    cgroups = tmp_path / "cgroup"
+    cgroups.write_text(f"9:pids:/other\n{cgroup}\n")
+    _answer(tmp_path, answer)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("INVOCATION_ID", "1")
+    systemd.warn_of_stop_timeout(30.0, cgroups)
+    assert (warned in caplog.text) if warned else not caplog.text
+
+
+def test_user_unit_is_read_from_the_user_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cgroups = tmp_path / "cgroup"
+    cgroups.write_text("0::/user.slice/user-1000.slice/user@1000.service/app.slice/shop.service\n")
+    _answer(tmp_path, "10s")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("INVOCATION_ID", "1")
+    systemd.warn_of_stop_timeout(30.0, cgroups)
+    assert (tmp_path / "asked").read_text() == "--user show --property=TimeoutStopUSec --value -- shop.service\n"
+
+
+def test_systemctl_is_not_called_outside_of_a_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cgroups = tmp_path / "cgroup"
+    cgroups.write_text(f"0::{SERVICE}\n")
+    _answer(tmp_path, "1s")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("INVOCATION_ID", raising=False)
+    systemd.warn_of_stop_timeout(30.0, cgroups)
+    monkeypatch.setenv("INVOCATION_ID", "1")
+    systemd.warn_of_stop_timeout(30.0, tmp_path / "missing")
+    assert not (tmp_path / "asked").exists()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    systemd.warn_of_stop_timeout(30.0, cgroups)
+    assert not caplog.text

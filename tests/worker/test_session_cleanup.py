@@ -1,4 +1,4 @@
-"""Giving back what children had, by itself: one queue that refuses keeps nothing from the other children's jobs."""
+"""Session clean-up: a queue that refuses calls does not block the return of other processes' jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockwork.worker.supervisor.session_cleanup import SessionCleanup
 
 
 class _Sessions:
-    """A heartbeat that needs no server: who leaves, and who cannot."""
+    """A heartbeat without a server; sessions in `trouble` cannot end."""
 
     def __init__(self) -> None:
         self.left: list[str] = []
@@ -29,8 +29,8 @@ def _child(session: str) -> WorkerProcess:
     return cast("WorkerProcess", SimpleNamespace(session=session, pid=1, orderly=False, hard_timeouts=(), without=()))
 
 
-def test_a_session_that_cannot_end_does_not_keep_the_others() -> None:
-    """It was tried again before all others, which so were never tried."""
+def test_session_that_cannot_end_does_not_block_others() -> None:
+    """The failing session was retried before all other sessions, so they were never tried."""
     sessions = _Sessions()
     returns = SessionCleanup(cast("Heartbeat", sessions), lambda _: None)
     sessions.trouble = {name: ServerUnavailable("no server") for name in "abc"}
@@ -45,7 +45,7 @@ def test_a_session_that_cannot_end_does_not_keep_the_others() -> None:
     assert sorted(sessions.left) == ["a", "b", "c"]
 
 
-def test_a_supervisor_that_has_to_go_asks_on_when_one_queue_refuses() -> None:
+def test_exiting_supervisor_continues_after_refusal() -> None:
     sessions = _Sessions()
     returns = SessionCleanup(cast("Heartbeat", sessions), lambda _: None)
     sessions.trouble = {"a": ServerRefused("data of another program")}
@@ -53,8 +53,8 @@ def test_a_supervisor_that_has_to_go_asks_on_when_one_queue_refuses() -> None:
     assert returns.give_back(_child("b"), leaving=True) == 1
 
 
-def test_a_supervisor_that_has_to_go_asks_a_server_that_is_away_once() -> None:
-    """Each time would take a second, and it may be killed before long."""
+def test_exiting_supervisor_calls_unavailable_server_once() -> None:
+    """Each call would take a second, and the supervisor may be killed soon."""
     sessions = _Sessions()
     returns = SessionCleanup(cast("Heartbeat", sessions), lambda _: None)
     sessions.trouble = {"a": ServerUnavailable("no server")}

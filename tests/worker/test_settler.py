@@ -1,4 +1,4 @@
-"""The settler by itself: a server that refuses one outcome, or all of a queue, or is away."""
+"""The settler without a worker: a server that refuses one outcome, refuses a whole queue, or is unavailable."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import Lockwork
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.worker.execution import settler as settling
 from lockwork.worker.execution.settler import Settler
 
@@ -21,7 +22,7 @@ Rule = Callable[[list[str]], Exception | None]
 
 
 class Server:
-    """Takes what `rule` does not refuse."""
+    """Accepts outcomes that `rule` does not refuse."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -54,7 +55,7 @@ def add(settler: Settler, *ids: str) -> None:
         settler.add(Outcome(id, b"1 1 x", "s", b"null"))
 
 
-async def test_one_that_is_refused_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_refused_outcome_does_not_block_others(caplog: pytest.LogCaptureFixture) -> None:
     def rule(ids: list[str]) -> LockworkError | None:
         return ServerRefused("the server refused jobs_settle: bad") if "bad" in ids else None
 
@@ -77,10 +78,10 @@ async def test_one_that_is_refused_does_not_stop_the_others(caplog: pytest.LogCa
 @pytest.mark.parametrize(
     "error", [ServerRefused("a Lockwork key contains data of another program"), ServerUnavailable("away")]
 )
-async def test_the_settler_waits_for_a_queue_that_refuses_writes(
+async def test_settler_waits_for_queue_that_refuses_writes(
     error: LockworkError, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is given up: as soon as its key is put right, no job runs again. Meanwhile the log is not filled."""
+    """All outcomes are settled after the repair, and the log does not fill up meanwhile."""
     monkeypatch.setattr(settling, "backoff", lambda _failures: 0.0)
     trouble = [error]
     server = Server(lambda _ids: trouble[0] if trouble else None)
@@ -100,7 +101,7 @@ async def test_the_settler_waits_for_a_queue_that_refuses_writes(
     assert "given up" not in caplog.text
 
 
-async def test_outcomes_outlast_a_complaint_that_cannot_be_logged(deaf: None) -> None:
+async def test_outcomes_are_kept_when_logging_fails(deaf: None) -> None:
     troubles = [ServerUnavailable("away")]
     server = Server(lambda _ids: troubles.pop() if troubles else None)
     settler = make(server)
@@ -111,7 +112,7 @@ async def test_outcomes_outlast_a_complaint_that_cannot_be_logged(deaf: None) ->
 
 
 async def test_settled_outcomes_are_not_resent_with_unsettled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than one call can take: the server went away between two of them."""
+    """The outcomes need more than one call; the server becomes unavailable between two of them."""
     monkeypatch.setattr(settling, "backoff", lambda _failures: 0.0)
     troubles: list[LockworkError] = [ServerUnavailable("away")] * 2
 
@@ -128,12 +129,12 @@ async def test_settled_outcomes_are_not_resent_with_unsettled_ones(monkeypatch: 
 
 
 async def test_settling_an_unknown_job_writes_no_keys(alw: Lockwork, admin: redis.Redis) -> None:
-    """And it is refused like any other, when it is the queue that is wrong."""
+    """The call is refused if the queue is wrong."""
     keys = QueueKeys("lw", "default")
     driver = await alw.runtime.driver()
     asking = [settling._NOBODYS]
     assert await driver.run(leases.settle(keys, "host/1/a", asking, 1000)) == [False]
-    assert admin.keys() == []
+    assert keys_but_indexes(admin) == []
     for key in (keys.long_results, keys.results[1], keys.dead):
         admin.set(key, "text")
         with pytest.raises(ServerRefused, match="data of another program"):

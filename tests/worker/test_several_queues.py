@@ -1,4 +1,4 @@
-"""A worker on several queues: order, shares, and wake-ups that must not get lost between them."""
+"""A worker with several queues: order, shares, and wake-ups that must not get lost between queues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from processes import until, worker
 from sleeping import another_sleeps, idle, sleepers
 
 
-def test_a_plain_list_is_strict_order(shift: Any, own_url: str, apps: Path, history: History) -> None:
+def test_queues_without_weights_are_served_in_strict_order(
+    shift: Any, own_url: str, apps: Path, history: History
+) -> None:
     shift.mark_b.enqueue_many([(history.path,)] * 10)
     shift.mark_a.enqueue_many([(history.path,)] * 10)
     with worker("shift:lw", "--queues", "a,b", "-c", "1", "--burst", url=own_url, folder=apps) as process:
@@ -33,7 +35,22 @@ def test_weights_share_the_slots(shift: Any, own_url: str, apps: Path, history: 
     assert 17 <= lines[:100].count("a") <= 23
 
 
-def test_a_queue_that_refuses_fetches_delays_no_other(shift: Any, own_url: str, apps: Path, history: History) -> None:
+def test_queue_of_large_jobs_leaves_the_other_queue_its_share(
+    shift: Any, own_url: str, apps: Path, history: History
+) -> None:
+    """A reply with 1 MiB of records is shorter than the queue's share of the slots."""
+    shift.padded_b.enqueue_many([(history.path, "x" * 60_000)] * 600)
+    with worker("shift:lw", "--queues", "a:1,b:1", "-c", "100", url=own_url, folder=apps):
+        history.wait(200)
+        shift.mark_a.enqueue_many([(history.path,)] * 20)
+        before = len(history.lines("ran"))
+        until(lambda: [line["queue"] for line in history.lines("ran")].count("a") == 20, "the small jobs run")
+    queues = [line["queue"] for line in history.lines("ran")]
+    last = len(queues) - queues[::-1].index("a")
+    assert queues[before:last].count("b") <= 100
+
+
+def test_queue_that_refuses_fetches_delays_no_other(shift: Any, own_url: str, apps: Path, history: History) -> None:
     with client_of(own_url) as admin:
         admin.set("lw:{q:a}:ready:1", "somebody else's")
         with worker("shift:lw", "--queues", "a,b", "-c", "2", url=own_url, folder=apps) as process:
@@ -46,10 +63,10 @@ def test_a_queue_that_refuses_fetches_delays_no_other(shift: Any, own_url: str, 
             history.wait(21)
 
 
-def test_a_process_that_can_begin_on_the_other_queues_does(
+def test_replacement_starts_without_queue_that_refuses_sessions(
     shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """What says who works on a queue is spoilt, and the process is dead: without a new one all queues would stand."""
+    """The key of a queue's workers contains foreign data when the process dies."""
     gate = tmp_path / "gate"
     with client_of(own_url) as admin:
         with worker("shift:lw", "--queues", "a,b", "-c", "2", url=own_url, folder=apps) as process:
@@ -72,10 +89,8 @@ def test_a_process_that_can_begin_on_the_other_queues_does(
         assert shift.lw.queue("b").status().recovered == 0
 
 
-def test_a_wake_up_that_a_busy_worker_cannot_use_goes_to_another(
-    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
-) -> None:
-    """One worker sleeps on b, fills up with jobs of a, and is told of one of b: the other is to run that at once."""
+def test_busy_worker_forwards_wake_up(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
+    """A worker is idle on b while all its slots run jobs of a; the other worker must run the job of b at once."""
     gate = tmp_path / "gate"
     with worker("shift:lw", "--queues", "a,b", "-c", "1", url=own_url, folder=apps):
         sleepers(own_url, "b", 1)
@@ -83,18 +98,16 @@ def test_a_wake_up_that_a_busy_worker_cannot_use_goes_to_another(
         shift.gated_a.enqueue(history.path, str(gate))
         history.wait(1)
         with worker("shift:lw", "--queues", "b", "-c", "1", url=own_url, folder=apps):
-            # the busy one is first in line: it has slept longest, unless a Cluster had it look again meanwhile
+            # the busy worker is the first of the idle workers, unless a poll on a Cluster moved it
             another_sleeps(own_url, "b", first)
             called = time.monotonic()
             shift.mark_b.enqueue(history.path)
             history.wait(2)
-            assert time.monotonic() - called < 4  # a sleeper looks again by itself after five seconds
+            assert time.monotonic() - called < 4  # an idle worker polls after five seconds
         gate.touch()
 
 
-def test_a_worker_that_stops_is_not_woken_any_more(
-    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
-) -> None:
+def test_stopping_worker_is_not_woken(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with worker("shift:lw", "--queues", "a,b", "-c", "5", url=own_url, folder=apps) as stopping:
         shift.gated_a.enqueue(history.path, str(gate))
@@ -106,8 +119,8 @@ def test_a_worker_that_stops_is_not_woken_any_more(
         assert stopping.wait() == 0
 
 
-def test_very_many_queues_with_long_names(shift: Any, own_url: str, apps: Path, history: History) -> None:
-    """Their names are more than the 64 KiB that asyncio reads as one line unless it is told to."""
+def test_worker_accepts_long_lists_of_queues(shift: Any, own_url: str, apps: Path, history: History) -> None:
+    """Their names exceed the 64 KiB that asyncio reads as one line by default."""
     names = ",".join([*(f"{'q' * 195}{number}" for number in range(400)), "default"])
     job = shift.mark.enqueue(history.path)
     with worker("shift:lw", "--queues", names, "--burst", url=own_url, folder=apps) as process:

@@ -1,4 +1,4 @@
-"""A worker process that is told to end in the very moment in which it is ready."""
+"""A worker process that receives a stop at the moment when it becomes ready."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lockwork.worker.process.lifecycle import ready
 from lockwork.worker.settings import WorkerOptions
 
 
-async def test_it_is_not_cancelled_afterwards() -> None:
-    """Else it would end as one that has died, and its jobs would have used up an attempt."""
+async def test_ready_process_is_not_cancelled_by_earlier_stop() -> None:
+    """Otherwise, the process would count as crashed, and its jobs would lose an attempt."""
     order, connected = asyncio.Event(), asyncio.Event()
     app, threads = Lockwork(), ThreadPool(1)
 

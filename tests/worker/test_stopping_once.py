@@ -1,4 +1,4 @@
-"""A job is cancelled once: the worker asks again every few seconds, and shall not disturb its clean-up."""
+"""The worker cancels a job once, although it repeats the stop, and does not disturb the job's clean-up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from lockwork.errors import JobCancelled
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.leases import Leased
+from lockwork.protocol.queue.leases import Leased
 from lockwork.runtime.runtime import Runtime
 from lockwork.worker.execution.threads import ThreadPool, ThreadRun
 
@@ -24,7 +24,7 @@ def _slot() -> SlotContext:
     return slot
 
 
-async def test_a_coroutine() -> None:
+async def test_coroutine_is_cancelled_once() -> None:
     slot, cleaning = _slot(), asyncio.Event()
 
     async def job() -> str:
@@ -45,7 +45,7 @@ async def test_a_coroutine() -> None:
     assert await task == "cleaned up"
 
 
-async def test_a_thread() -> None:
+async def test_thread_is_interrupted_once() -> None:
     slot, threads = _slot(), ThreadPool(1)
     begun, cleaning, again = threading.Event(), threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Jobs that the server counts as running in a worker process that does not have them, as after a failover."""
+"""Jobs that the server counts as running in a worker process that does not have them, for example after a failover."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.worker.execution import strays
 from lockwork.worker.execution.queue_state import QueueState
 from lockwork.worker.execution.settler import Settler
@@ -21,7 +21,7 @@ QUEUE = QueueKeys("lw", "default")
 
 
 class Runner:
-    """Runs each job for ever."""
+    """Runs each job forever."""
 
     async def run(self, _job: Leased, _slot: Any) -> None:
         await asyncio.Event().wait()
@@ -31,7 +31,7 @@ class Runner:
     def cancelled(self, job: Leased) -> None: ...
 
 
-async def test_a_stray_is_given_back_and_no_other(
+async def test_stray_jobs_are_returned(
     alw: Lockwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(strays, "PAUSE", 0.05)
@@ -40,7 +40,7 @@ async def test_a_stray_is_given_back_and_no_other(
     def step() -> None: ...
 
     for _ in range(4):
-        await step.aenqueue()
+        await step.options(expires="1h").aenqueue()  # the token then contains the expiry
     driver = await alw.runtime.driver()
     await driver.run(leases.beat(QUEUE, {SESSION: True}, 60_000, 5))
     running, lost, settling, asked = [

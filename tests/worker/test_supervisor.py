@@ -1,4 +1,4 @@
-"""What a supervisor decides about its children, without any."""
+"""Decisions of a supervisor about its processes, without processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def supervisor() -> Iterator[Supervisor]:
 
 
 def child(supervisor: Supervisor, **facts: Any) -> WorkerProcess:
-    """One of its own."""
+    """Add a process to the supervisor."""
     usual = {
         "session": "h/1/a",
         "pid": 7,
@@ -36,15 +36,21 @@ def child(supervisor: Supervisor, **facts: Any) -> WorkerProcess:
         "active": True,
         "sent_early": [],
     }
-    usual |= {"hard_timeouts": [], "orderly": False, "fate": "killed by SIGSEGV", "close_input": lambda: None}
+    usual |= {
+        "isolates": False,
+        "hard_timeouts": [],
+        "orderly": False,
+        "fate": "killed by SIGSEGV",
+        "close_input": lambda: None,
+    }
     process = SimpleNamespace(returncode=-11)
     made = cast("WorkerProcess", SimpleNamespace(**{**usual, "process": process, "memory": lambda: None, **facts}))
     supervisor._processes.children[made.session] = made
     return made
 
 
-def test_a_server_that_is_silent_just_then_does_not_hide_that_all_have_begun(supervisor: Supervisor) -> None:
-    """READY=1 is sent then or never, and without it a service manager ends the worker."""
+def test_worker_is_ready_although_the_server_does_not_answer(supervisor: Supervisor) -> None:
+    """READY=1 is sent only then, and without it a service manager stops the worker."""
     child(supervisor)
     supervisor._heartbeat.last = now() - 1000
     supervisor._on_ready("h/1/a")
@@ -53,10 +59,10 @@ def test_a_server_that_is_silent_just_then_does_not_hide_that_all_have_begun(sup
 
 
 @pytest.mark.parametrize("facts", [{"retiring": True}, {}])
-def test_a_process_that_dies_while_stopping_is_named(
+def test_process_that_dies_while_stopping_is_logged(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, facts: Any
 ) -> None:
-    """Its jobs run again, and whoever asks why finds the answer in the log."""
+    """The log explains why its jobs run again."""
     monkeypatch.setattr(supervisor._returns, "give_back", lambda _child, leaving: 2 - leaving)
     supervisor._started = True
     supervisor.status.stopping = not facts
@@ -65,7 +71,7 @@ def test_a_process_that_dies_while_stopping_is_named(
     assert f"worker process 7 ended (killed by SIGSEGV): {jobs} returned to the queue" in caplog.text
 
 
-def test_a_process_that_stops_on_request_is_not_named(
+def test_process_that_stops_on_request_is_not_logged(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervisor._returns, "give_back", lambda _child, leaving: 0)

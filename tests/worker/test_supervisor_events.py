@@ -1,4 +1,4 @@
-"""The supervisor's events by themselves: those that come by the clock need no thread, and hold up no others."""
+"""The supervisor's event queue: timed events need no thread, and delay no other events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def events() -> Iterator[EventQueue[str]]:
 
 
 def test_due_events_come_in_order(events: EventQueue[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where processes are scarce, so are threads: the pause before another try must not need one."""
+    """A system that refuses processes also refuses threads, so the retry must not need one."""
 
     def no_thread(_thread: threading.Thread) -> NoReturn:
         raise RuntimeError("can't start new thread")
@@ -31,7 +31,7 @@ def test_due_events_come_in_order(events: EventQueue[str], monkeypatch: pytest.M
     assert events.next(0.01) is None
 
 
-def test_others_come_meanwhile(events: EventQueue[str]) -> None:
+def test_events_arrive_while_a_timed_event_waits(events: EventQueue[str]) -> None:
     events.later(600, "never")
     telling = threading.Thread(target=events.post, args=("now",))
     telling.start()
@@ -43,7 +43,7 @@ def test_wakeup_without_event_wakes_no_worker(events: EventQueue[str]) -> None:
     events.post("one")
     events.post("two")
     assert [events.next(), events.next()] == ["one", "two"]
-    # the bell of both is still to be heard
+    # both wake-ups are still unread
     assert events.next(0.01) is None
     events.later(0.0, "due")
     assert events.next(0.0) == "due"

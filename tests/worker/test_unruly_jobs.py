@@ -1,4 +1,4 @@
-"""What jobs do to their process ends them, and at worst their process, but never the worker's grip on it."""
+"""Jobs that damage their process fail, and at worst end the process; the worker continues."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from processes import alive, started, until, worker
 
 @pytest.fixture
 def unruly(own_url: str, apps: Path) -> Iterator[Any]:
-    """The app's tasks; nobody works there yet."""
+    """The app's tasks, without a worker."""
     module = load_app(apps, "unruly", own_url)
     with module.lw:
         yield module
 
 
-def test_signals_to_the_worker_do_not_reach_a_jobs_program(unruly: Any, own_url: str, apps: Path) -> None:
-    """It finds an empty standard input, and not the line on which the worker process is told to stop."""
+def test_signals_to_the_worker_do_not_reach_programs_of_jobs(unruly: Any, own_url: str, apps: Path) -> None:
+    """The program reads an empty standard input, not the worker process's messages."""
     with worker("unruly:lw", "--grace", "10m", url=own_url, folder=apps) as process:
         job = unruly.starts_a_program_that_reads.enqueue()
         until(lambda: unruly.lw.queue().status().ready == 0, "it runs")
@@ -37,8 +37,8 @@ def test_signals_to_the_worker_do_not_reach_a_jobs_program(unruly: Any, own_url:
 
 @pytest.mark.parametrize("task", ["ends_its_copies", "ends_copies_of_its_runner"])
 @pytest.mark.parametrize("loop", LOOPS)
-def test_copies_that_a_job_forks_can_be_ended(unruly: Any, own_url: str, apps: Path, loop: str, task: str) -> None:
-    """The process itself minds no signal, and else multiprocessing would wait for its copies for ever."""
+def test_forked_copies_can_be_terminated(unruly: Any, own_url: str, apps: Path, loop: str, task: str) -> None:
+    """Worker processes ignore signals; multiprocessing would wait forever for copies that ignore them too."""
     with worker("unruly:lw", "--loop", loop, url=own_url, folder=apps):
         job = getattr(unruly, task).enqueue()
         assert job.result(60) == [-signal.SIGTERM] * 10
@@ -48,7 +48,7 @@ def test_copies_that_a_job_forks_can_be_ended(unruly: Any, own_url: str, apps: P
 def test_job_that_ends_its_process_is_dead_after_three_crashes(
     unruly: Any, own_url: str, apps: Path, history: History, status: int
 ) -> None:
-    """Whatever status it leaves: it is not taken for a process that ended as it was told to, or never came to work."""
+    """No exit status counts as an orderly exit or as a failed start."""
     job = unruly.exits.enqueue(history.path, status)
     with worker("unruly:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
@@ -59,14 +59,14 @@ def test_job_that_ends_its_process_is_dead_after_three_crashes(
 
 def test_output_of_a_job_is_not_lost(unruly: Any, own_url: str, apps: Path) -> None:
     unruly.prints.enqueue("printed by a job")
-    # the tests' own processes write everything at once, others do not
+    # PYTHONUNBUFFERED of the tests disables buffering
     command = ["env", "-u", "PYTHONUNBUFFERED", sys.executable, "-m", "lockwork", "worker", "unruly:lw", "--burst"]
     with started(command, url=own_url, folder=apps) as process:
         assert process.line() == "printed by a job"
         assert process.wait() == 0
 
 
-def test_a_job_that_finishes_after_its_cancellation_blocks_no_other(
+def test_job_that_finishes_after_its_cancellation_succeeds(
     unruly: Any, own_url: str, apps: Path, history: History
 ) -> None:
     with worker("unruly:lw", "--grace", "0", url=own_url, folder=apps) as process:
@@ -78,10 +78,10 @@ def test_a_job_that_finishes_after_its_cancellation_blocks_no_other(
         assert "did not end in time" not in process.errors
 
 
-def test_a_job_that_fails_because_it_is_cancelled_is_given_back_uncounted(
+def test_job_that_fails_on_cancellation_is_returned_uncounted(
     unruly: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    """Libraries make errors of their own of a cancelled call, and so do clean-ups: no deployment shall bury a job."""
+    """Libraries and clean-ups turn a cancellation into other errors; the dead set must not receive such jobs."""
     with worker("unruly:lw", "--grace", "0", url=own_url, folder=apps) as process:
         unruly.fails_when_cancelled.enqueue(history.path)
         history.wait(1)
@@ -94,7 +94,7 @@ def test_a_job_that_fails_because_it_is_cancelled_is_given_back_uncounted(
 def test_job_that_kills_its_supervisor_is_dead_after_three_crashes(
     unruly: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    """Its process outlives the supervisor for a moment, and must not give the job back uncounted, time and again."""
+    """The process outlives the supervisor for a moment, and must not return the job uncounted."""
     job = unruly.kills_its_supervisor.enqueue(history.path)
     for attempt in (1, 2, 3):
         with worker("unruly:lw", "--lease", "10m", url=own_url, folder=apps) as process:
@@ -106,7 +106,7 @@ def test_job_that_kills_its_supervisor_is_dead_after_three_crashes(
     assert unruly.lw.queue().workers() == []
 
 
-def test_a_job_that_blocks_the_event_loop_does_not_outlive_its_supervisor(
+def test_job_that_blocks_the_event_loop_does_not_outlive_its_supervisor(
     unruly: Any, own_url: str, apps: Path, history: History
 ) -> None:
     with worker("unruly:lw", url=own_url, folder=apps) as process:
@@ -117,18 +117,18 @@ def test_a_job_that_blocks_the_event_loop_does_not_outlive_its_supervisor(
         until(lambda: not alive(child), "it is gone")
 
 
-def test_a_thread_that_a_job_left_behind_does_not_keep_the_process(unruly: Any, own_url: str, apps: Path) -> None:
-    """Closing an event loop waits for what runs in its executor."""
+def test_abandoned_thread_of_a_job_does_not_block_the_exit(unruly: Any, own_url: str, apps: Path) -> None:
+    """Closing an event loop waits for the threads of its executor."""
     job = unruly.leaves_a_thread.enqueue()
     with worker("unruly:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert job.state() == "succeeded"
 
 
-def test_a_system_exit_in_the_background_ends_the_process_whatever_threads_run(
+def test_system_exit_in_background_ends_process_despite_threads(
     unruly: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    """Else nothing would happen there any more, and the supervisor would keep its jobs leased."""
+    """Otherwise, the process would do nothing, and the supervisor would renew the leases of its jobs."""
     with worker("unruly:lw", "--grace", "0", url=own_url, folder=apps):
         unruly.holds_a_thread.enqueue(history.path)
         history.wait(1)
@@ -137,7 +137,7 @@ def test_a_system_exit_in_the_background_ends_the_process_whatever_threads_run(
         assert unruly.lw.queue().status().failed == 0
 
 
-def test_a_backoff_function_that_wants_to_exit_ends_no_process(
+def test_backoff_function_that_raises_system_exit_ends_no_process(
     unruly: Any, own_url: str, apps: Path, history: History
 ) -> None:
     job = unruly.fails_without_a_pause.enqueue(history.path)
@@ -149,7 +149,7 @@ def test_a_backoff_function_that_wants_to_exit_ends_no_process(
     assert first["pid"] == second["pid"]
 
 
-def test_an_error_that_cannot_be_formatted_is_still_an_outcome(unruly: Any, own_url: str, apps: Path) -> None:
+def test_error_that_cannot_be_formatted_is_still_an_outcome(unruly: Any, own_url: str, apps: Path) -> None:
     with worker("unruly:lw", url=own_url, folder=apps) as process:
         job = unruly.fails_shyly.enqueue()
         with pytest.raises(JobFailed, match="RuntimeError: do not look"):
@@ -160,10 +160,10 @@ def test_an_error_that_cannot_be_formatted_is_still_an_outcome(unruly: Any, own_
 
 
 @pytest.mark.parametrize(("task", "places"), [("cancels_itself_and_goes_on", 1), ("cancels_itself_at_its_end", 2)])
-def test_a_job_that_cancels_itself_cancels_no_other(
+def test_job_that_cancels_itself_cancels_no_other(
     unruly: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch, task: str, places: int
 ) -> None:
-    """The next one runs in the same place; when it is cancelled by nobody, what was set up for it is taken down."""
+    """The next job runs in the same slot; its clean-ups run when it ends."""
     monkeypatch.setenv("CLEANED", history.path)
     getattr(unruly, task).enqueue(history.path)
     job = unruly.waits_in_a_group.enqueue()
@@ -205,7 +205,7 @@ async def waiting(gate: str) -> None:
 """
 
 
-def test_a_job_that_blocks_the_event_loop_is_named(own_url: str, tmp_path: Path) -> None:
+def test_job_that_blocks_the_event_loop_is_logged(own_url: str, tmp_path: Path) -> None:
     (tmp_path / "blockers.py").write_text(BLOCKERS)
     app: Any = load_app(tmp_path, "blockers", own_url)
     gates = [str(tmp_path / name) for name in ("one", "other", "third")]
@@ -213,13 +213,13 @@ def test_a_job_that_blocks_the_event_loop_is_named(own_url: str, tmp_path: Path)
         jobs = [app.in_a_thread.enqueue(gates[0]), app.waiting.enqueue(gates[1])]
         until(lambda: app.lw.queue().status().running == 2, "they run")
         blocking = app.blocking.enqueue(gates[2])
-        said = f"job {blocking.id} of task 'blocking' has blocked the event loop for more than 1 s at"
-        until(lambda: said in process.errors, "it is named while it blocks")
-        assert f"{said} {tmp_path}/blockers.py, line 11, in blocks: other jobs" in process.errors
+        warning = f"job {blocking.id} of task 'blocking' has blocked the event loop for more than 1 s at"
+        until(lambda: warning in process.errors, "it is named while it blocks")
+        assert f"{warning} {tmp_path}/blockers.py, line 11, in blocks: other jobs" in process.errors
         for gate in gates:
             Path(gate).touch()
         for job in [blocking, *jobs]:
             job.result(30)
-        until(lambda: "the event loop continues after a block of " in process.errors, "that it is over is said, too")
+        until(lambda: "the event loop continues after a block of " in process.errors, "the end of the block is logged")
         assert process.errors.count("has blocked the event loop") == 1
         assert not [line for line in process.errors.splitlines() if "blocked" in line and jobs[0].id in line]

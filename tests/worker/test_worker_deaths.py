@@ -1,4 +1,4 @@
-"""Workers that die or are stopped while jobs run: what that costs a job, and who learns of those that are dead."""
+"""Workers that die or stop while jobs run: the attempts that this costs, and the hooks of dead jobs."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def _freeze(process: Started) -> list[int]:
     return pids
 
 
-def test_the_death_of_its_worker_is_no_failure(mortal: Any, own_url: str, apps: Path, history: History) -> None:
-    """It had no retries, and was dead although its code had never failed."""
+def test_death_of_worker_is_no_failure_of_its_job(mortal: Any, own_url: str, apps: Path, history: History) -> None:
+    """A job without retries was dead although its code had never failed."""
     with worker("mortal:lw", url=own_url, folder=apps) as process:
         job = mortal.holds_once.enqueue()
         history.wait(1)
@@ -55,9 +55,7 @@ def test_the_death_of_its_worker_is_no_failure(mortal: Any, own_url: str, apps: 
         assert "1 job returned to the queue" in process.errors
 
 
-def test_a_job_that_kills_its_worker_is_dead_after_three(
-    mortal: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_job_is_dead_after_three_deaths_of_its_worker(mortal: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("mortal:lw", url=own_url, folder=apps) as process:
         job = mortal.kills_its_worker.enqueue()
         with pytest.raises(JobFailed, match="WorkerDied: its worker died 3 times while it ran"):
@@ -76,7 +74,7 @@ def test_a_job_that_kills_its_worker_is_dead_after_three(
     assert (dead.attempts, dead.crashes) == (3, 3)
 
 
-def test_a_death_leaves_all_retries(mortal: Any, own_url: str, apps: Path, history: History) -> None:
+def test_death_of_worker_costs_no_retry(mortal: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("mortal:lw", url=own_url, folder=apps) as process:
         with pytest.raises(JobFailed, match="ValueError"):
             mortal.dies_then_fails.enqueue().result(60)
@@ -92,7 +90,7 @@ def test_a_death_leaves_all_retries(mortal: Any, own_url: str, apps: Path, histo
         ("may_start_twice", [1, 2], "it was delivered 2 of at most 2 times"),
     ],
 )
-def test_the_cap_on_deliveries_counts_every_outcome(
+def test_max_deliveries_counts_every_outcome(
     mortal: Any, own_url: str, apps: Path, history: History, task: str, attempts: list[int], problem: str
 ) -> None:
     with worker("mortal:lw", url=own_url, folder=apps):
@@ -104,10 +102,10 @@ def test_the_cap_on_deliveries_counts_every_outcome(
 
 
 @pytest.mark.parametrize("task", ["starts_once", "starts_once_in_a_thread", "starts_once_in_a_process"])
-def test_a_worker_that_stops_starts_no_such_job_twice(
+def test_stopping_worker_starts_no_job_twice(
     mortal: Any, own_url: str, apps: Path, history: History, task: str
 ) -> None:
-    """One that began is dead; those that did not go back, and begin elsewhere."""
+    """The started job is dead; the other job is returned and starts on another worker."""
     with worker("mortal:lw", "-c", "1", "--grace", "200ms", url=own_url, folder=apps) as process:
         begun = getattr(mortal, task).enqueue()
         history.wait(1)
@@ -133,9 +131,9 @@ def test_recovery_of_a_machine_runs_dead_hooks(mortal: Any, own_url: str, apps: 
         pids = _freeze(frozen)
         try:
             with worker("mortal:lw", "--lease", "2s", url=own_url, folder=apps) as other:
-                told = history.wait(12, "dead")
-                assert {line["id"] for line in told} == {job.id for job in jobs}
-                assert {line["pid"] for line in told} == set(other.children())
+                dead = history.wait(12, "dead")
+                assert {line["id"] for line in dead} == {job.id for job in jobs}
+                assert {line["pid"] for line in dead} == set(other.children())
                 assert "12 jobs go to the dead set with worker session" in other.errors
                 assert "and 2 more" in other.errors
                 assert sum(job.id in other.errors for job in jobs) == 10
@@ -145,18 +143,16 @@ def test_recovery_of_a_machine_runs_dead_hooks(mortal: Any, own_url: str, apps: 
     assert _attempts(history) == [1] * 12
 
 
-def test_a_job_that_a_frozen_worker_was_handed_did_not_begin(
-    mortal: Any, own_url: str, apps: Path, history: History
-) -> None:
-    """Its worker slept; when its lease ended the job was dead, although it had never run."""
+def test_job_offered_to_frozen_worker_did_not_start(mortal: Any, own_url: str, apps: Path, history: History) -> None:
+    """The worker was idle; when its lease expired, the job was dead although it had never run."""
     with worker("mortal:lw", "--lease", "2s", url=own_url, folder=apps) as frozen:
         _asleep(own_url, 1)
-        assert mortal.mark.enqueue().result(60) == 1  # from now on the app knows who sleeps
+        assert mortal.mark.enqueue().result(60) == 1  # from now on, the app offers jobs to the idle worker
         _asleep(own_url, 1)
         pids = _freeze(frozen)
         try:
             job = mortal.mark.enqueue()
-            assert mortal.lw.queue().status().running == 1, "it is handed over"
+            assert mortal.lw.queue().status().running == 1, "it is offered"
             with worker("mortal:lw", "--lease", "2s", url=own_url, folder=apps):
                 assert job.result(60) == 1, "its first attempt"
         finally:
@@ -167,7 +163,7 @@ def test_a_job_that_a_frozen_worker_was_handed_did_not_begin(
 def test_job_that_kills_its_worker_starts_at_most_max_deliveries(
     mortal: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    """Its worker dies before it could confirm that it has the job; a process that was seen to die did not sleep."""
+    """The worker dies before it confirms the job; a process whose death was observed was not idle."""
     with worker("mortal:lw", url=own_url, folder=apps):
         _asleep(own_url, 1)
         assert mortal.mark.enqueue().result(60) == 1
@@ -182,7 +178,7 @@ def test_child_without_supervisor_leases_no_jobs(
     mortal: Any, own_url: str, apps: Path, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     number: int,
 ) -> None:  # fmt: skip
-    """Its supervisor was killed while it was still importing: it leased 10 jobs, and each had lost an attempt."""
+    """The supervisor was killed during the import; the process leased 10 jobs, and each lost an attempt."""
     gate = tmp_path / "gate"
     monkeypatch.setenv("GATE", str(gate))
     jobs = [mortal.holds_once.enqueue() for _ in range(10)]
@@ -197,3 +193,45 @@ def test_child_without_supervisor_leases_no_jobs(
     status = mortal.lw.queue().status()
     assert (status.ready, status.running, status.dead, status.recovered) == (10, 0, 0, 0)
     assert [job.attempts() for job in jobs] == [0] * 10
+
+
+def _stopping(url: str) -> bool:
+    """Return True if a session is marked as stopping."""
+    with client_of(url) as admin:
+        return any(score % 1 for _, score in admin.zrange(KEYS.workers, 0, -1, withscores=True))
+
+
+def test_worker_killed_during_its_grace_costs_its_job_nothing(
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """Simulates `docker stop`: SIGTERM, and SIGKILL for all processes before the grace period ends."""
+    gate = tmp_path / "gate"
+    job = shift.gated.enqueue(history.path, str(gate))
+    for deployment in range(1, 5):
+        with worker("shift:lw", "--lease", "1s", url=own_url, folder=apps) as process:
+            history.wait(deployment)
+            process.send(signal.SIGTERM)
+            until(lambda: _stopping(own_url), "the session is marked")
+            for pid in _freeze(process):
+                os.kill(pid, signal.SIGKILL)
+    gate.touch()
+    with worker("shift:lw", "--lease", "1s", url=own_url, folder=apps):
+        assert job.result(60) == 1
+    assert _attempts(history) == [1] * 5
+    with client_of(own_url) as admin:
+        assert not admin.exists(KEYS.tries)
+
+
+def test_crash_during_the_grace_counts(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job = shift.gated.enqueue(history.path, str(gate))
+    with worker("shift:lw", url=own_url, folder=apps) as process:
+        history.wait(1)
+        process.send(signal.SIGTERM)
+        until(lambda: _stopping(own_url), "the session is marked")
+        (child,) = process.children()
+        os.kill(child, signal.SIGKILL)
+        assert process.wait() == 0
+    gate.touch()
+    with worker("shift:lw", url=own_url, folder=apps):
+        assert job.result(60) == 2

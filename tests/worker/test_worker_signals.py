@@ -1,4 +1,4 @@
-"""What signals do: quiet, stop, stop at once; and that nobody but the supervisor minds them."""
+"""Signals: quiet, stop, stop at once. Only the supervisor handles them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_quiet_only_stops_fetching(shift: Any, own_url: str, apps: Path, history
         gate.touch()
         assert job.result(30) == 1
         assert shift.lw.queue().status().ready == 1
-        # nothing is fetched by a process that would replace another, either
+        # a process that would replace another one fetches nothing either
         os.kill(process.children()[0], signal.SIGKILL)
         until(lambda: "killed by SIGKILL" in process.errors, "its death is noticed")
         assert process.process.poll() is None
@@ -41,10 +41,10 @@ def test_quiet_only_stops_fetching(shift: Any, own_url: str, apps: Path, history
 
 
 @pytest.mark.parametrize("task", ["gated", "gated_in_a_thread"])
-def test_a_second_signal_gives_everything_back_uncounted(
+def test_second_signal_returns_all_jobs_uncounted(
     shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path, task: str
 ) -> None:
-    """Jobs of a worker that is stopped are neither lost nor blamed (celery#1810, rq#2015, airflow#21225)."""
+    """Jobs of a stopped worker are not lost, and lose no attempt (celery#1810, rq#2015, airflow#21225)."""
     gate = tmp_path / "gate"
     options = ("--grace", "10m", "--lease", "60s", "-c", "3")
     with worker("shift:lw", *options, url=own_url, folder=apps) as process:
@@ -65,10 +65,10 @@ def test_a_second_signal_gives_everything_back_uncounted(
     assert [job.result(1) for job in jobs] == [1] * 5
 
 
-def test_a_closed_terminal_stops_the_worker_as_sigterm_does(
+def test_sighup_stops_the_worker_like_sigterm(
     shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """The hang-up comes twice, from the shell and from the system; and systemd sends it to all processes."""
+    """The shell and the system both send SIGHUP, and systemd sends it to all processes."""
     gate = tmp_path / "gate"
     with worker("shift:lw", url=own_url, folder=apps) as process:
         job = shift.gated.enqueue(history.path, str(gate))
@@ -84,7 +84,7 @@ def test_a_closed_terminal_stops_the_worker_as_sigterm_does(
         assert "at once" not in process.errors.replace("ends them at once", "")
 
 
-def test_a_worker_under_nohup_goes_on(shift: Any, own_url: str, apps: Path, history: History) -> None:
+def test_worker_under_nohup_ignores_sighup(shift: Any, own_url: str, apps: Path, history: History) -> None:
     command = ["nohup", sys.executable, "-m", "lockwork", "worker", "shift:lw"]
     with started(command, folder=apps, url=own_url) as process:
         shift.mark.enqueue(history.path)
@@ -98,10 +98,10 @@ def test_a_worker_under_nohup_goes_on(shift: Any, own_url: str, apps: Path, hist
         assert "ended" not in process.errors
 
 
-def test_a_process_that_has_just_died_does_not_shorten_the_others_grace(
+def test_recent_process_death_does_not_shorten_the_grace(
     shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """The time of its replacement comes after the signal, and was taken for the end of the grace."""
+    """The worker mistook a timed replacement for the end of the grace period."""
     gate = tmp_path / "gate"
     with worker("shift:lw", "-p", "2", "-c", "1", url=own_url, folder=apps) as process:
         first = shift.gated.enqueue(history.path, str(gate))
@@ -120,11 +120,11 @@ def test_a_process_that_has_just_died_does_not_shorten_the_others_grace(
 
 
 def test_jobs_that_did_not_start_keep_their_order() -> None:
-    given: list[int] = []
+    returned: list[int] = []
 
     class Runner:
         def give_back(self, job: Any) -> None:
-            given.append(job)
+            returned.append(job)
 
         async def run(self, job: Any, slot: Any) -> None: ...
 
@@ -132,11 +132,11 @@ def test_jobs_that_did_not_start_keep_their_order() -> None:
     runner: Any = Runner()
     slots._inbox.extend((job, runner) for job in (1, 2, 3))  # type: ignore[misc]
     slots.cancel()
-    # each is put in front of those before
-    assert given == [3, 2, 1]
+    # each job is added in front of the earlier ones
+    assert returned == [3, 2, 1]
 
 
 def test_programs_that_jobs_start_can_be_ended(shift: Any, own_url: str, apps: Path) -> None:
-    """A signal that a process ignores is ignored by the programs it starts, too."""
+    """Programs inherit ignored signals from the process that starts them."""
     with worker("shift:lw", url=own_url, folder=apps):
         assert shift.ends_a_program.enqueue().result(30) == -signal.SIGTERM

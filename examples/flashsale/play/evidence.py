@@ -9,8 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from lockwork.protocol.queues.status import QueueStatus
-from lockwork.protocol.queues.stock import StockStatus
+from lockwork.types import QueueStatus, StockStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol, Self, TextIO
 
-from lockwork.protocol.queues.status import QueueStatus
-from lockwork.protocol.queues.stock import StockStatus
+from lockwork.types import QueueStatus, StockStatus
 from play.load import Seen
 
 

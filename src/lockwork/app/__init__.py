@@ -1,1 +1,1 @@
-"""The facade: `Lockwork` and its groups of methods, one per concept."""
+"""The `Lockwork` class, and the parts that it consists of."""

@@ -2,50 +2,89 @@
 
 from __future__ import annotations
 
+import math
+import os
 import platform
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
+from typing import Protocol as Interface
 
 import msgspec
 
-from lockwork.app.state import AppState
-from lockwork.protocol import announcements as protocol
-from lockwork.protocol.announcements import APPS
+from lockwork.config import Config
+from lockwork.protocol.announcements.announcements import APPS, put
 from lockwork.protocol.effects import Protocol
+from lockwork.schedules.plans import SchedulePlans
+from lockwork.tasks.fingerprint import digest
+from lockwork.tasks.registry import Registry
 from lockwork.tasks.task import Task
 from lockwork.workers import AnnouncedTask, App
 
-_MOST_TASKS = 1000
+_PART = 500
+"""Tasks, and schedules, in one record: the records of a large app are bounded, too."""
+_REPLACED_MS = 86_400_000
+"""How long a version is announced that no process runs any more, once another version is announced."""
 
 
-def announce(app: AppState, name: str) -> Protocol[None]:
-    """Announce the app under this name."""
-    record = msgspec.msgpack.encode(announced_app(app, name))
-    yield from protocol.put(app.config.prefix, APPS, name, record)
+class AnnouncingApp(Interface):
+    """The attributes of an app that its announcement reads."""
+
+    @property
+    def config(self) -> Config: ...
+    @property
+    def registry(self) -> Registry: ...
+    @property
+    def plans(self) -> SchedulePlans: ...
+    @property
+    def made_in(self) -> str: ...
 
 
-def announce_producer(app: AppState) -> Protocol[None]:
+def announce(app: AnnouncingApp, name: str) -> Protocol[App]:
+    """Announce the app under this name; returns the announcement."""
+    whole = announced_app(app, name)
+    for part in range(whole.parts):
+        some = slice(part * _PART, (part + 1) * _PART)
+        partitions = {} if part else whole.partitions
+        record = replace(whole, tasks=whole.tasks[some], schedules=whole.schedules[some], partitions=partitions)
+        key = f"{name} {whole.app_version or '-'} {whole.code} {part}"
+        encoded = msgspec.msgpack.encode(record)
+        yield from put(app.config.prefix, APPS, key, encoded, family=f"{name} ", replaced_ms=_REPLACED_MS)
+    return whole
+
+
+def announce_producer(app: AnnouncingApp) -> Protocol[None]:
     """Announce the app of this process, unless it has no name: neither its setting, nor a variable of a module."""
     if name := app.config.app_name or _reference(app):
         yield from announce(app, name)
 
 
-def announced_app(app: AppState, name: str) -> App:
+def announced_app(app: AnnouncingApp, name: str) -> App:
     """Describe what the app has in its code."""
-    tasks = app.registry.of(app.registry.queues())
+    tasks = sorted(map(_described, app.registry.of(app.registry.queues())), key=lambda task: task.name)
+    partitions = dict(sorted(app.config.partitions.counts.items()))
+    schedules = sorted({name for plans in app.plans.values() for name in plans})
     return App(
         name=name,
-        tasks=[_described(task) for task in tasks[:_MOST_TASKS]],
-        partitions=dict(app.config.partitions.counts),
-        schedules=sorted({name for plans in app.plans.values() for name in plans})[:_MOST_TASKS],
+        tasks=tasks,
+        partitions=partitions,
+        schedules=schedules,
         version=version("lockwork"),
         python=platform.python_version(),
+        app_version=app_version(app),
+        code=digest(repr((tasks, partitions, schedules))),
+        parts=max(1, math.ceil(max(len(tasks), len(schedules)) / _PART)),
     )
 
 
-def _reference(app: AppState) -> str:
+def app_version(app: AnnouncingApp) -> str:
+    """Return the version of the app's code: its setting, else that of the environment, else ""."""
+    return app.config.app_version or os.environ.get("LOCKWORK_APP_VERSION", "")
+
+
+def _reference(app: AnnouncingApp) -> str:
     """Return `module:object` of the app: of the module that made it, or of one of its tasks; "" if there is none."""
     modules = [app.made_in, *(task.function.__module__ for task in app.registry.of(app.registry.queues()))]
     for module in dict.fromkeys(modules):
@@ -81,6 +120,9 @@ def _described(task: Task[..., object, object]) -> AnnouncedTask:
         group=options.grouping.group,
         group_concurrency=limits.at_once or None,
         group_rate=f"{limits.jobs}/{limits.per_ms}ms" if limits.jobs else None,
+        version=task.version,
+        aliases=list(options.aliases),
+        tags=list(options.tags),
     )
 
 

@@ -1,4 +1,4 @@
-"""The `lockwork` command. What it needs is loaded inside `main`, where Ctrl-C is already quiet."""
+"""The `lockwork` command. `main` imports the rest after it has made Ctrl-C quiet."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> None:
-    """Run the command; an error of ours is one line and its notes, and exit status 1; Ctrl-C is 130, with no word."""
-    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else ignored: it stays so
+    """Run the command. A LockworkError is one line, its notes and exit status 1; Ctrl-C is a silent exit status 130."""
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # an ignored signal stays ignored
     if ours:
         signal.signal(signal.SIGINT, _leave)
 

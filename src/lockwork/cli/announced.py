@@ -1,4 +1,4 @@
-"""What apps have announced on the server: their tasks, and the numbers of partitions."""
+"""The tasks and numbers of partitions that apps have announced on the server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.errors import ServerRefused
 from lockwork.protocol.keys import PRIORITIES
 from lockwork.tasks.task import Task
-from lockwork.workers import AnnouncedTask
+from lockwork.workers import AnnouncedTask, newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Announced:
 
     @classmethod
     def read(cls, lw: Lockwork) -> Announced:
-        """Read it; a user who may not do so knows nothing."""
+        """Read the announcements; without the right to read them, return none."""
         try:
-            apps = sorted(lw.apps(), key=lambda app: app.seen)
+            apps = newest(lw.apps())
         except ServerRefused:
             apps = []
         partitions: dict[str, int] = {}
@@ -37,8 +37,8 @@ class Announced:
     @property
     def queues(self) -> set[str]:
         """The queues of all tasks, and their partitions."""
-        found = {queue for _, queue in self.tasks}
-        return found | {f"{name}/{number}" for name in found for number in range(self.partitions.get(name, 0))}
+        queues = {queue for _, queue in self.tasks}
+        return queues | {f"{name}/{number}" for name in queues for number in range(self.partitions.get(name, 0))}
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -50,7 +50,7 @@ def register(lw: Lockwork, task: AnnouncedTask) -> Task[..., Any, Any]:
     """Register a task without its code, as far as its jobs depend on it."""
 
     def function(*args: Any, **kwargs: Any) -> None:
-        """Stand for the function, which only the workers have."""
+        """Replace the function, which only the workers have."""
 
     function.__name__ = task.name
     function.__signature__ = inspect.Signature(list(_parameters(task.parameters)))  # type: ignore[attr-defined]
@@ -65,6 +65,8 @@ def register(lw: Lockwork, task: AnnouncedTask) -> Task[..., Any, Any]:
         group=task.group,
         group_concurrency=task.group_concurrency,
         group_rate=task.group_rate,
+        hide_arguments=task.hidden,
+        tags=task.tags,
     )(function)
     return registered
 

@@ -37,7 +37,6 @@ _VERBS: dict[Action, _Verb] = {
     "retry": _Verb(("dead", "cancelled", "expired"), "are dead, cancelled or expired", "retrying", "will run again"),
     "delete": _Verb(("ready", "scheduled", "blocked", "done"), "do not run", "deleting", "deleted"),
 }
-ACTIONS: tuple[Action, ...] = tuple(_VERBS)
 
 
 class Bulk:
@@ -50,18 +49,19 @@ class Bulk:
         self._states = _states(self._verb, wanted.get("state"))
         if not self._states:
             raise click.UsageError(f"{action} applies to jobs that {self._verb.which}, not to --{wanted.get('state')}")
-        self._searched = self._total = 0
+        self._searched = self._total = self._undecided = 0
 
     def run(self, output: Output, *, yes: bool) -> None:
         """Count the jobs, ask, and change them; raises ConfigError if none was changed."""
         with progress("counting", lambda: self._total, lambda: self._searched):
             count = self._count()
-        meant = count if self._limit is None else min(count, self._limit)
-        if not meant:
-            raise ConfigError(f"nothing to {self._action}: no job matches among those that {self._verb.which}")
+        selected = count if self._limit is None else min(count, self._limit)
+        if not selected:
+            why = f"no job matches among those that {self._verb.which}{self._left_out()}"
+            raise ConfigError(f"nothing to {self._action}: {why}")
         if not yes:
             place = "of all queues" if self._queue is None else f"of queue {printable(self._queue)}"
-            click.confirm(f"{self._action} {several(meant, 'job', 'jobs')} {place}?", err=True, abort=True)
+            click.confirm(f"{self._action} {several(selected, 'job', 'jobs')} {place}?", err=True, abort=True)
         done = 0
 
         def follow(changed: int, _searched: int) -> None:
@@ -73,17 +73,22 @@ class Bulk:
             "retry": self._lw.retry_jobs,
             "delete": self._lw.delete_jobs,
         }[self._action]
-        with progress(self._verb.doing, meant, lambda: done, changes=True):
-            changed = change(self._queue, limit=meant, progress=follow, **self._wanted)
+        with progress(self._verb.doing, selected, lambda: done, changes=True):
+            changed = change(self._queue, limit=selected, progress=follow, **self._wanted)
         if not changed:
             why = ", or other jobs have their unique names" if self._action == "retry" else ""
             raise ConfigError(f"no job was changed: all matching jobs changed state first{why}")
-        left = f"; {meant - changed:,} changed state first" if changed < meant else ""
-        said = f"{several(changed, 'job', 'jobs')} {self._verb.done}{left}"
-        output.show(lambda: Report({"action": self._action, "matched": count, "changed": changed}, [said]))
+        left = f"; {selected - changed:,} changed state first" if changed < selected else ""
+        text = f"{several(changed, 'job', 'jobs')} {self._verb.done}{left}{self._left_out()}"
+        document = {"action": self._action, "matched": count, "changed": int(changed), "undecided": self._undecided}
+        output.show(lambda: Report(document, [text]))
+
+    def _left_out(self) -> str:
+        jobs = several(self._undecided, "job", "jobs")
+        return f"; {jobs} left out: the kept part of the record does not decide" if self._undecided else ""
 
     def _count(self) -> int:
-        only_state = not self._wanted.keys() - {"state"}
+        only_state = not self._wanted.keys() - {"state", "hide_arguments"}
         return sum(self._count_state(state, read=not (only_state and state in _COUNTED)) for state in self._states)
 
     def _count_state(self, state: JobState, *, read: bool) -> int:
@@ -95,6 +100,7 @@ class Bulk:
             page = self._lw.jobs(self._queue, limit=_STEP, budget=_STEP, after=after, **wanted)
             found += len(page.jobs)
             self._searched += page.searched
+            self._undecided += page.undecided
             self._total = before + page.total
             after = page.next
             if after is None:
@@ -102,7 +108,7 @@ class Bulk:
 
 
 def _states(verb: _Verb, chosen: JobState | None) -> tuple[JobState, ...]:
-    """The states of the jobs that are changed if those of the state `chosen` are meant."""
+    """Return the states of the jobs to change if the user selected the state `chosen`; None selects all."""
     if chosen is None:
         return verb.states
     if chosen == "done":

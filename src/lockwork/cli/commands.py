@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from lockwork.cli import INTERRUPTED
+from lockwork.suggestions import closest
 
 _COMMANDS = {
     "acl": "Print the rights that a server user needs.",
@@ -18,6 +19,7 @@ _COMMANDS = {
     "doctor": "List problems, and how to fix them.",
     "enqueue": "Enqueue a job.",
     "flows": "Show flows, and the jobs of a flow as a tree; cancel a flow.",
+    "functions": "Show, load or delete the server functions of viewers.",
     "job": "Show, cancel, retry, reschedule or delete a job.",
     "jobs": "Show jobs by state, task, argument, error and time.",
     "locks": "Show holders, waiters and deadlocks; release a lock.",
@@ -37,7 +39,7 @@ _SECTIONS = {
     "Jobs": ("enqueue", "jobs", "job", "dead", "flows", "schedules", "stocks"),
     "Queues and workers": ("queue", "worker", "workers"),
     "Locks": ("locks", "run"),
-    "Setup and demo": ("acl", "completion", "demo"),
+    "Setup and demo": ("acl", "functions", "completion", "demo"),
 }
 """The commands as the help shows them."""
 
@@ -56,10 +58,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS and not ctx.resilient_parsing and not args[0].startswith("-"):
-            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
-
-            close = get_close_matches(args[0], _COMMANDS, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(_COMMANDS)}"
+            close = closest(args[0], _COMMANDS)
+            hint = f"did you mean {close}?" if close else f"there are {', '.join(_COMMANDS)}"
             ctx.fail(f"no command is named {args[0]!r}: {hint}")
         return super().resolve_command(ctx, args)
 

@@ -31,11 +31,10 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
 
     The names come from the server of --url or LOCKWORK_URL.
     """
-    from lockwork.cli.commands import cli  # noqa: PLC0415 - it loads this module
-
-    found = get_completion_class(shell)
-    assert found is not None
-    click.echo(found(cli, {}, "lockwork", "_LOCKWORK_COMPLETE").source())
+    kind = get_completion_class(shell)
+    assert kind is not None
+    root = click.get_current_context().find_root().command
+    click.echo(kind(root, {}, "lockwork", "_LOCKWORK_COMPLETE").source())
 
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -44,7 +43,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 def names_of(read: Callable[[Lockwork], Iterable[str]]) -> Complete:
     """Complete the names that `read` finds; nothing if no server is named, or if it does not answer soon.
 
-    Names that would steer the terminal are left out: anybody may write to the server.
+    Names with control characters are omitted: any program may write to the server.
     """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
@@ -59,32 +58,6 @@ def names_of(read: Callable[[Lockwork], Iterable[str]]) -> Complete:
             names = sorted(name for name in {*read(lw)} if name.startswith(incomplete) and name.isprintable())
             return [CompletionItem(name) for name in names]
         return []
-
-    return complete
-
-
-def nothing(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
-    """Complete nothing: an id is copied."""
-    return []
-
-
-def verbs(words: Iterable[str]) -> Complete:
-    """Complete one of these words."""
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
-        return [CompletionItem(word) for word in words if word.startswith(incomplete)]
-
-    return complete
-
-
-def words_of(verbs: Iterable[str], names: Complete) -> Complete:
-    """Complete a verb or a name as the first word, and a name behind it."""
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        first = (
-            [] if ctx.params.get("words") else [CompletionItem(verb) for verb in verbs if verb.startswith(incomplete)]
-        )
-        return [*first, *names(ctx, param, incomplete)]
 
     return complete
 

@@ -42,16 +42,31 @@ PORT = 8787
 @click.option(
     "--token",
     envvar="LOCKWORK_DASHBOARD_TOKEN",
-    help="Login secret of 16 characters or more. Prefer the variable LOCKWORK_DASHBOARD_TOKEN.",
+    help="Login secret of 16 characters or more. Prefer the variable LOCKWORK_DASHBOARD_TOKEN or --token-file: other "
+    "users of this machine can read the options of a command.",
 )
 @click.option(
-    "--users", type=click.Path(path_type=Path), help="File of users with the NAME:HASH lines that --add-user writes."
+    "--token-file",
+    envvar="LOCKWORK_DASHBOARD_TOKEN_FILE",
+    type=click.Path(path_type=Path),
+    help="File with the login secret, read at the start.",
+)
+@click.option(
+    "--users",
+    type=click.Path(path_type=Path),
+    help="File of users with the NAME:HASH lines that --add-user writes; read again when it changes.",
 )
 @click.option("--add-user", metavar="NAME", help="Ask for a password, write NAME to --users, and exit.")
 @click.option("--view", is_flag=True, help="With --add-user: NAME may only read.")
 @click.option("--allow-actions", is_flag=True, help="Let users change things. [default: the dashboard is read-only]")
 @click.option(
     "--allowed-host", multiple=True, help="A host name that browsers may use for this machine; can be repeated."
+)
+@click.option(
+    "--trust-proxy",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Address or network of a proxy whose X-Forwarded-For names the client; can be repeated.",
 )
 @click.option(
     "--root-path", default="", help="The URL prefix at which a proxy serves the dashboard, such as /lockwork."
@@ -64,11 +79,13 @@ def dashboard(
     host: str,
     port: int,
     token: str | None,
+    token_file: Path | None,
     users: Path | None,
     add_user: str | None,
     view: bool,
     allow_actions: bool,
     allowed_host: tuple[str, ...],
+    trust_proxy: tuple[str, ...],
     root_path: str,
     app: str | None,
 ) -> None:
@@ -77,47 +94,60 @@ def dashboard(
     It needs only the server's URL. To use the settings of your app instead, pass it, such as shop.tasks:lw.
     """
     try:
-        from lockwork.dashboard import access  # noqa: PLC0415 - an extra
+        from lockwork.dashboard import addresses  # noqa: PLC0415 - an extra
+        from lockwork.dashboard import app as dashboard_app  # noqa: PLC0415 - an extra
+        from lockwork.dashboard import users as accounts  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise ConfigError(f'the dashboard needs {error.name}: pip install "lockwork[dashboard]"') from None
     if add_user is not None:
         if users is None:
             raise click.UsageError("--add-user needs --users FILE")
         password = click.prompt(f"Password of {add_user}", hide_input=True, confirmation_prompt=True)
-        access.add_user(users, add_user, password, view=view)
+        accounts.add_user(users, add_user, password, view=view)
         click.echo(f"{add_user} is in {users}")
         return
-    if not access.is_loopback(host) and token is None and users is None:
+    if token_file is not None:
+        if token is not None:
+            raise click.UsageError("pass --token or --token-file, not both")
+        token = _secret_of(token_file)
+    if not addresses.is_loopback(host) and token is None and users is None:
         raise ConfigError(
-            f"{host} is an address that other machines can reach: pass --token or --users FILE, "
+            f"{host} is an address that other machines can reach: set LOCKWORK_DASHBOARD_TOKEN, or pass "
+            "--token-file FILE or --users FILE, "
             "or mount lockwork.dashboard.app(lw, authorize=...) in your app"
         )
-    known = None if users is None else access.read_users(users)
     lw = connected(url, prefix) if app is None else load(app)
-    _serve(lw, host, port, root_path, token=token, users=known, allow_actions=allow_actions, allowed_hosts=allowed_host)
+    asgi = dashboard_app(
+        lw,
+        token=token,
+        users=users,
+        allow_actions=allow_actions,
+        allowed_hosts=allowed_host,
+        trust_proxies=trust_proxy,
+    )
+    _serve(lw, asgi, host, port, root_path, allow_actions=allow_actions)
 
 
-def _serve(
-    lw: Lockwork,
-    host: str,
-    port: int,
-    root_path: str,
-    *,
-    token: str | None,
-    users: dict[str, str] | None,
-    allow_actions: bool,
-    allowed_hosts: tuple[str, ...],
-) -> None:
+def _secret_of(file: Path) -> str:
+    """Read a token from a file, without its line end. Raises ConfigError."""
+    try:
+        return file.read_text().strip()
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"the file of the token {str(file)!r} cannot be read: {error}") from None
+
+
+def _serve(lw: Lockwork, asgi: ASGIApp, host: str, port: int, root_path: str, *, allow_actions: bool) -> None:
     import uvicorn  # noqa: PLC0415 - an extra
 
-    from lockwork.dashboard import app as dashboard_app  # noqa: PLC0415 - an extra
+    from lockwork.dashboard.connections import PROTOCOL  # noqa: PLC0415 - an extra
 
     root_path = "/" + root_path.strip("/") if root_path.strip("/") else ""
-    asgi = dashboard_app(lw, token=token, users=users, allow_actions=allow_actions, allowed_hosts=allowed_hosts)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = uvicorn.Config(
         _below(root_path, asgi),
+        http=PROTOCOL,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -151,7 +181,7 @@ async def _run(server: uvicorn.Server, listener: socket.socket, lw: Lockwork) ->
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Open the port; raises ConfigError when it is taken."""
+    """Open the port; raises ConfigError if another program uses it."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)

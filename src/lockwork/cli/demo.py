@@ -44,7 +44,7 @@ def demo(buyers: int, stock: int, seed: int, shop: Path | None, *, dashboard: bo
         raise click.UsageError("---dashboard continues after the audit: omit --json")
     sys.path.append(str(_flash_sale()))
     with importlib.import_module("play.signals").Signals() as signals:
-        # only now: the import takes a while, in which a signal must find its handler
+        # only now: the import is slow, and signals need their handlers meanwhile
         run = importlib.import_module("play.main").run
         sys.exit(run(buyers, stock, seed, shop, signals, dashboard=dashboard, as_object=as_object))
 

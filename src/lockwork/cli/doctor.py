@@ -16,16 +16,19 @@ from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.text import printable, state
-from lockwork.doctor import Examination, Finding, examine
-from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
+from lockwork.doctor.finding import Finding
+from lockwork.doctor.findings import Examination, examine
+from lockwork.errors import FunctionsMissing, LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
+from lockwork.inspection.overview import OverviewReader
 from lockwork.validation import several
 
 _FIXES = (
+    (FunctionsMissing, "Each version of Lockwork needs its own functions: see `lockwork functions`."),
     (ServerUnavailable, "Start it, or pass another server in --url or LOCKWORK_URL."),
     (ServerUnsuitable, "Pass another server in --url or LOCKWORK_URL."),
     (ServerRefused, "Use a user with the role `operator` or `viewer`, and its password: see `lockwork acl`."),
 )
-"""What to do about a server that cannot be examined."""
+"""The fix for a server that cannot be examined, by the class of its error."""
 
 
 @click.command(
@@ -33,21 +36,24 @@ _FIXES = (
     examples={
         "lockwork doctor": "List problems and how to fix them; exit 1 if one is serious.",
         "lockwork doctor --json": "The same for a program.",
+        "lockwork doctor --scan": "Also find what an older version of Lockwork left in no list.",
     },
 )
 @reports
 @names_the_app
-def doctor(*, output: Output, url: str | None, prefix: str) -> None:
+@click.option("--scan", is_flag=True, help="Walk once through all keys of the server, and list what no index has.")
+def doctor(*, output: Output, url: str | None, prefix: str, scan: bool) -> None:
     """Check the server, its queues and workers; each finding says what to change.
 
     The exit status is 1 if a finding is serious.
     """
     serious = False
+    reader = OverviewReader()
 
     def report() -> Report:
         nonlocal serious
         with connected(url, prefix) as lw:
-            seen = _examine(lw)
+            seen = _examine(lw, reader, scan=scan)
         serious = any(finding.level == "serious" for finding in seen.findings)
         return Report({"findings": seen.findings, "checked": _checked(seen)}, [*listed(seen.findings), *_scope(seen)])
 
@@ -55,10 +61,10 @@ def doctor(*, output: Output, url: str | None, prefix: str) -> None:
     sys.exit(1 if serious else 0)
 
 
-def _examine(lw: Lockwork) -> Examination:
-    """All findings; a server that does not answer is one."""
+def _examine(lw: Lockwork, reader: OverviewReader, *, scan: bool) -> Examination:
+    """Return all findings; a server that does not answer is a finding."""
     try:
-        return examine(lw)
+        return examine(lw, reader, scan=scan)
     except LockworkError as error:
         fix = next((fix for kind, fix in _FIXES if isinstance(error, kind)), "See the server's log.")
         return Examination([Finding("serious", "server", _sentence(str(error)), fix)], [], 0, 0, 0)
@@ -70,7 +76,7 @@ def _checked(seen: Examination) -> dict[str, Any]:
 
 
 def _scope(seen: Examination) -> list[Text]:
-    """What was looked at, so that silence about the rest says something."""
+    """Return the line that lists what was checked."""
     if not seen.servers:
         return []
     servers = [f"{each.version}, {_call(each.latency)} a call" for each in seen.servers if each.info]
@@ -80,7 +86,7 @@ def _scope(seen: Examination) -> list[Text]:
 
 
 def _sentence(text: str) -> str:
-    """An error's message as a sentence: the fix follows."""
+    """Return an error's message as a sentence: the fix follows."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
@@ -89,7 +95,7 @@ def _call(seconds: float) -> str:
 
 
 def listed(found: Sequence[Finding]) -> list[RenderableType]:
-    """The findings as lines of text."""
+    """Return the findings as lines of text."""
     if not found:
         return [state("succeeded", "nothing is wrong")]
     table = Table.grid(padding=(0, 2, 0, 0))

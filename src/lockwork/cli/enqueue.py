@@ -9,11 +9,11 @@ from typing import Any, Literal
 import click
 
 from lockwork.cli.announced import Announced, register
-from lockwork.cli.completion import queue_names, task_names
+from lockwork.cli.completion import task_names
 from lockwork.cli.help import Command
 from lockwork.cli.names import unknown
-from lockwork.cli.options import duration, names_the_app, opened, partitions_option
-from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.options import Scope, duration, queue_option, scoped
+from lockwork.cli.report import Output, Report, prints_json
 from lockwork.cli.text import printable
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import PRIORITIES, base_queue
@@ -29,10 +29,6 @@ from lockwork.workers import AnnouncedTask
         "lockwork enqueue send --queue mail --create": "A task that no app has announced yet.",
     },
 )
-@click.option("--queue", "-q", shell_complete=queue_names, help="The queue. [default: the task's]")
-@partitions_option
-@reports
-@names_the_app
 @click.option("--args", "positional", default="[]", metavar="JSON", help="Positional arguments, a JSON array.")
 @click.option("--kwargs", "named", default="{}", metavar="JSON", help="Keyword arguments, a JSON object.")
 @click.option("--delay", help="Run the job after this time, such as 10m.")
@@ -43,13 +39,13 @@ from lockwork.workers import AnnouncedTask
 )
 @click.option("--create", is_flag=True, help="Accept a queue or task that no app has announced.")
 @click.argument("task", shell_complete=task_names)
+@click.argument("extra", nargs=-1, metavar="")
+@scoped(queue_option("The queue. [default: the task's]"))
+@prints_json
 def enqueue(
     *,
-    queue: str | None,
-    partitions: int | None,
+    scope: Scope,
     output: Output,
-    url: str | None,
-    prefix: str,
     positional: str,
     named: str,
     delay: str | None,
@@ -58,14 +54,15 @@ def enqueue(
     retries: int | None,
     create: bool,
     task: str,
+    extra: tuple[str, ...],
 ) -> None:
     """Enqueue a job of TASK, and print its id.
 
-    The job gets the queue, retries, priority, key and group that the app has announced for the task. The task's
+    The job gets the queue, retries, priority, key, group and tags that the app has announced for the task. The task's
     `unique`, `debounce` and `expires` do not apply.
     """
-    if output.watch is not None:
-        raise click.UsageError("--watch cannot be used with enqueue")
+    if extra:
+        raise click.UsageError(f"arguments of the task are JSON: --args '{_as_json(extra)}'")
     args, kwargs = _json(positional, "--args", list), _json(named, "--kwargs", dict)
     options: CallSettings = {}
     if delay is not None:
@@ -76,8 +73,8 @@ def enqueue(
         options["priority"] = priority
     if retries is not None:
         options["retries"] = retries
-    with opened(url, prefix, queue, partitions, looks=False, create=create) as lw:
-        made = register(lw, _found(Announced.read(lw), task, queue, create=create))
+    with scope.open(looks=False, create=create) as lw:
+        made = register(lw, _found(Announced.read(lw), task, scope.queue, create=create))
         try:
             job = made.options(**options).enqueue(*args, **kwargs)
         except TypeError as error:
@@ -111,6 +108,17 @@ def _found(announced: Announced, name: str, queue: str | None, *, create: bool) 
     if queue is None:
         raise click.UsageError("--create needs the --queue of the task")
     return AnnouncedTask(name, queue, "thread", None, 3, parameters=["*args", "**kwargs"])
+
+
+def _as_json(words: tuple[str, ...]) -> str:
+    """Return the array that these words seem to mean."""
+    values: list[Any] = []
+    for word in words:
+        try:
+            values.append(json.loads(word))
+        except ValueError:
+            values.append(word)
+    return json.dumps(values, ensure_ascii=False)
 
 
 def _json(text: str, option: str, kind: type[Any]) -> Any:

@@ -13,16 +13,15 @@ from rich.text import Text
 from rich.tree import Tree
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.completion import queue_names, verbs
-from lockwork.cli.help import Command
-from lockwork.cli.names import id_and_action, unknown
-from lockwork.cli.options import names_the_app, opened, partitions_option
-from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.action_group import ActionGroup
+from lockwork.cli.names import unknown
+from lockwork.cli.options import Scope, queue_option, scoped
+from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing, facts
 from lockwork.cli.text import ago, count, printable, state
 from lockwork.errors import ConfigError
 from lockwork.flows.runs import FlowPage, FlowRun, FlowStatus, FlowSummary
-from lockwork.protocol.queues.flow_graph import FlowNode
+from lockwork.protocol.flows.flow_graph import FlowNode
 from lockwork.validation import several
 
 _COLUMNS = (
@@ -38,48 +37,53 @@ _COLUMNS = (
 SHOWN = 200
 """Jobs of a flow that a tree shows."""
 _NAMED = 50
-"""Jobs whose task is looked up in history."""
-_ACTIONS = ("cancel",)
+"""Jobs whose task is read from history."""
 
 
-@click.command(
-    cls=Command,
-    examples={
-        "lockwork flows": "The newest flows of all queues.",
-        "lockwork flows -q orders --limit 10": "Those of one queue.",
-        "lockwork flows 0NnhHJ0kVzCPa1Gg": "One flow with its jobs and their dependencies.",
-        "lockwork flows 0NnhHJ0kVzCPa1Gg cancel": "Cancel all jobs of a flow that have not ended.",
-    },
-)
-@click.option("--queue", "-q", shell_complete=queue_names, help="The queue of the flow. [default: all of them]")
-@partitions_option
-@reports
-@names_the_app
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Maximum number of flows.")
-@click.argument("id", required=False)
-@click.argument("action", required=False, metavar="[cancel]", shell_complete=verbs(_ACTIONS))
-def flows(
-    *,
-    queue: str | None,
-    partitions: int | None,
-    output: Output,
-    url: str | None,
-    prefix: str,
-    limit: int,
-    id: str | None,
-    action: str | None,
-) -> None:
-    """Show flows, or a flow and its jobs as a tree; cancel a flow.
+flows: ActionGroup = ActionGroup(
+    "flows",
+    default="show",
+    help="""Show flows, or a flow and its jobs as a tree; cancel a flow.
 
     In the tree, a job is below the last job that it waits for, followed by the names of the others.
-    """
-    id, action = id_and_action(id, action, _ACTIONS)
-    with opened(url, prefix, queue, partitions, looks=True) as lw:
+    """,
+)
+_scope = scoped(queue_option("The queue of the flow. [default: all of them]"))
+
+
+@flows.command(
+    "show",
+    examples={
+        "lockwork flows": "The newest flows of all queues.",
+        "lockwork flows -q orders --limit 10": "The newest flows of one queue.",
+        "lockwork flows 0NnhHJ0kVzCPa1Gg": "One flow with its jobs and their dependencies.",
+    },
+)
+@click.argument("id", required=False)
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Maximum number of flows.")
+@_scope
+@reports
+def _show(*, id: str | None, limit: int, scope: Scope, output: Output) -> None:
+    """Show the newest flows, or one flow."""
+    with scope.open(looks=True) as lw:
         if id is None:
-            output.show(lambda: _list_report(lw.flows(queue, limit=limit)))
+            output.show(lambda: _list_report(lw.flows(scope.queue, limit=limit)))
             return
-        run = _found(lw, id, queue)
-        if action == "cancel" and not run.cancel():
+        run = _found(lw, id, scope.queue)
+        output.show(lambda: _flow_report(lw, run))
+
+
+@flows.command(
+    "cancel", examples={"lockwork flows cancel 0NnhHJ0kVzCPa1Gg": "Cancel all jobs of a flow that have not ended."}
+)
+@click.argument("id")
+@_scope
+@prints_json
+def _cancel(*, id: str, scope: Scope, output: Output) -> None:
+    """Cancel all jobs of a flow that have not ended."""
+    with scope.open(looks=True) as lw:
+        run = _found(lw, id, scope.queue)
+        if not run.cancel():
             raise ConfigError(f"flow {id} has ended: it cannot be cancelled")
         output.show(lambda: _flow_report(lw, run))
 
@@ -144,7 +148,7 @@ def _flow_report(lw: Lockwork, run: FlowRun) -> Report:
 
 
 def graph(lw: Lockwork, id: str, queue: str) -> list[FlowNode]:
-    """Read the first jobs of a flow; history knows the tasks of those that have ended."""
+    """Read the first jobs of a flow; the tasks of ended jobs come from history."""
     nodes = lw.flow(id=id, queue=queue).graph(SHOWN)
     unnamed = [at for at, node in enumerate(nodes) if node.task is None][:_NAMED]
     for at in unnamed:
@@ -153,7 +157,7 @@ def graph(lw: Lockwork, id: str, queue: str) -> list[FlowNode]:
 
 
 def tree(nodes: Sequence[FlowNode], marked: str = "") -> RenderableType:
-    """Return the jobs of a flow as a tree, each under the last one that it waits for; `marked` is the id of one."""
+    """Return the jobs of a flow as a tree, each under the last job that it waits for; mark the job `marked`."""
     drawing = _Drawing(nodes, marked)
     top = Tree("", hide_root=True, guide_style="color(244)")
     for node in nodes:
@@ -178,16 +182,16 @@ class _Drawing:
 
     def add(self, top: Tree, first: FlowNode) -> None:
         """Add a job and those under it, without recursion: a chain may be long."""
-        left = [(top, first)]
-        while left:
-            place, node = left.pop()
+        pending = [(top, first)]
+        while pending:
+            place, node = pending.pop()
             branch = place.add(self._label(node))
             under = [
                 self._by_number[child]
                 for child in node.children
                 if child in self._by_number and self.parents[child][-1] == node.number
             ]
-            left += [(branch, each) for each in under]
+            pending += [(branch, each) for each in under]
 
     def _label(self, node: FlowNode) -> Text:
         text = Text(f"{node.number} ")

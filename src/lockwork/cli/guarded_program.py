@@ -1,4 +1,4 @@
-"""A program under a lock: passes signals on to it, and ends it in time when the lock is being lost."""
+"""A program under a lock: it receives the signals, and ends before the lease of the lock does."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from lockwork import owners
 from lockwork.cli.program import NEVER, Program
 from lockwork.errors import LockLost, LockworkError
 from lockwork.locks import Grant, Lock
+from lockwork.owners import Owner
 from lockwork.runtime.clock import now
 
 _TO_ALL = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
@@ -40,13 +42,13 @@ class Guarded:
     def __init__(self, grace: float) -> None:
         self._grace = grace
         self._longest = 0.0
-        """What the lease had before it at the best: one that was handed over begins short."""
+        """The longest remaining time of the lease so far: a lease that was handed over begins short."""
         self._signals: list[int] = []
         self._gone = False
         self._continued = False
         self._previous: dict[int, Any] = {}
         self.ended: bool = False
-        """Whether we had to end the program, for its lock."""
+        """True after the program was ended because of its lock."""
 
     def __enter__(self) -> Self:
         self._woken, self._wake = os.pipe()
@@ -73,13 +75,17 @@ class Guarded:
         self._restore()
 
     def acquire(self, lock: Lock) -> Grant:
-        """Wait for the lock; raises Stopped and what `Lock.acquire` raises."""
-        return asyncio.run(self._acquire(lock))
+        """Wait for the lock; raises Stopped and what `Lock.acquire` raises. This thread owns it."""
+        return asyncio.run(self._acquire(lock, owners.current()))
 
-    async def _acquire(self, lock: Lock) -> Grant:
-        acquiring = asyncio.create_task(lock.aacquire())
+    async def _acquire(self, lock: Lock, owner: Owner) -> Grant:
+        async def acquire() -> Grant:
+            with owners.acting_as(owner):  # the asyncio task ends before the program does
+                return await lock.aacquire()
+
+        acquiring = asyncio.create_task(acquire())
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._woken, self._look_up, acquiring)
+        loop.add_reader(self._woken, self._on_wakeup, acquiring)
         try:
             await asyncio.wait([acquiring])
         finally:
@@ -92,8 +98,8 @@ class Guarded:
                 await grant.arelease()
         raise Stopped(self._signals[0])
 
-    def _look_up(self, acquiring: asyncio.Task[Grant]) -> None:
-        self._quiet()
+    def _on_wakeup(self, acquiring: asyncio.Task[Grant]) -> None:
+        self._drain_pipe()
         if self._signals:
             acquiring.cancel()
 
@@ -113,15 +119,15 @@ class Guarded:
         """Wait for the program's end, and see to it; returns its exit status as a shell has it."""
         kill_at = NEVER
         while (status := self._program.poll(pause=not self.ended)) is None:
-            self._pass_on()
+            self._forward_signals()
             if self._continued and self._program.paused:
-                self._look(grant)
+                self._check_lease(grant)
             if not self.ended and (self._gone or grant.remaining <= self._margin(grant)):
                 self.ended = True
                 kill_at = now() + self._grace
                 self._program.watch(kill_at + self._grace, NEVER)
                 self._program.send(signal.SIGTERM)
-                self._program.resume()  # a stopped one hears it only when it goes on
+                self._program.resume()  # a stopped program receives SIGTERM when it continues
             elif self._continued:
                 self._continued = False
                 self._program.resume()
@@ -130,20 +136,20 @@ class Guarded:
                 self._program.send(signal.SIGKILL)
             self._sleep(self._pause(grant, kill_at))
         if self.ended:
-            self._program.send(signal.SIGKILL)  # what it has started is not guarded either
+            self._program.send(signal.SIGKILL)  # its children are not guarded either
         return status
 
-    def _look(self, grant: Grant) -> None:
-        """Ask the server before a program that was stopped goes on: we were stopped too, and have heard nothing."""
+    def _check_lease(self, grant: Grant) -> None:
+        """Ask the server before a stopped program continues: this process was stopped as well, and missed messages."""
         try:
             grant.extend()
         except LockLost:
             self._gone = True
         except LockworkError:
-            pass  # away: as long as the lease runs nobody else has the lock, and we watch over that
+            pass  # no other holder has the lock before the lease ends, and `wait` ends the program before that
 
     def _pause(self, grant: Grant, kill_at: float) -> float | None:
-        """How long to sleep; tells the watcher how long that can be at the most."""
+        """Return the seconds to sleep; send the watcher the latest time at which it must act."""
         if self.ended:
             return None if kill_at == NEVER else max(0.0, kill_at - now())
         if not self._program.paused:
@@ -157,23 +163,23 @@ class Guarded:
         self._program.watch(since + remaining - margin / 2, since + remaining)
 
     def _margin(self, grant: Grant) -> float:
-        """Seconds before the lease's end at which the program is asked to end."""
+        """Return the seconds between SIGTERM and the end of the lease."""
         self._longest = max(self._longest, grant.remaining)
         return min(self._grace, self._longest / 3)
 
-    def _pass_on(self) -> None:
+    def _forward_signals(self) -> None:
         while self._signals:
             number = self._signals.pop(0)
             if number in _TO_IT:
-                self._program.tell(number)
+                self._program.send_to_program(number)
             else:
                 self._program.send(number)
 
     def _sleep(self, seconds: float | None) -> None:
         select.select([self._woken], [], [], seconds)
-        self._quiet()
+        self._drain_pipe()
 
-    def _quiet(self) -> None:
+    def _drain_pipe(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._woken, 4096)
 

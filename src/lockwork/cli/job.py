@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich.console import RenderableType
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.action_group import ActionGroup
 from lockwork.cli.announced import Announced
-from lockwork.cli.completion import queue_names, verbs
 from lockwork.cli.flows import graph, tree
-from lockwork.cli.help import Command
 from lockwork.cli.jobs import place, ran, shown_state
-from lockwork.cli.names import id_and_action, unknown
-from lockwork.cli.options import duration, names_the_app, opened, partitions_option
-from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.names import unknown
+from lockwork.cli.options import Scope, duration, queue_option, scoped
+from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import HIDDEN, ago, arguments, moment, printable, sized, state, unfolded, until, value
+from lockwork.cli.text import EMPTY, HIDDEN, ago, arguments, moment, printable, sized, state, unfolded, until, value
 from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
-from lockwork.jobs.snapshot import Attempt, JobSnapshot
-from lockwork.protocol.queues.flow_graph import FlowNode
+from lockwork.jobs.snapshot import Attempt, JobSnapshot, State, process_deaths
+from lockwork.protocol.flows.flow_graph import FlowNode
 
-_ACTIONS = ("cancel", "retry", "reschedule", "delete")
+F = TypeVar("F", bound=Callable[..., object])
 _ATTEMPTS = (
     Column("attempt", right=True),
     Column("started"),
@@ -42,64 +41,121 @@ _LONGEST = 2000
 """Characters of a value that are shown."""
 
 
-@click.command(
-    cls=Command,
+job: ActionGroup = ActionGroup(
+    "job",
+    default="show",
+    help="""Show, cancel, retry, reschedule or delete a job.
+
+    Actions run without a question. An action that does not apply fails with status 1 and a reason.
+    """,
+)
+
+
+def _one_job(command: F) -> F:
+    """Give a command the id of a job, and the options of its queue."""
+    scope = scoped(queue_option("The queue of the job. [default: search all queues]"))
+    return click.argument("id")(scope(command))
+
+
+@job.command(
+    "show",
     examples={
         "lockwork job 0NnhHJ0kVzCPa1Gg": "A job: arguments, attempts, traceback, progress, flow.",
         "lockwork job 0NnhHJ0kVzCPa1Gg --watch 1": "The same, again every second.",
-        "lockwork job 0NnhHJ0kVzCPa1Gg cancel": "Cancel a waiting or running job.",
-        "lockwork job 0NnhHJ0kVzCPa1Gg retry": "Run a dead, cancelled or expired job again.",
-        "lockwork job 0NnhHJ0kVzCPa1Gg reschedule --delay 10m": "Move a waiting job to another time.",
-        "lockwork job 0NnhHJ0kVzCPa1Gg delete": "Delete a job that does not run.",
     },
 )
-@click.argument("id")
-@click.argument(
-    "action", required=False, metavar="[cancel | retry | reschedule | delete]", shell_complete=verbs(_ACTIONS)
-)
-@click.option("--queue", "-q", shell_complete=queue_names, help="The queue of the job. [default: search all queues]")
-@partitions_option
-@click.option("--delay", help="retry, reschedule: after this time, such as 10m.")
-@click.option("--at", help="reschedule: at this time, such as 2026-12-24T18:00+01:00.")
+@_one_job
 @reports
-@names_the_app
-def job(
-    *,
-    id: str,
-    action: str | None,
-    queue: str | None,
-    partitions: int | None,
-    delay: str | None,
-    at: str | None,
-    output: Output,
-    url: str | None,
-    prefix: str,
-) -> None:
-    """Show, cancel, retry, reschedule or delete a job.
+def _show(*, id: str, scope: Scope, output: Output) -> None:
+    """Show a job."""
+    with scope.open(looks=True) as lw:
+        chosen = _found(lw, id, scope.queue)
+        output.show(lambda: _report(lw, chosen))
 
-    Actions run without a question. An action that does not apply fails with status 1 and a reason.
-    """
-    given, action = id_and_action(id, action, _ACTIONS)
-    assert given is not None
-    id = given
-    if delay is not None and action not in ("retry", "reschedule"):
-        raise click.UsageError("--delay is an option of retry and reschedule")
-    if at is not None and action != "reschedule":
-        raise click.UsageError("--at is an option of reschedule")
-    if action == "reschedule" and (delay is None) == (at is None):
+
+@job.command("cancel", examples={"lockwork job cancel 0NnhHJ0kVzCPa1Gg": "Cancel a waiting or running job."})
+@_one_job
+@prints_json
+def _cancel(*, id: str, scope: Scope, output: Output) -> None:
+    """Cancel a waiting or running job."""
+
+    def cancel(chosen: Job[Any], before: State) -> tuple[bool, str, str]:
+        # the API cancels a cancelled job again; here the id may be a mistake
+        text = "is being cancelled by its worker" if before == "running" else "cancelled"
+        done = before != "cancelled" and chosen.cancel()
+        return done, text, "only a waiting or running job can be cancelled"
+
+    _change(id, scope, output, cancel)
+
+
+@job.command(
+    "retry",
+    examples={
+        "lockwork job retry 0NnhHJ0kVzCPa1Gg": "Run a dead, cancelled or expired job again.",
+        "lockwork job retry 0NnhHJ0kVzCPa1Gg --delay 10m": "Ten minutes from now.",
+    },
+)
+@click.option("--delay", help="Run the job after this time, such as 10m.")
+@_one_job
+@prints_json
+def _retry(*, id: str, delay: str | None, scope: Scope, output: Output) -> None:
+    """Run a dead, cancelled or expired job again."""
+    delays = {} if delay is None else {"delay": duration(delay, "--delay")}
+
+    def retry(chosen: Job[Any], before: State) -> tuple[bool, str, str]:
+        done = chosen.retry(**delays)
+        text = "will run again" + (f" {until(chosen.inspect().due)}" if delays else "")
+        if before in _RETRIED:
+            return done, text, "another job has its unique name, or jobs that it waits for have not ended"
+        return done, text, "only a dead, cancelled or expired job can be retried"
+
+    _change(id, scope, output, retry)
+
+
+@job.command(
+    "reschedule",
+    examples={"lockwork job reschedule 0NnhHJ0kVzCPa1Gg --delay 10m": "Move a waiting job to another time."},
+)
+@click.option("--delay", help="After this time, such as 10m.")
+@click.option("--at", help="At this time, such as 2026-12-24T18:00+01:00.")
+@_one_job
+@prints_json
+def _reschedule(*, id: str, delay: str | None, at: str | None, scope: Scope, output: Output) -> None:
+    """Move a waiting job to another time."""
+    if (delay is None) == (at is None):
         raise click.UsageError("reschedule takes --delay or --at")
-    if output.watch is not None and action:
-        raise click.UsageError("--watch cannot be used with an action")
-    moved: dict[str, Any] = {} if at is None else {"at": _time(at)}
-    if delay is not None:
-        moved = {"delay": duration(delay, "--delay")}
-    with opened(url, prefix, queue, partitions, looks=True) as lw:
-        found = _found(lw, id, queue)
-        if not action:
-            output.show(lambda: _report(lw, found))
-            return
-        said = _act(found, action, moved)
-        output.show(lambda: Report({"job": id, "queue": found.queue, "state": found.state()}, [said]))
+    time: dict[str, Any] = {"at": _time(at)} if at is not None else {"delay": duration(delay or "", "--delay")}
+
+    def reschedule(chosen: Job[Any], before: State) -> tuple[bool, str, str]:
+        why = "only a waiting job can be rescheduled"
+        if before in _RETRIED:
+            why += "; retry it with --delay"
+        if not chosen.reschedule(**time):
+            return False, "", why
+        due = chosen.inspect().due
+        return True, f"will run at {moment(due)}, {until(due)}" if due else "will run now", why
+
+    _change(id, scope, output, reschedule)
+
+
+@job.command("delete", examples={"lockwork job delete 0NnhHJ0kVzCPa1Gg": "Delete a job that does not run."})
+@_one_job
+@prints_json
+def _delete(*, id: str, scope: Scope, output: Output) -> None:
+    """Delete a job that does not run."""
+    why = "a running job cannot be deleted; cancel it first"
+    _change(id, scope, output, lambda chosen, _: (chosen.delete(), "deleted", why))
+
+
+def _change(id: str, scope: Scope, output: Output, change: Callable[[Job[Any], State], tuple[bool, str, str]]) -> None:
+    """Change a job and print the result; `change` returns success, the result, and why it may fail."""
+    with scope.open(looks=True) as lw:
+        chosen = _found(lw, id, scope.queue)
+        done, text, why = change(chosen, chosen.state())
+        if not done:
+            raise ConfigError(f"job {chosen.id} is {chosen.state()}: {why}")
+        document = {"job": id, "queue": chosen.queue, "state": chosen.state()}
+        output.show(lambda: Report(document, [f"job {chosen.id} {text}"]))
 
 
 def _time(text: str) -> datetime:
@@ -119,44 +175,13 @@ def _found(lw: Lockwork, id: str, queue: str | None) -> Job[Any]:
     raise unknown("job", id, [each.id for each in lw.jobs(queue, limit=200).jobs], ids=True)
 
 
-def _act(found: Job[Any], action: str, moved: dict[str, Any]) -> str:
-    before = found.state()
-    if action == "cancel":
-        # the API cancels a cancelled job again; here somebody may have mistaken its id
-        done, said = before != "cancelled" and found.cancel(), "cancelled"
-        if before == "running":
-            said = "is being cancelled by its worker"
-        why = "only a waiting or running job can be cancelled"
-    elif action == "retry":
-        done, said = found.retry(**moved), "will run again"
-        if moved:
-            said += f" {until(found.inspect().due)}"
-        why = "only a dead, cancelled or expired job can be retried"
-        if before in _RETRIED:
-            why = "another job has its unique name, or jobs that it waits for have not ended"
-    elif action == "delete":
-        done, said = found.delete(), "deleted"
-        why = "a running job cannot be deleted; cancel it first"
-    else:
-        done, said = found.reschedule(**moved), "will run"
-        if done:
-            due = found.inspect().due
-            said += f" at {moment(due)}, {until(due)}" if due else " now"
-        why = "only a waiting job can be rescheduled"
-        if before in _RETRIED:
-            why += "; retry it with --delay"
-    if not done:
-        raise ConfigError(f"job {found.id} is {found.state()}: {why}")
-    return f"job {found.id} {said}"
-
-
 def _report(lw: Lockwork, found: Job[Any]) -> Report:
     seen = found.inspect()
     nodes = [] if seen.flow is None else graph(lw, seen.flow, found.queue)
     document = {field.name: getattr(seen, field.name) for field in fields(JobSnapshot)} | {"graph": nodes}
-    hidden = seen.task in Announced.read(lw).hidden
-    if hidden:
-        document |= {"args": None, "kwargs": None}
+    hidden = seen.hidden or seen.task in Announced.read(lw).hidden
+    if hidden:  # its names may be made from its arguments
+        document |= {"args": None, "kwargs": None, "key": None, "group": None, "hidden": True}
     return Report(document, list(_body(seen, nodes, hidden=hidden)))
 
 
@@ -196,20 +221,27 @@ def _facts(seen: JobSnapshot, now: datetime, *, hidden: bool) -> Iterator[tuple[
         yield "waited", ran(seen.enqueued, seen.started)
     running = seen.state == "running"
     yield ("runs for" if running else "ran"), ran(seen.started, seen.ended or (now if running else None))
+    yield "timeout", "ignored: the job overran" if seen.overran else ""
     yield "attempt", "" if not seen.attempt else str(seen.attempt)
+    deaths = process_deaths(seen.crashes, seen.shared_crashes)
+    yield "crashes", f"{deaths}; it runs alone next" if seen.suspect else deaths
     yield "worker", place(seen.worker)
     yield "priority", "" if seen.priority == "normal" else seen.priority
-    yield "key", printable(seen.key or "")
-    yield "group", printable(seen.group or "")
+    yield "key", HIDDEN if hidden and seen.key is not None else _name(seen.key)
+    yield "group", HIDDEN if hidden and seen.group is not None else _name(seen.group)
     yield "tags", printable(", ".join(seen.tags))
     yield "schedule", printable(seen.schedule or "")
-    yield "stock", printable(seen.stock or "")
+    yield "stock", _name(seen.stock)
     yield "checkpoints", ", ".join(f"{printable(name)}={_cut(value(each))}" for name, each in seen.checkpoints.items())
     yield "size", sized(seen.size)
 
 
 def _time_and_age(then: datetime | None, now: datetime) -> str:
     return f"{moment(then)}, {ago(then, now)} ago" if then else ""
+
+
+def _name(name: str | None) -> str:
+    return "" if name is None else printable(name or EMPTY)
 
 
 def _cut(text: str) -> str:
@@ -222,7 +254,7 @@ def _attempt(each: Attempt) -> list[str | Text]:
         str(each.number),
         moment(each.started),
         ran(each.started, each.ended or (datetime.now(UTC) if each.outcome == "running" else None)),
-        state(_OUTCOMES.get(each.outcome, each.outcome), each.outcome),
+        state(_OUTCOMES.get(each.outcome, each.outcome), f"{each.outcome}, overran" if each.overran else each.outcome),
         place(each.worker),
         error,
     ]

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast, get_args
+from typing import TypedDict, TypeVar, Unpack
 
 import click
 from rich.console import RenderableType
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.announced import Announced
-from lockwork.cli.bulk import ACTIONS, Action, Bulk
-from lockwork.cli.completion import queue_names, task_names, words_of
-from lockwork.cli.help import Command
-from lockwork.cli.names import action_hint, unknown
-from lockwork.cli.options import duration, names_the_app, opened, partitions_option
+from lockwork.cli.action_group import ActionGroup
+from lockwork.cli.bulk import Action, Bulk
+from lockwork.cli.job_filter import job_filter, unknown_task
+from lockwork.cli.options import Scope, queue_argument, scoped, yes_option
 from lockwork.cli.progress import progress
-from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing
 from lockwork.cli.text import HIDDEN, ago, arguments, brief, printable, state, until
 from lockwork.errors import ConfigError
-from lockwork.jobs.search import MOST, JobFilter, JobPage, JobRow, JobState
+from lockwork.jobs.search import MOST, JobFilter, JobPage, JobRow
+from lockwork.validation import several
 
 F = TypeVar("F", bound=Callable[..., object])
 _COLUMNS = (
@@ -38,55 +36,44 @@ _COLUMNS = (
     Column("error", cut=True, below=28, wide=72),
     Column("worker", least=120),
 )
-_LIMIT = 50
 _SEARCHED = 1_000_000
 """Records that a list searches unless --search says more or less."""
 _STEP = 5_000
 """Records that one call of `lw.jobs` searches, so that a progress bar moves."""
 
 
-def _state_option(word: JobState) -> Callable[[F], F]:
-    said = (
-        "Only jobs that have ended: dead, succeeded, cancelled or expired." if word == "done" else f"Only {word} jobs."
-    )
-    return click.option(f"--{word}", "state", flag_value=word, help=said)
+class _ChangeOptions(TypedDict):
+    """The options of a change of many jobs."""
+
+    wanted: JobFilter
+    limit: int | None
+    yes: bool
+    scope: Scope
+    output: Output
 
 
-@click.command(
-    cls=Command,
+jobs: ActionGroup = ActionGroup(
+    "jobs",
+    default="show",
+    help="""Show the jobs of a queue, or of all queues; cancel, retry or delete matching jobs.
+
+    The actions count all matching jobs and ask before they change them.
+    """,
+)
+_scope = scoped(queue_argument("QUEUE", required=False))
+
+
+@jobs.command(
+    "show",
     examples={
         "lockwork jobs --running": "Running jobs, with their workers and start times.",
         "lockwork jobs mail --dead --error SMTPError --since 2h": "Jobs that died with an error in the last two hours.",
         "lockwork jobs --done --task send --arg user=42": "Ended jobs for user 42.",
         "lockwork jobs --ready --json --limit 1000": "For a program.",
-        "lockwork jobs mail --dead --error SMTPError retry": "Retry these jobs, after a count and a question.",
-        "lockwork jobs mail --task send cancel --yes": "Cancel all waiting and running jobs of a task, without asking.",
     },
 )
-@click.argument(
-    "words", nargs=-1, metavar="[QUEUE] [cancel | retry | delete]", shell_complete=words_of(ACTIONS, queue_names)
-)
-@_state_option("running")
-@_state_option("ready")
-@_state_option("scheduled")
-@_state_option("blocked")
-@_state_option("dead")
-@_state_option("succeeded")
-@_state_option("cancelled")
-@_state_option("expired")
-@_state_option("done")
-@click.option("--task", shell_complete=task_names, help="Only jobs of this task.")
-@click.option("--tag", help="Only jobs with this tag.")
-@click.option("--key", help="Only jobs with this key.")
-@click.option("--group", help="Only jobs of this group.")
-@click.option("--arg", help="Only jobs with this argument: 42 matches any, n=42 the argument named n.")
-@click.option("--error", help="Only jobs whose error contains this text in its type or message.")
-@click.option("--text", help="Only jobs that contain this text in id, call or error.")
-@click.option("--since", help="Only jobs that ended (or else started, or were enqueued) within this time, such as 2h.")
-@click.option(
-    "--until", "until_", help="Only jobs that ended (or else started, or were enqueued) at least this long ago."
-)
-@click.option("--limit", type=click.IntRange(1), help="Maximum number of jobs. [default: 50 to show, else all]")
+@job_filter
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Maximum number of jobs.")
 @click.option("--after", help="Where to continue: `next` of an earlier list with --json.")
 @click.option("--oldest", is_flag=True, help="The oldest first.")
 @click.option(
@@ -97,73 +84,68 @@ def _state_option(word: JobState) -> Callable[[F], F]:
     type=click.IntRange(1),
     help="Maximum number of jobs to search for matches.",
 )
-@click.option("--yes", is_flag=True, help="cancel, retry, delete: without asking.")
-@partitions_option
+@_scope
 @reports
-@names_the_app
-def jobs(
-    *,
-    words: tuple[str, ...],
-    state: JobState | None,
-    until_: str | None,
-    limit: int | None,
-    after: str | None,
-    oldest: bool,
-    budget: int,
-    yes: bool,
-    partitions: int | None,
-    output: Output,
-    url: str | None,
-    prefix: str,
-    **given: str | None,
+def _show(
+    *, wanted: JobFilter, limit: int, after: str | None, oldest: bool, budget: int, scope: Scope, output: Output
 ) -> None:
-    """Show the jobs of a queue, or of all queues: running, ready, scheduled, blocked and ended; change matching jobs.
+    """Show jobs.
 
     The newest come first; of the scheduled ones, the next due. Filters by state, by the time of ended jobs, and by the
     key and the group of ready jobs use an index. Job ids encode the task, the tags, the key, and the enqueue time of
-    waiting jobs. Other filters read jobs one by one, and the list shows how many it has searched. `cancel`, `retry` and
-    `delete` count all matching jobs and ask before they change them.
+    waiting jobs. Other filters read jobs one by one, and the list shows how many it has searched.
     """
-    queue, action = _meant(words)
-    if action and (after or oldest or output.watch is not None):
-        raise click.UsageError("--after, --oldest and --watch cannot be used with an action")
-    if yes and not action:
-        raise click.UsageError("--yes is an option of cancel, retry and delete")
-    if not action and limit is not None and limit > MOST:
+    if limit > MOST:
         raise click.UsageError(f"a list has at most {MOST:,} jobs: continue with --after")
-    matching: Any = {name: text for name, text in given.items() if text is not None}
-    for name, text in (("since", given["since"]), ("until", until_)):
-        if text is not None:
-            matching[name] = duration(text, f"--{name}")
-    wanted = cast("JobFilter", {**matching, "state": state})
-    with opened(url, prefix, queue, partitions, looks=not action) as lw:
-        mistake = _mistake(lw, given["task"])
-        if action:
-            Bulk(lw, queue, action, wanted, limit).run(output, yes=yes)
-            return
-        search = _Search(lw, queue, wanted, limit or _LIMIT, budget, newest=not oldest, mistake=mistake)
+    with scope.open(looks=True) as lw:
+        mistake = unknown_task(lw, wanted)
+        search = _Search(lw, scope.queue, wanted, limit, budget, newest=not oldest, mistake=mistake)
         output.show(lambda: search.report(after))
 
 
-def _meant(words: tuple[str, ...]) -> tuple[str | None, Action | None]:
-    """Read the queue, None for all, and the action, None to show them; either may come first."""
-    actions: list[Action] = [action for word in words for action in ACTIONS if word == action]
-    queues = [word for word in words if word not in ACTIONS]
-    if len(actions) > 1 or len(queues) > 1:
-        hint = next((f": did you mean --{word}?" for word in queues if word in get_args(JobState)), "")
-        hint = hint or action_hint(queues, ACTIONS)
-        raise click.UsageError(f"pass at most one queue, and cancel, retry, delete or no action{hint}")
-    return (queues[0] if queues else None), (actions[0] if actions else None)
+def _change(command: F) -> F:
+    """Give an action the filter of jobs and the options of a change."""
+    limit = click.option("--limit", type=click.IntRange(1), help="Maximum number of jobs. [default: all]")
+    return job_filter(limit(yes_option(_scope(prints_json(command)))))
 
 
-def _mistake(lw: Lockwork, task: str | None) -> ConfigError | None:
-    """Return the error if apps have announced tasks, and none of them is this one."""
-    names = set[str]() if task is None else {each.name for each in Announced.read(lw).tasks.values()}
-    return unknown("task", task, names) if task is not None and names and task not in names else None
+@jobs.command(
+    "cancel",
+    examples={"lockwork jobs cancel mail --task send --yes": "Cancel all waiting and running jobs of a task."},
+)
+@_change
+def _cancel(**options: Unpack[_ChangeOptions]) -> None:
+    """Cancel matching jobs that wait or run."""
+    _run("cancel", **options)
+
+
+@jobs.command(
+    "retry",
+    examples={
+        "lockwork jobs retry mail --dead --error SMTPError": "Retry these jobs, after a count and a question.",
+    },
+)
+@_change
+def _retry(**options: Unpack[_ChangeOptions]) -> None:
+    """Run matching jobs again that are dead, cancelled or expired."""
+    _run("retry", **options)
+
+
+@jobs.command("delete", examples={"lockwork jobs delete mail --succeeded": "Delete the records of these jobs."})
+@_change
+def _delete(**options: Unpack[_ChangeOptions]) -> None:
+    """Delete matching jobs that do not run."""
+    _run("delete", **options)
+
+
+def _run(action: Action, **options: Unpack[_ChangeOptions]) -> None:
+    scope, wanted = options["scope"], options["wanted"]
+    with scope.open(looks=False) as lw:
+        Bulk(lw, scope.queue, action, wanted, options["limit"]).run(options["output"], yes=options["yes"])
 
 
 class _Search:
-    """A search that goes on from page to page until it has enough jobs, or has searched enough."""
+    """A search that reads pages until it has enough jobs, or has searched enough."""
 
     def __init__(
         self,
@@ -183,62 +165,66 @@ class _Search:
         self._budget = budget
         self._newest = newest
         self._mistake = mistake
-        self._searched = 0
+        self._searched = self._undecided = 0
 
     def report(self, after: str | None) -> Report:
-        """Search, and return what was found."""
-        self._searched = 0
-        hidden = Announced.read(self._lw).hidden
-        found: list[JobRow] = []
+        """Search, and return the jobs."""
+        self._searched = self._undecided = 0
+        rows: list[JobRow] = []
         page = self._page(after, self._limit)
         with progress("searching", min(page.total, self._budget), lambda: self._searched):
             while True:
-                found += page.jobs
+                rows += page.jobs
                 self._searched += page.searched
-                if page.next is None or len(found) >= self._limit or self._searched >= self._budget:
+                self._undecided += page.undecided
+                if page.next is None or len(rows) >= self._limit or self._searched >= self._budget:
                     break
-                page = self._page(page.next, self._limit - len(found))
-        if self._mistake and not found and page.next is None:
+                page = self._page(page.next, self._limit - len(rows))
+        if self._mistake and not rows and page.next is None:
             raise self._mistake  # a task that no code has any more may still have jobs
         document = {
-            "jobs": [replace(job, args=None, kwargs=None) if job.task in hidden else job for job in found],
+            "jobs": rows,
             "searched": self._searched,
             "total": page.total,
             "next": page.next,
             "sampled": page.sampled,
+            "undecided": self._undecided,
         }
-        return Report(document, self._body(found, page, hidden))
+        return Report(document, self._body(rows, page))
 
     def _page(self, after: str | None, limit: int) -> JobPage:
         step = max(1, min(_STEP, self._budget - self._searched))
         return self._lw.jobs(self._queue, limit=limit, after=after, newest=self._newest, budget=step, **self._wanted)
 
     def _empty(self) -> str:
-        if any(value is not None for value in self._wanted.values()):
+        if any(value is not None for name, value in self._wanted.items() if name != "hide_arguments"):
             return "no job matches"
         return f"no job is in queue {printable(self._queue)}" if self._queue else "no job is on this server"
 
-    def _body(self, found: list[JobRow], page: JobPage, hidden: Collection[str]) -> list[RenderableType]:
+    def _body(self, jobs: list[JobRow], page: JobPage) -> list[RenderableType]:
         now = datetime.now(UTC)
-        rows = [_row(job, now, hidden, single=self._queue is not None) for job in found]
+        rows = [_row(job, now, single=self._queue is not None) for job in jobs]
         body: list[RenderableType] = [Listing(_COLUMNS, rows, empty=self._empty())]
         notes: list[str] = []
         if page.next is not None:
             notes += [
                 f"searched {self._searched:,} of {page.total:,}; there may be more: "
-                + ("see --limit and --after" if len(found) >= self._limit else "raise --search")
+                + ("see --limit and --after" if len(rows) >= self._limit else "raise --search")
             ]
         if page.sampled and self._wanted.get("state") in (None, "done", "succeeded"):
             notes += [f"{page.sampled:,} successful jobs are not in the history, only in the counters"]
+        if self._undecided:
+            more = several(self._undecided, "more job", "more jobs")
+            notes += [f"{more} may match: history has only the beginning of a long record"]
         return [*body, *(Text(printable(note), style="dim") for note in notes)]
 
 
-def _row(job: JobRow, now: datetime, hidden: Collection[str], *, single: bool) -> list[str | Text]:
+def _row(job: JobRow, now: datetime, *, single: bool) -> list[str | Text]:
     return [
         printable(job.id),
         "" if single and job.partition == job.queue else printable(job.partition),
         printable(job.task or "?"),
-        HIDDEN if job.task in hidden else arguments(job.args, job.kwargs),
+        HIDDEN if job.hidden else arguments(job.args, job.kwargs),
         shown_state(job.state, retrying=job.state == "scheduled" and job.error is not None),
         str(job.attempt) if job.attempt else "",
         _when(job, now),
@@ -249,17 +235,17 @@ def _row(job: JobRow, now: datetime, hidden: Collection[str], *, single: bool) -
 
 
 def shown_state(word: str, *, retrying: bool) -> Text:
-    """A job's state; a job that waits for its next attempt after one that failed is `retrying`."""
+    """Return a job's state; a job that waits for its next attempt after a failed attempt is `retrying`."""
     return state("retrying" if retrying else word)
 
 
 def ran(started: datetime | None, ended: datetime | None) -> str:
-    """How long an attempt ran; empty if it is not known."""
+    """Return how long an attempt ran; empty if it is unknown."""
     return "" if started is None or ended is None else brief((ended - started).total_seconds())
 
 
 def place(worker: str | None) -> str:
-    """The host and the process of a worker's session."""
+    """Return the host and the process of a worker's session."""
     return printable("/".join((worker or "").split("/")[:2]))
 
 

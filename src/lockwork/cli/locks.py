@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -13,28 +12,30 @@ from rich.table import Table
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.completion import lock_names, words_of
-from lockwork.cli.help import Command
-from lockwork.cli.names import action_hint
-from lockwork.cli.options import connected, names_the_app
+from lockwork.cli.action_group import ActionGroup
+from lockwork.cli.completion import lock_names
+from lockwork.cli.options import connected, names_the_app, yes_option
 from lockwork.cli.report import Output, Report, reports
-from lockwork.cli.text import STYLES, lasting, printable, time_left
+from lockwork.cli.text import EMPTY, STYLES, lasting, printable, time_left
+from lockwork.inspection.lock_owners import OwnerNames, owner_name
 from lockwork.protocol.locks.deadlocks import Edge
-from lockwork.protocol.locks.overview import Holder, LockSnapshot, Overview, literal, read
+from lockwork.protocol.locks.overview import Holder, LockSnapshot, Overview, literal
+from lockwork.protocol.names import display, shown, typed
 from lockwork.protocol.slots import queue_of
+from lockwork.suggestions import closest
 
 _WIDE = 100
-"""Columns of a terminal from which on everything about a grant stands in one row."""
+"""The least width of a terminal that shows a grant in one row."""
 _Row = tuple[str, str, str, str, str]
 
 
 def who(holder: Holder) -> str:
-    """host/pid label [tags]: whom a person has to look for."""
-    return _who(holder, _short(holder.owner))
+    """Return the name of a holder or waiter with its tags."""
+    return _who(holder, owner_name(holder))
 
 
 def report(overview: Overview, pattern: str = "") -> Report:
-    """Return the table, the waiters, and the deadlocks; `pattern` is what was asked for."""
+    """Return the table, the waiters, and the deadlocks; `pattern` selects the locks."""
     return Report(_document(overview), list(_body(overview, pattern)))
 
 
@@ -42,7 +43,7 @@ def _body(overview: Overview, pattern: str) -> Iterator[RenderableType]:
     if not overview.locks:
         yield f"no lock{f' matching {printable(pattern)}' if pattern else ''} is held or waited for"
         return
-    names = _Names(overview)
+    names = OwnerNames(overview)
     yield _Table(overview, names)
     if overview.waits:
         yield Text("\nwho waits for whom", style="bold")
@@ -55,9 +56,9 @@ def _body(overview: Overview, pattern: str) -> Iterator[RenderableType]:
 
 
 class _Table:
-    """The locks: one row each for what happens to them, or, on a narrow terminal, a few lines."""
+    """The locks: a row for each holder and waiter, or a few lines on a narrow terminal."""
 
-    def __init__(self, overview: Overview, names: _Names) -> None:
+    def __init__(self, overview: Overview, names: OwnerNames) -> None:
         self._overview = overview
         self._names = names
 
@@ -68,25 +69,7 @@ class _Table:
             yield from _narrow(self._overview, self._names)
 
 
-class _Names:
-    """What owners are called here: with their number only where it tells two apart."""
-
-    def __init__(self, overview: Overview) -> None:
-        self._alike: defaultdict[str, set[str]] = defaultdict(set)
-        for lock in overview.locks:
-            shown = [held.holder for held in lock.holders] + [waiter.holder for waiter in lock.line]
-            for holder in shown:
-                owner = holder.owner.partition("~")[0]
-                self._alike[_short(owner)].add(owner)
-
-    def __call__(self, owner: str) -> str:
-        short = _short(owner)
-        if len(self._alike[short]) < 2:
-            return short
-        return f"{short} #{owner.partition(':')[2].partition(':')[0]}"
-
-
-def _wide(overview: Overview, names: _Names) -> Table:
+def _wide(overview: Overview, names: OwnerNames) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("lock", overflow="fold")
     table.add_column("", no_wrap=True)
@@ -102,7 +85,7 @@ def _wide(overview: Overview, names: _Names) -> Table:
     return table
 
 
-def _narrow(overview: Overview, names: _Names) -> Iterator[RenderableType]:
+def _narrow(overview: Overview, names: OwnerNames) -> Iterator[RenderableType]:
     for lock in overview.locks:
         yield Text(_title(lock), style="bold")
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1))
@@ -115,8 +98,8 @@ def _narrow(overview: Overview, names: _Names) -> Iterator[RenderableType]:
         yield table
 
 
-def _rows(lock: LockSnapshot, names: _Names) -> Iterator[_Row]:
-    """What is going on, who does it, since when, how long the lease lasts, and the fence."""
+def _rows(lock: LockSnapshot, names: OwnerNames) -> Iterator[_Row]:
+    """Return a row for each holder and waiter: state, name, age, remaining lease, fence."""
     for held in lock.holders:
         name = _who(held.holder, names(held.holder.owner))
         state = "holds" + _units(lock, held.units)
@@ -132,8 +115,8 @@ def _rows(lock: LockSnapshot, names: _Names) -> Iterator[_Row]:
         yield "", f"up to {lock.more_waiters} more waiters", "", "", ""
 
 
-def _waits(edges: tuple[Edge, ...], names: _Names) -> Iterator[str]:
-    """One line for each waiter and lock: whom it stands behind, and who holds it."""
+def _waits(edges: tuple[Edge, ...], names: OwnerNames) -> Iterator[str]:
+    """Return a line for each waiter and lock: the waiters before it, and the holders."""
     places: defaultdict[tuple[str, str], list[Edge]] = defaultdict(list)
     for edge in edges:
         places[edge.waiter, edge.resource].append(edge)
@@ -146,7 +129,7 @@ def _waits(edges: tuple[Edge, ...], names: _Names) -> Iterator[str]:
 
 
 def _title(lock: LockSnapshot) -> str:
-    return printable(lock.name if lock.kind == "lock" else f"{lock.kind} {lock.name}")
+    return printable(lock.name or EMPTY if lock.kind == "lock" else f"{lock.kind} {lock.name}")
 
 
 def _units(lock: LockSnapshot, units: int) -> str:
@@ -157,11 +140,6 @@ def _units(lock: LockSnapshot, units: int) -> str:
 
 def _who(holder: Holder, name: str) -> str:
     return printable(f"{name} [{','.join(holder.tags)}]" if holder.tags else name)
-
-
-def _short(owner: str) -> str:
-    holder = read(owner)
-    return f"{holder.host}/{holder.pid} {holder.label}" if holder.host else owner
 
 
 def _document(overview: Overview) -> dict[str, Any]:
@@ -217,6 +195,8 @@ def _holder_json(holder: Holder) -> dict[str, Any]:
         "pid": holder.pid,
         "label": holder.label,
         "tags": list(holder.tags),
+        "job": holder.job,
+        "task": holder.task,
     }
 
 
@@ -225,42 +205,48 @@ def _edge(edge: Edge) -> dict[str, Any]:
     return {"waiter": edge.waiter, "blocker": edge.blocker, "kind": kind, "name": name, "ahead": edge.ahead}
 
 
-@click.command(
-    cls=Command,
+locks: ActionGroup = ActionGroup(
+    "locks",
+    default="show",
+    help="""Show all locks that are held or waited for, with their holders, waiters and deadlocks; release a lock.
+
+    A lock appears once it has been held or waited for longer than a second; with its whole name, at once.
+    """,
+)
+
+
+@locks.command(
+    "show",
     examples={
         "lockwork locks": "Every lock with its holders and waiters.",
         "lockwork locks 'order:*' --watch 1": "Locks whose names match, every second.",
-        "lockwork locks release order:42": "Release a lock by force, after a question.",
     },
 )
+@click.argument("pattern", required=False, metavar="[NAME-PATTERN]", shell_complete=lock_names)
 @reports
 @names_the_app
-@click.option("--yes", is_flag=True, help="Release without asking.")
-@click.argument(
-    "words", nargs=-1, metavar="[NAME-PATTERN | release NAME]", shell_complete=words_of(("release",), lock_names)
-)
-def locks(*, output: Output, url: str | None, prefix: str, yes: bool, words: tuple[str, ...]) -> None:
-    """Show all locks that are held or waited for, with their holders, waiters and deadlocks.
-
-    `lockwork locks release NAME` releases a lock by force; the next waiter gets it.
-    """
-    if output.watch is not None and words[:1] == ("release",):
-        raise click.UsageError("--watch cannot be used with release")
+def _show(*, pattern: str | None, output: Output, url: str | None, prefix: str) -> None:
+    """Show all locks, or the locks whose names match."""
     with connected(url, prefix) as lw:
-        if words[:1] == ("release",) and len(words) == 2:
-            _release(lw, words[1], yes=yes)
-        elif len(words) > 1 or words == ("release",):
-            hint = action_hint(words[:1], ("release",))
-            raise click.UsageError(f"pass one pattern of names, or: release NAME{hint}")
-        else:
-            output.show(lambda: report(lw.locks(*words), next(iter(words), "")))
+        output.show(lambda: report(lw.locks() if pattern is None else lw.locks(pattern), pattern or ""))
 
 
-def _release(lw: Lockwork, name: str, *, yes: bool) -> None:
+@locks.command("release", examples={"lockwork locks release order:42": "Release a lock by force, after a question."})
+@click.argument("name", shell_complete=lock_names)
+@yes_option
+@names_the_app
+def _release(*, name: str, yes: bool, url: str | None, prefix: str) -> None:
+    """Release a lock by force; the next waiter gets it."""
+    with connected(url, prefix) as lw:
+        _release_all(lw, name, yes=yes)
+
+
+def _release_all(lw: Lockwork, name: str, *, yes: bool) -> None:
+    name = display(typed(name))
     held = _held(lw, name)
     if not held:
-        close = get_close_matches(name, {lock.name for lock in lw.locks().locks if lock.holders}, 1)
-        hint = f": did you mean {printable(close[0])}?" if close else ""
+        close = closest(name, {lock.name for lock in lw.locks().locks if lock.holders})
+        hint = f": did you mean {printable(close)}?" if close else ""
         click.echo(f"nobody holds {name!r}{hint}")
     for kind, lock in held.items():
         if kind == "quorum":
@@ -286,11 +272,11 @@ def _fences(lock: LockSnapshot | None) -> set[int]:
 
 def _force(lw: Lockwork, lock: LockSnapshot) -> int:
     if lock.kind == "lock":
-        return int(lw.lock(lock.name).force_release())
+        return int(lw.lock(typed(lock.name)).force_release())
     if lock.kind == "queuelock":
         # its key says which slash is whose: that of a partition, one in the lock's name, or the one between them
         queue, _, name = lock.key.partition("{q:")[2].partition("}:lock:")
-        return int(lw.queue(queue_of(queue)).lock(name).force_release())
+        return int(lw.queue(queue_of(queue)).lock(typed(shown(name))).force_release())
     if lock.kind == "rwlock":
-        return lw.rwlock(lock.name).force_release()
-    return lw.semaphore(lock.name, max(1, lock.capacity)).force_release()
+        return lw.rwlock(typed(lock.name)).force_release()
+    return lw.semaphore(typed(lock.name), max(1, lock.capacity)).force_release()

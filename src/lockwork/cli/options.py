@@ -1,16 +1,19 @@
-"""The options that several commands share: the server, the key prefix, partitions, durations and sizes."""
+"""The options that several commands share: server, key prefix, queue, partitions, durations and sizes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.announced import Announced
+from lockwork.cli.completion import queue_names
 from lockwork.cli.names import check_queue
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
@@ -19,33 +22,72 @@ from lockwork.protocol.keys import MOST_PARTITIONS
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def partitions_option(command: F) -> F:
-    """Give a command --partitions."""
-    return click.option(
-        "--partitions",
-        type=click.IntRange(1, MOST_PARTITIONS),
-        help="Number of partitions. Use NAME/2 to select one. [default: announced by the app]",
-    )(command)
+def queue_option(help: str, *, required: bool = False) -> Callable[[F], F]:
+    """Give a command --queue."""
+    return click.option("--queue", "-q", required=required, shell_complete=queue_names, help=help)
 
 
-@contextmanager
-def opened(
-    url: str | None, prefix: str, queue: str | None, partitions: int | None, *, looks: bool, create: bool | None = None
-) -> Iterator[Lockwork]:
-    """Open an app that knows the partitions that apps announced; raises ConfigError as `check_queue`."""
-    if partitions is not None and queue is None:
-        raise click.UsageError("--partitions needs the name of a queue")
-    with ExitStack() as stack:
-        lw = stack.enter_context(connected(url, prefix))
-        announced = Announced.read(lw)
-        counts = announced.partitions
-        if queue is not None and partitions is not None:
-            counts = counts | {queue: partitions}
-        if counts:
-            lw = stack.enter_context(connected(url, prefix, counts))
-        if queue is not None:
-            check_queue(lw, queue, announced.queues, looks=looks, create=create)
-        yield lw
+def queue_argument(metavar: str = "NAME", *, required: bool = True) -> Callable[[F], F]:
+    """Give a command the name of a queue as its argument."""
+    word = metavar if required else f"[{metavar}]"
+    return click.argument("queue", metavar=word, required=required, shell_complete=queue_names)
+
+
+def yes_option(command: F) -> F:
+    """Give a command --yes."""
+    return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The server and the app that a command is about, and the queue, if one is named."""
+
+    url: str | None
+    prefix: str
+    queue: str | None
+    partitions: int | None
+
+    @contextmanager
+    def open(self, *, looks: bool, create: bool | None = None) -> Iterator[Lockwork]:
+        """Open an app that knows the partitions that apps announced; raises ConfigError as `check_queue`."""
+        if self.partitions is not None and self.queue is None:
+            raise click.UsageError("--partitions needs the name of a queue")
+        with ExitStack() as stack:
+            lw = stack.enter_context(connected(self.url, self.prefix))
+            announced = Announced.read(lw)
+            counts = announced.partitions
+            if self.queue is not None and self.partitions is not None:
+                counts = counts | {self.queue: self.partitions}
+            if counts:
+                lw = stack.enter_context(connected(self.url, self.prefix, counts))
+            if self.queue is not None:
+                check_queue(lw, self.queue, announced.queues, looks=looks, create=create)
+            yield lw
+
+
+def scoped(queue: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Give a command `queue` (queue_option or queue_argument), --partitions, --url and --prefix.
+
+    It receives them as its argument `scope`.
+    """
+
+    def decorate(command: F) -> F:
+        @queue
+        @click.option(
+            "--partitions",
+            type=click.IntRange(1, MOST_PARTITIONS),
+            help="Number of partitions. Use NAME/2 to select one. [default: announced by the app]",
+        )
+        @names_the_app
+        @wraps(command)
+        def wrapped(
+            *args: Any, url: str | None, prefix: str, queue: str | None, partitions: int | None, **options: Any
+        ) -> object:
+            return command(*args, scope=Scope(url, prefix, queue, partitions), **options)
+
+        return cast("F", wrapped)  # click calls it by name
+
+    return decorate
 
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt])(i?)b?", re.IGNORECASE)
@@ -85,10 +127,18 @@ _PATIENCE = 3.0
 """Seconds to wait for a server that does not answer: a person waits."""
 _OPTIONS = (
     click.option(
-        "--url", envvar="LOCKWORK_URL", help="URL of the server. [default: LOCKWORK_URL, else the embedded server]"
+        "--url",
+        envvar="LOCKWORK_URL",
+        help="URL of the server. Other users of this machine can read options: put a URL with a password into "
+        "LOCKWORK_URL. [default: LOCKWORK_URL, else the embedded server]",
     ),
     click.option("--prefix", default="lw", show_default=True, help="First part of the app's keys."),
 )
+
+
+def names_the_server(command: F) -> F:
+    """Give a command --url."""
+    return _OPTIONS[0](command)
 
 
 def names_the_app(command: F) -> F:

@@ -1,4 +1,4 @@
-"""A program in a process group of its own, with a watcher that ends the group when this process cannot."""
+"""A program in a separate process group, with a watcher that ends the group when this process cannot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEVER = float("inf")
 
 
 class Program:
-    """The group, from before the program starts until after its end; `close` it."""
+    """The process group of a program. It exists before the program starts and until `close`."""
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
@@ -26,23 +26,23 @@ class Program:
         self._group = self._watcher.pid
         self._terminal = Terminal()
         self.paused: bool = False
-        """Whether it was stopped, and we with it, and nobody has told us yet to go on."""
+        """True after Ctrl-Z until SIGCONT."""
 
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start it, with the terminal if we have that; raises OSError."""
+        """Start the program, with the terminal if this process has it; raises OSError."""
         self._terminal.hand_over(self._group)  # before it starts: it may want to read at once
         self._process = subprocess.Popen(  # noqa: S603 - the user's command
             command,
             env=environment,
             process_group=self._group,
-            close_fds=False,  # what our caller meant for it is inheritable, what is ours is not
+            close_fds=False,  # files of the caller are inheritable, files of this process are not
         )
 
     def poll(self, *, pause: bool) -> int | None:
-        """Its exit status as a shell has it, when it has ended. `pause`: stop as it does, if it was (Ctrl-Z)."""
+        """Return the exit status as a shell does, None while the program runs; `pause`: stop with it after Ctrl-Z."""
         assert self._process is not None
-        found, raw = os.waitpid(self._process.pid, os.WNOHANG | os.WUNTRACED)
-        if not found:
+        pid, raw = os.waitpid(self._process.pid, os.WNOHANG | os.WUNTRACED)
+        if not pid:
             self._keep_watcher()
             return None
         if os.WIFSTOPPED(raw):
@@ -54,33 +54,33 @@ class Program:
         return code if code >= 0 else 128 - code
 
     def resume(self) -> None:
-        """Go on, in the foreground if we are there now."""
+        """Continue the program, in the foreground if this process is there."""
         self.paused = False
         self._terminal.hand_over(self._group)
         self.send(signal.SIGCONT)
 
     def send(self, number: int) -> None:
-        """Send a signal to the program and to what it has started, as a terminal does."""
+        """Send a signal to the program and its children, as a terminal does."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._group, number)
         if self._process is not None and self._process.returncode is None and self._has_left():
-            self.tell(number)
+            self.send_to_program(number)
 
-    def tell(self, number: int) -> None:
+    def send_to_program(self, number: int) -> None:
         """Send a signal to the program alone."""
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self._process.pid, number)
 
     def watch(self, end_at: float, lease_end: float) -> None:
-        """Let the watcher wait for our next word until `end_at`."""
+        """Let the watcher wait for the next message until `end_at`."""
         assert self._watcher.stdin is not None
-        with contextlib.suppress(OSError):  # full: it is paused, and has enough to read; gone: it is replaced
+        with contextlib.suppress(OSError):  # a full pipe: the watcher is paused; a closed pipe: it is replaced
             pid = 0 if self._process is None else self._process.pid
-            os.write(self._watcher.stdin.fileno(), watcher.WORD.pack(end_at, lease_end, pid))
+            os.write(self._watcher.stdin.fileno(), watcher.MESSAGE.pack(end_at, lease_end, pid))
 
     def close(self) -> None:
-        """Take the terminal back and end the watcher; a program that still runs, by an error of ours, is killed."""
+        """Take the terminal back and end the watcher; kill a program that still runs after an internal error."""
         if self._process is not None and self._process.returncode is None:
             self.send(signal.SIGKILL)
             self._process.wait()
@@ -92,13 +92,13 @@ class Program:
         self._watcher.stdin.close()
 
     def _pause(self) -> None:
-        self.watch(NEVER, NEVER)  # it does no harm while it is stopped; we look at the lock before it goes on
+        self.watch(NEVER, NEVER)  # a stopped program does no harm; `wait` checks the lock before it continues
         self._terminal.take_back(self._group)
-        # our shell is to see that the whole job has stopped; SIGCONT will tell us
+        # the shell must see that the whole job has stopped; it sends SIGCONT
         os.killpg(os.getpgrp(), signal.SIGTSTP)
 
     def _has_left(self) -> bool:
-        """Whether it is in another group now: an interactive shell makes one of its own."""
+        """Return True if the program is in another group: an interactive shell creates one."""
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             return os.getpgid(self._process.pid) != self._group
@@ -111,7 +111,7 @@ class Program:
             self._watcher = self._start_watcher(self._group)
 
     def _start_watcher(self, group: int) -> subprocess.Popen[bytes]:
-        # what is blocked now stays blocked in there: signals to the group are not for the watcher
+        # the watcher inherits the blocked signals: signals to the group must not end it
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             process = subprocess.Popen(  # noqa: S603 - our own command

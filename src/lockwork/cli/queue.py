@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,15 +12,15 @@ import click
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.completion import queue_names, words_of
-from lockwork.cli.help import Command
-from lockwork.cli.names import action_hint, split_action
-from lockwork.cli.options import duration, names_the_app, opened, partitions_option
+from lockwork.cli.action_group import ActionGroup
+from lockwork.cli.options import Scope, duration, queue_argument, scoped, yes_option
 from lockwork.cli.progress import progress
-from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing
 from lockwork.cli.text import count, printable, state
-from lockwork.protocol.queues.status import QueueStatus
+from lockwork.inspection.overview import OverviewReader, Part
+from lockwork.inspection.queue_state import QueueOverview
+from lockwork.protocol.queue.status import QueueStatus
 from lockwork.queues.limits import LimitSettings, QueueLimits
 from lockwork.queues.queue import Queue
 from lockwork.validation import several
@@ -47,9 +48,20 @@ class _QueueView:
     workers: int
 
     @classmethod
-    def of(cls, lw: Lockwork, name: str) -> _QueueView:
-        queue = lw.queue(name)
-        return cls(name, queue.status(), queue.limits(), len(queue.workers()))
+    def of(cls, queue: QueueOverview) -> _QueueView:
+        return cls(queue.name, queue.status, queue.limits, len(queue.workers))
+
+    @classmethod
+    def read(cls, lw: Lockwork, name: str) -> _QueueView:
+        """Read one queue, with all of its partitions."""
+        names = lw.config.partitions.names(name)
+        return cls.of(QueueOverview(name, OverviewReader().read(lw.runtime, Part.QUEUES, names=names).partitions))
+
+    @classmethod
+    def read_all(cls, lw: Lockwork, reader: OverviewReader) -> list[_QueueView]:
+        """Read all queues, each partition as a queue."""
+        overview = reader.read(lw.runtime, Part.QUEUES)
+        return [cls.of(QueueOverview(partition.name, [partition])) for partition in overview.partitions]
 
     @property
     def document(self) -> dict[str, Any]:
@@ -85,119 +97,133 @@ def _report(seen: Sequence[_QueueView], *, single: bool) -> Report:
     return Report(document, [Listing(_COLUMNS, [each.row for each in seen], empty="no queue has had a job")])
 
 
-_ACTIONS = ("status", "pause", "resume", "limit", "clear", "drain")
-_CREATING = ("pause", "limit")
-"""Actions that may create a queue."""
 _NONE = "none"
 _NUMBER = re.compile(r"\d{1,15}")
 
 
-@click.command(
-    cls=Command,
+queue: ActionGroup = ActionGroup(
+    "queue",
+    default="show",
+    help="""Show queues and their jobs; pause, limit, clear or drain a queue.
+
+    A change applies to all workers at once; the command then shows the queue.
+    """,
+)
+_CREATE = click.option("--create", is_flag=True, help="Accept a queue that does not exist yet.")
+
+
+@queue.command(
+    "show",
     examples={
         "lockwork queue": "All queues with their jobs and limits.",
         "lockwork queue mail --watch": "One queue, every 2 s.",
-        "lockwork queue pause mail": "Start none of its jobs until `resume`.",
-        "lockwork queue limit mail --rate 100/s --concurrency 50": "Limit it for all workers together.",
-        "lockwork queue limit mail --size 0 && lockwork queue drain mail --timeout 5m": "Drain it.",
-        "lockwork queue clear mail": "Delete the waiting jobs, after a question.",
+        "lockwork queue show pause": "A queue whose name is an action.",
     },
 )
+@scoped(queue_argument(required=False))
 @reports
-@names_the_app
-@click.option("--rate", help="limit: how many jobs may start per period, such as 100/s; none removes the limit.")
-@click.option("--concurrency", help="limit: how many jobs may run at once; or none.")
-@click.option("--size", help="limit: how many jobs may wait, 0 to refuse new ones; or none.")
-@click.option("--timeout", help="drain: how long to wait at most, such as 5m. [default: without a limit]")
-@partitions_option
-@click.option("--delayed", is_flag=True, help="drain: wait for scheduled jobs, too.")
-@click.option("--create", is_flag=True, help="pause, limit: accept a queue that does not exist yet.")
-@click.option("--yes", is_flag=True, help="clear: without asking.")
-@click.argument(
-    "words",
-    nargs=-1,
-    metavar="[status | pause | resume | limit | clear | drain] [NAME]",
-    shell_complete=words_of(_ACTIONS, queue_names),
-)
-def queue(
-    *,
-    output: Output,
-    url: str | None,
-    prefix: str,
-    timeout: str | None,
-    partitions: int | None,
-    delayed: bool,
-    create: bool,
-    yes: bool,
-    words: tuple[str, ...],
-    **given: str | None,
-) -> None:
-    """Show queues and their jobs; pause, limit, clear or drain a queue.
-
-    A change applies to all workers at once; the command then shows the queue. `limit` without options changes nothing.
-    """
-    action, name = _meant(words)
-    limits = _limits(given)
-    if limits and action != "limit":
-        raise click.UsageError("--rate, --concurrency and --size are options of limit")
-    if (timeout is not None or delayed) and action != "drain":
-        raise click.UsageError("--timeout and --delayed are options of drain")
-    if create and action not in _CREATING:
-        raise click.UsageError("--create is an option of pause and limit")
-    if yes and action != "clear":
-        raise click.UsageError("--yes is an option of clear")
-    if output.watch is not None and action != "status":
-        raise click.UsageError("--watch is an option of status")
-    creating = create if action in _CREATING else None
-    with opened(url, prefix, name, partitions, looks=action == "status", create=creating) as lw:
+def _show(*, scope: Scope, output: Output) -> None:
+    """Show all queues, or one."""
+    with scope.open(looks=True) as lw:
+        name = scope.queue
         if name is None:
-            output.show(lambda: _report([_QueueView.of(lw, each) for each in lw.queues()], single=False))
-            return
-        if action == "clear":
-            _clear(lw.queue(name), yes=yes)
+            reader = OverviewReader()
+            output.show(lambda: _report(_QueueView.read_all(lw, reader), single=False))
         else:
-            _act(lw.queue(name), action, limits, timeout, delayed=delayed)
-        output.show(lambda: _report([_QueueView.of(lw, name)], single=True))
+            _show_queue(lw.queue(name), lw, output)
 
 
-def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
-    """Read the action and the queue's name; None: all queues."""
-    action, names = split_action(words, _ACTIONS)
-    if len(names) > 1:
-        hint = action_hint(words, _ACTIONS)
-        raise click.UsageError(f"give {', '.join(_ACTIONS[:-1])} or {_ACTIONS[-1]}, and the queue's name{hint}")
-    if action not in ("", "status") and not names:
-        raise click.UsageError(f"{action} which queue?")
-    return action or "status", (names[0] if names else None)
-
-
-def _act(chosen: Queue, action: str, limits: LimitSettings, timeout: str | None, *, delayed: bool) -> None:
-    if action == "pause":
+@queue.command("pause", examples={"lockwork queue pause mail": "Start none of its jobs until `resume`."})
+@_CREATE
+@scoped(queue_argument())
+@prints_json
+def _pause(*, scope: Scope, create: bool, output: Output) -> None:
+    """Start no more jobs of a queue."""
+    with _changed(scope, output, create=create) as chosen:
         chosen.pause()
-    elif action == "resume":
+
+
+@queue.command("resume", examples={"lockwork queue resume mail": "Start its jobs again."})
+@scoped(queue_argument())
+@prints_json
+def _resume(*, scope: Scope, output: Output) -> None:
+    """Start the jobs of a paused queue again."""
+    with _changed(scope, output) as chosen:
         chosen.resume()
-    elif action == "limit" and limits:
-        chosen.limit(**limits)
-    elif action == "drain":
-        patience = None if timeout is None else duration(timeout, "--timeout")
-        total = _left(chosen, delayed=delayed)
-        with progress("draining", total, lambda: total - _left(chosen, delayed=delayed)):
+
+
+@queue.command(
+    "limit",
+    examples={"lockwork queue limit mail --rate 100/s --concurrency 50": "Limit it for all workers together."},
+)
+@click.option("--rate", help="How many jobs may start per period, such as 100/s; none removes the limit.")
+@click.option("--concurrency", help="How many jobs may run at once; or none.")
+@click.option("--size", help="How many jobs may wait, 0 to refuse new ones; or none.")
+@_CREATE
+@scoped(queue_argument())
+@prints_json
+def _limit(
+    *, scope: Scope, rate: str | None, concurrency: str | None, size: str | None, create: bool, output: Output
+) -> None:
+    """Limit a queue for all workers; without options, show its limits."""
+    limits = _limits(rate, concurrency=concurrency, size=size)
+    with _changed(scope, output, create=create) as chosen:
+        if limits:
+            chosen.limit(**limits)
+
+
+@queue.command("clear", examples={"lockwork queue clear mail": "Delete the waiting jobs, after a question."})
+@yes_option
+@scoped(queue_argument())
+@prints_json
+def _clear(*, scope: Scope, yes: bool, output: Output) -> None:
+    """Delete the waiting jobs of a queue."""
+    with _changed(scope, output) as chosen:
+        waiting = _waiting(chosen)
+        if not yes and waiting:
+            jobs = several(waiting, "waiting job", "waiting jobs")
+            click.confirm(f"delete {jobs} in queue {chosen.name!r}?", err=True, abort=True)
+        with progress("deleting", waiting, lambda: waiting - _waiting(chosen), changes=True):
+            cleared = chosen.clear()
+        click.echo(f"{several(cleared, 'job', 'jobs')} deleted", err=True)
+
+
+@queue.command(
+    "drain",
+    examples={
+        "lockwork queue limit mail --size 0 && lockwork queue drain mail --timeout 5m": "Refuse new jobs, and wait.",
+    },
+)
+@click.option("--timeout", help="How long to wait at most, such as 5m. [default: without a limit]")
+@click.option("--delayed", is_flag=True, help="Wait for scheduled jobs, too.")
+@scoped(queue_argument())
+@prints_json
+def _drain(*, scope: Scope, timeout: str | None, delayed: bool, output: Output) -> None:
+    """Wait until a queue has no ready and no running job."""
+    patience = None if timeout is None else duration(timeout, "--timeout")
+    with _changed(scope, output) as chosen:
+        total = _remaining(chosen, delayed=delayed)
+        with progress("draining", total, lambda: total - _remaining(chosen, delayed=delayed)):
             chosen.drain(patience, delayed=delayed)
 
 
-def _left(chosen: Queue, *, delayed: bool) -> int:
+@contextmanager
+def _changed(scope: Scope, output: Output, *, create: bool | None = None) -> Iterator[Queue]:
+    """Open the queue for a change, and show it afterwards; `create` is None for actions that cannot create it."""
+    with scope.open(looks=False, create=create) as lw:
+        assert scope.queue is not None
+        chosen = lw.queue(scope.queue)
+        yield chosen
+        _show_queue(chosen, lw, output)
+
+
+def _show_queue(chosen: Queue, lw: Lockwork, output: Output) -> None:
+    output.show(lambda: _report([_QueueView.read(lw, chosen.name)], single=True))
+
+
+def _remaining(chosen: Queue, *, delayed: bool) -> int:
     status = chosen.status()
     return status.ready + status.running + (status.scheduled if delayed else 0)
-
-
-def _clear(chosen: Queue, *, yes: bool) -> None:
-    waiting = _waiting(chosen)
-    if not yes and waiting:
-        jobs = several(waiting, "waiting job", "waiting jobs")
-        click.confirm(f"delete {jobs} in queue {chosen.name!r}?", err=True, abort=True)
-    with progress("deleting", waiting, lambda: waiting - _waiting(chosen), changes=True):
-        cleared = chosen.clear()
-    click.echo(f"{several(cleared, 'job', 'jobs')} deleted", err=True)
 
 
 def _waiting(chosen: Queue) -> int:
@@ -205,15 +231,14 @@ def _waiting(chosen: Queue) -> int:
     return status.ready + status.scheduled
 
 
-def _limits(given: dict[str, str | None]) -> LimitSettings:
-    found: LimitSettings = {}
-    rate = given["rate"]
+def _limits(rate: str | None, **counts: str | None) -> LimitSettings:
+    limits: LimitSettings = {}
     if rate is not None:
-        found["rate"] = None if rate == _NONE else rate
+        limits["rate"] = None if rate == _NONE else rate
     for name in ("concurrency", "size"):
-        text = given[name]
+        text = counts[name]
         if text is not None and text != _NONE and not _NUMBER.fullmatch(text):
             raise click.UsageError(f"--{name} is a number of jobs, or none, not {text!r:.80}")
         if text is not None:
-            found[name] = None if text == _NONE else int(text)
-    return found
+            limits[name] = None if text == _NONE else int(text)
+    return limits

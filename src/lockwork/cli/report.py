@@ -20,6 +20,7 @@ from rich.console import Console, ConsoleDimensions, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from lockwork.bases import as_base
 from lockwork.errors import ServerUnavailable
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -32,7 +33,7 @@ _SHORTEST = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one call found: the document for programs, and for people lines of text and tables."""
+    """The result of one call: the document for programs, and lines of text and tables for people."""
 
     document: Mapping[str, Any]
     body: Sequence[RenderableType]
@@ -40,7 +41,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How the user wants it: --json, --watch."""
+    """The form that the user wants: --json, --watch."""
 
     as_json: bool = False
     watch: float | None = None
@@ -106,13 +107,13 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def line(part: RenderableType) -> RenderableType:
-    """Return a text as it is, without markup."""
+    """Return a text without markup."""
     return Text(part) if isinstance(part, str) else part
 
 
 def document(value: Any, *, indent: int | None = 2) -> str:
     """Return JSON: times are ISO 8601 texts, durations seconds, and an unknown value is null."""
-    return json.dumps(msgspec.to_builtins(value, str_keys=True), indent=indent)
+    return json.dumps(msgspec.to_builtins(value, str_keys=True, enc_hook=as_base), indent=indent)
 
 
 class _Pause(click.ParamType[float]):
@@ -128,10 +129,24 @@ class _Pause(click.ParamType[float]):
         return pause
 
 
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def prints_json(command: F) -> F:
+    """Give a command --json; it receives it as its argument `output`."""
+
+    @_JSON
+    @wraps(command)
+    def wrapped(*args: Any, as_json: bool, **options: Any) -> object:
+        return command(*args, output=Output(as_json), **options)
+
+    return wrapped  # type: ignore[return-value]  # click calls it by name
+
+
 def reports(command: F) -> F:
     """Give a command --json and --watch; it receives them as its argument `output`."""
 
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+    @_JSON
     @click.option(
         "--watch",
         is_flag=False,
@@ -141,7 +156,7 @@ def reports(command: F) -> F:
         help="Refresh every 2 s, or every given number of seconds, until Ctrl-C.",
     )
     @wraps(command)
-    def wrapped(*args: Any, as_json: bool, watch: float | None, **given: Any) -> object:
-        return command(*args, output=Output(as_json, watch), **given)
+    def wrapped(*args: Any, as_json: bool, watch: float | None, **options: Any) -> object:
+        return command(*args, output=Output(as_json, watch), **options)
 
     return wrapped  # type: ignore[return-value]  # click calls it by name

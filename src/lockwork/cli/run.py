@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,19 @@ from lockwork.cli.guarded_program import Guarded, Stopped
 from lockwork.cli.help import Command
 from lockwork.cli.options import names_the_app, unit_or_seconds
 from lockwork.durations import seconds
-from lockwork.errors import ConfigError, LockLost, LockTimeout, LockworkError
+from lockwork.errors import ConfigError, LockLost, LockTimeout, LockworkError, OnceFailed, WaitTimeout
+from lockwork.locks import Grant
 from lockwork.protocol.locks.overview import plain
+from lockwork.synchronizers.once import Once
 
+SKIPPED = 0
+"""The exit status of a run that --every skips: on most machines, that is the normal case."""
 NOT_GRANTED, LOST, FAILED, NOT_EXECUTABLE, NOT_FOUND = 75, 76, 125, 126, 127
 """The exit statuses that are not the program's."""
 
 
 class _Run(Command):
-    """Its usage errors have a status of their own, too: 2 may be the program's."""
+    """Usage errors have another exit status than 2, which may be the program's."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         try:
@@ -38,6 +43,7 @@ class _Run(Command):
     context_settings={"allow_interspersed_args": False},
     examples={
         "lockwork run --lock nightly --wait 0 -- ./backup --all": "One backup at a time; a second one exits with 75.",
+        "lockwork run --lock nightly --every 23h -- ./backup": "In the crontabs of many machines: once a day in all.",
     },
 )
 @click.option("--lock", "name", required=True, metavar="NAME", help="The lock to hold while the program runs.")
@@ -51,22 +57,40 @@ class _Run(Command):
 @click.option(
     "--grace", default="5s", show_default=True, help="Time from SIGTERM to SIGKILL when the command ends the program."
 )
+@click.option(
+    "--at-least", help="Keep the lock at least this long after it was granted, even if the program ends earlier."
+)
+@click.option(
+    "--every",
+    help="Run the program at most once in this time on all machines; otherwise skip it, with exit status 0.",
+)
 @names_the_app
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
-    name: str, wait: str | None, lease: str, grace: str, url: str | None, prefix: str, command: tuple[str, ...]
+    name: str,
+    wait: str | None,
+    lease: str,
+    grace: str,
+    at_least: str | None,
+    every: str | None,
+    url: str | None,
+    prefix: str,
+    command: tuple[str, ...],
 ) -> None:
     """Run COMMAND under a lock: lockwork run --lock nightly --wait 30s -- ./backup --all
 
     The program gets LOCKWORK_LOCK and LOCKWORK_FENCE in its environment. The command forwards signals to it. If the
     lock is about to be lost, or this process is killed, the program and the processes that it started are ended.
 
-    The exit status is the program's (128 + n when signal n ended it); 75: the lock was not granted in time; 76: the
-    lock was lost or could not be renewed, and the program was ended; 125: another problem with the lock, the server or
-    the options; 126: the program cannot be executed; 127: it was not found.
+    With --every, a program that ran or runs in this period is skipped, also if it failed. The period begins with the
+    program; make it a little shorter than the time between two runs. A run that never ended does not count.
+
+    The exit status is the program's (128 + n when signal n ended it); 0 also if --every skipped the program; 75: the
+    lock was not granted in time; 76: the lock was lost or could not be renewed, and the program was ended; 125: another
+    problem with the lock, the server or the options; 126: the program cannot be executed; 127: it was not found.
     """
     try:
-        status = _run(name, wait, lease, grace, url, prefix, command)
+        status = _run(name, wait, lease, grace, at_least, every, url, prefix, command)
     except LockTimeout as error:
         status = _complain(str(error), NOT_GRANTED)
     except LockworkError as error:
@@ -75,28 +99,40 @@ def run(
 
 
 def _run(
-    name: str, wait: str | None, lease: str, grace: str, url: str | None, prefix: str, command: tuple[str, ...]
+    name: str,
+    wait: str | None,
+    lease: str,
+    grace: str,
+    at_least: str | None,
+    every: str | None,
+    url: str | None,
+    prefix: str,
+    command: tuple[str, ...],
 ) -> int:
     patience = None if wait is None else seconds(unit_or_seconds(wait), "--wait", zero=True)
+    if not name:  # an app may have such a name; here a variable of the shell is not set
+        raise ConfigError("--lock names the lock, and is an empty text")
     lasts = seconds(unit_or_seconds(lease), "--lease")
     if lasts < 1:
         raise ConfigError(f"--lease must be at least 1 s, so that it can be renewed, not {lease}")
+    minimum = None if at_least is None else seconds(unit_or_seconds(at_least), "--at-least")
+    period = None if every is None else seconds(unit_or_seconds(every), "--every")
+    if minimum is not None and period is not None:
+        raise ConfigError("--every already skips runs that come too soon: omit --at-least")
     with (
         Guarded(seconds(unit_or_seconds(grace), "--grace", zero=True)) as guarded,
         Lockwork(url, prefix=prefix, lock_lease=lasts) as lw,
     ):
+        once = None if period is None else lw.once(name, every=period, wait=0, again_if_lost=True)
+        if once is not None and once.inspect().state in ("running", "done", "failed"):
+            return SKIPPED
         tag = plain(Path(command[0]).name) or "program"
-        lock = lw.lock(name, wait=patience, on_lost=guarded.lost, tags=[tag])
+        lock = lw.lock(name, wait=patience, on_lost=guarded.lost, tags=[tag], at_least=minimum)
         try:
             grant = guarded.acquire(lock)
         except Stopped as stopped:
             return 128 + stopped.number
-        try:
-            guarded.start(command, grant)
-        except OSError as error:
-            status = _not_started(command[0], error)
-        else:
-            status = guarded.wait(grant)
+        status, lost = _once(once, guarded, command, grant) if once else (_program(guarded, command, grant)[0], "")
         try:
             grant.release()
         except LockLost:
@@ -105,7 +141,45 @@ def _run(
             _complain(f"lock {name!r} could not be released; it ends with its lease: {error}", FAILED)
         if guarded.ended:
             return _complain(f"lock {name!r} could not be renewed{_fate(status, ended=True)}", LOST)
-        return status
+        return _complain(lost, LOST) if lost else status
+
+
+class _Failed(Exception):
+    """The program failed: it is the run of this period."""
+
+
+class _NotRun(BaseException):
+    """The program did not start, or was ended because of its lock: the next call runs it."""
+
+
+def _once(once: Once, guarded: Guarded, command: Sequence[str], grant: Grant) -> tuple[int, str]:
+    """Run the program as the run of this period; return its status, and why the run may not count."""
+    status = SKIPPED
+
+    def turn() -> None:
+        nonlocal status
+        status, started = _program(guarded, command, grant)
+        if not started or guarded.ended:
+            raise _NotRun
+        if status:
+            raise _Failed(f"exit status {status}")
+
+    try:
+        once.run(turn)
+    except LockLost as error:
+        return status, str(error)
+    except (_Failed, _NotRun, OnceFailed, WaitTimeout):
+        pass  # `status` says which; another machine may have run it while this one waited for the lock
+    return status, ""
+
+
+def _program(guarded: Guarded, command: Sequence[str], grant: Grant) -> tuple[int, bool]:
+    """Run the program; return its exit status, and whether it started."""
+    try:
+        guarded.start(command, grant)
+    except OSError as error:
+        return _not_started(command[0], error), False
+    return guarded.wait(grant), True
 
 
 def _fate(status: int, *, ended: bool) -> str:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.completion import queue_names, schedule_names, words_of
-from lockwork.cli.help import Command
-from lockwork.cli.names import action_hint, split_action, unknown
-from lockwork.cli.options import names_the_app, opened, partitions_option
-from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.action_group import ActionGroup
+from lockwork.cli.completion import schedule_names
+from lockwork.cli.names import unknown
+from lockwork.cli.options import Scope, queue_option, scoped
+from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing
 from lockwork.cli.text import moment, printable, state, until
 from lockwork.errors import ConfigError
-from lockwork.schedules.schedule import ScheduleStatus
+from lockwork.schedules.schedule import Schedule, ScheduleStatus
 
 _COLUMNS = (
     Column("schedule", whole=True),
@@ -31,63 +31,87 @@ _COLUMNS = (
     Column("overlapped", right=True, least=100),
     Column("missed", right=True, least=100),
 )
-_ACTIONS = ("pause", "resume", "run")
 
-
-@click.command(
-    cls=Command,
-    examples={
-        "lockwork schedules": "All schedules and their next slots.",
-        "lockwork schedules pause nightly": "Skip its slots until `resume`.",
-        "lockwork schedules run nightly": "Enqueue its job now; prints the job's id.",
-    },
-)
-@click.option("--queue", "-q", shell_complete=queue_names, help="The queue of the schedule. [default: all of them]")
-@partitions_option
-@reports
-@names_the_app
-@click.argument(
-    "words",
-    nargs=-1,
-    metavar="[pause | resume | run] [NAME]",
-    shell_complete=words_of(_ACTIONS, schedule_names),
-)
-def schedules(
-    *,
-    queue: str | None,
-    partitions: int | None,
-    output: Output,
-    url: str | None,
-    prefix: str,
-    words: tuple[str, ...],
-) -> None:
-    """Show the schedules that workers have declared; pause, resume or run a schedule now.
+schedules: ActionGroup = ActionGroup(
+    "schedules",
+    default="show",
+    help="""Show the schedules that workers have declared; pause, resume or run a schedule now.
 
     A schedule does not fire if no running worker has it in its code.
-    """
-    action, name = _meant(words)
-    if output.watch is not None and action:
-        raise click.UsageError("--watch cannot be used with an action")
-    with opened(url, prefix, queue, partitions, looks=True) as lw:
-        if not action:
-            output.show(lambda: _report(lw, _chosen(_all(lw, queue), name)))
-            return
-        (found, *others) = _chosen(_all(lw, queue), name)
-        if others:
-            places = ", ".join(printable(each.queue) for each in (found, *others))
-            raise ConfigError(f"schedule {name} is in several queues ({places}): name its --queue")
-        _act(lw, found, action, output)
+    """,
+)
+_scope = scoped(queue_option("The queue of the schedule. [default: all of them]"))
+_NAME = click.argument("name", shell_complete=schedule_names)
 
 
-def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
-    """Read the action, empty for none, and the schedule's name; None: all."""
-    action, names = split_action(words, _ACTIONS)
-    if len(names) > 1:
-        hint = action_hint(words, _ACTIONS)
-        raise click.UsageError(f"pass pause, resume or run, and the schedule's name{hint}")
-    if action and not names:
-        raise click.UsageError(f"{action} which schedule?")
-    return action, (names[0] if names else None)
+@schedules.command(
+    "show",
+    examples={
+        "lockwork schedules": "All schedules and their next slots.",
+        "lockwork schedules show run": "A schedule whose name is an action.",
+    },
+)
+@click.argument("name", required=False, shell_complete=schedule_names)
+@_scope
+@reports
+def _show(*, name: str | None, scope: Scope, output: Output) -> None:
+    """Show all schedules, or the schedules of one name."""
+    with scope.open(looks=True) as lw:
+        output.show(lambda: _report(lw, _chosen(_all(lw, scope.queue), name)))
+
+
+@schedules.command("pause", examples={"lockwork schedules pause nightly": "Skip its slots until `resume`."})
+@_NAME
+@_scope
+@prints_json
+def _pause(*, name: str, scope: Scope, output: Output) -> None:
+    """Skip the slots of a schedule."""
+    _change(name, scope, output, Schedule.pause)
+
+
+@schedules.command("resume", examples={"lockwork schedules resume nightly": "Fire it again."})
+@_NAME
+@_scope
+@prints_json
+def _resume(*, name: str, scope: Scope, output: Output) -> None:
+    """Fire a paused schedule again."""
+    _change(name, scope, output, Schedule.resume)
+
+
+@schedules.command("run", examples={"lockwork schedules run nightly": "Enqueue its job now; prints the job's id."})
+@_NAME
+@_scope
+@prints_json
+def _run(*, name: str, scope: Scope, output: Output) -> None:
+    """Enqueue the job of a schedule now."""
+    with scope.open(looks=True) as lw:
+        status = _only(lw, name, scope.queue)
+        job = lw.schedule(status.name, queue=status.queue).run_now()
+        if job is None:
+            raise ConfigError(
+                f"schedule {status.name} was not run: it allows no overlap, and its last job, {status.last_job}, has "
+                "not ended"
+            )
+        text = f"job {job.id} of task {status.task} enqueued in queue {job.queue}"
+        document = {"job": job.id, "queue": job.queue, "task": status.task}
+        output.show(lambda: Report(document, [text]))
+
+
+def _change(name: str, scope: Scope, output: Output, change: Callable[[Schedule], bool]) -> None:
+    """Pause or resume a schedule, and show it."""
+    with scope.open(looks=True) as lw:
+        status = _only(lw, name, scope.queue)
+        if not change(lw.schedule(status.name, queue=status.queue)):
+            raise ConfigError(f"schedule {status.name} has been deleted")
+        output.show(lambda: _report(lw, _chosen(lw.schedules(status.queue), status.name)))
+
+
+def _only(lw: Lockwork, name: str, queue: str | None) -> ScheduleStatus:
+    (found, *others) = _chosen(_all(lw, queue), name)
+    if others:
+        places = ", ".join(printable(each.queue) for each in (found, *others))
+        raise ConfigError(f"schedule {name} is in several queues ({places}): name its --queue")
+    return found
 
 
 def _all(lw: Lockwork, queue: str | None) -> list[ScheduleStatus]:
@@ -102,23 +126,6 @@ def _chosen(found: Sequence[ScheduleStatus], name: str | None) -> Sequence[Sched
     if not chosen:
         raise unknown("schedule", name, {each.name for each in found})
     return chosen
-
-
-def _act(lw: Lockwork, found: ScheduleStatus, action: str, output: Output) -> None:
-    handle = lw.schedule(found.name, queue=found.queue)
-    if action == "run":
-        job = handle.run_now()
-        if job is None:
-            raise ConfigError(
-                f"schedule {found.name} was not run: it allows no overlap, and its last job, {found.last_job}, has not "
-                "ended"
-            )
-        document = {"job": job.id, "queue": job.queue, "task": found.task}
-        output.show(lambda: Report(document, [f"job {job.id} of task {found.task} enqueued in queue {job.queue}"]))
-        return
-    if not (handle.pause() if action == "pause" else handle.resume()):
-        raise ConfigError(f"schedule {found.name} has been deleted")
-    output.show(lambda: _report(lw, _chosen(lw.schedules(found.queue), found.name)))
 
 
 def _report(lw: Lockwork, found: Sequence[ScheduleStatus]) -> Report:

@@ -16,7 +16,11 @@ from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
 from lockwork.cli.text import brief, count, lasting, printable, state
 from lockwork.cli.workers import listing
-from lockwork.doctor import findings
+from lockwork.doctor.findings import CHECKED_PARTS, findings_of
+from lockwork.inspection.overview import OverviewReader
+from lockwork.inspection.queue_state import PartitionState
+from lockwork.protocol.queue.ages import ReadyAge
+from lockwork.telemetry.metrics import activity
 from lockwork.validation import several
 
 _QUEUES = (
@@ -43,24 +47,26 @@ _QUEUES = (
 def status(*, output: Output, url: str | None, prefix: str) -> None:
     """Show problems, the last hour, queues and workers on one screen."""
     with connected(url, prefix) as lw:
-        output.show(lambda: _report(lw))
+        reader = OverviewReader()
+        output.show(lambda: _report(lw, reader))
 
 
-def _report(lw: Lockwork) -> Report:
-    found, total, workers, ages = findings(lw), lw.metrics(span="1h").total, lw.workers(), lw.queue_ages()
-    queues = [(name, queue.status(), len(queue.workers())) for name in lw.queues() for queue in [lw.queue(name)]]
+def _report(lw: Lockwork, reader: OverviewReader) -> Report:
+    overview = reader.read(lw.runtime, CHECKED_PARTS)
+    read_hour = activity(lw.config.prefix, None, None, "1h", overview.names)
+    found, total = findings_of(overview), lw.runtime.run(read_hour).series().total
     rows: list[Sequence[str | Text]] = [
         (
-            printable(name),
-            state("paused" if counts.paused else "open"),
-            count(counts.ready),
-            count(counts.running, "running"),
-            count(counts.scheduled),
-            count(counts.dead, "dead"),
-            state("dead", "0") if not served and counts.ready + counts.scheduled else count(served),
-            lasting(age) if (age := ages.get(name, 0.0)) else "",
+            printable(queue.name),
+            state("paused" if queue.status.paused else "open"),
+            count(queue.status.ready),
+            count(queue.status.running, "running"),
+            count(queue.status.scheduled),
+            count(queue.status.dead, "dead"),
+            _served(queue),
+            _waited(queue.oldest),
         )
-        for name, counts, served in queues
+        for queue in overview.partitions
     ]
     p95 = {"wait": total.wait.quantile(0.95), "run": total.run.quantile(0.95)}
     failed = several(total.failed, "failed attempt", "failed attempts")
@@ -72,11 +78,30 @@ def _report(lw: Lockwork) -> Report:
         "",
         Listing(_QUEUES, rows, title="queues", empty="no queue has had a job"),
         "",
-        listing(workers, title="workers"),
+        listing(overview.workers, title="workers"),
     ]
     summary = {"succeeded": total.succeeded, "failed": total.failed, "dead": total.dead, "p95": p95}
     listed_queues = [
-        {"queue": name, "workers": served, "oldest": ages.get(name), "status": counts}
-        for name, counts, served in queues
+        {
+            "queue": queue.name,
+            "workers": len(queue.workers),
+            "oldest": queue.oldest.seconds if queue.oldest.known else None,
+            "status": queue.status,
+        }
+        for queue in overview.partitions
     ]
-    return Report({"findings": found, "last_hour": summary, "queues": listed_queues, "workers": workers}, body)
+    document = {"findings": found, "last_hour": summary, "queues": listed_queues, "workers": overview.workers}
+    return Report(document, body)
+
+
+def _served(queue: PartitionState) -> Text:
+    if not queue.workers and queue.status.ready + queue.status.scheduled:
+        return state("dead", "0")
+    return count(len(queue.workers))
+
+
+def _waited(age: ReadyAge) -> str:
+    """Say how long the oldest ready job has waited; nothing when none is ready."""
+    if age.known:
+        return lasting(age.seconds) if age.seconds else ""
+    return f"at least {lasting(age.seconds)}" if age.seconds else "unknown"

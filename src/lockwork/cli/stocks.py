@@ -12,7 +12,8 @@ from lockwork.cli.names import unknown
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
-from lockwork.cli.text import count, printable
+from lockwork.cli.text import EMPTY, count, printable
+from lockwork.protocol.names import display, typed
 
 _COLUMNS = (
     Column("stock", whole=True),
@@ -46,6 +47,7 @@ def stocks(*, output: Output, url: str | None, prefix: str, name: str | None) ->
 
 def _report(lw: Lockwork, name: str | None) -> Report:
     found = lw.stocks()
+    name = None if name is None else display(typed(name))
     shown = [each for each in found if name in (None, each.name)]
     if name is not None and not shown:
         raise unknown("stock", name, {each.name for each in found})
@@ -53,6 +55,6 @@ def _report(lw: Lockwork, name: str | None) -> Report:
     for each in shown:
         units = each.status
         counts = (units.total, units.available, units.reserved, units.sold, units.expired)
-        rows.append([printable(each.name), printable(each.queue), *map(count, counts)])
+        rows.append([printable(each.name or EMPTY), printable(each.queue), *map(count, counts)])
     document = [{"name": each.name, "queue": each.queue, "status": each.status} for each in shown]
     return Report({"stocks": document}, [Listing(_COLUMNS, rows, empty="no stock is on this server")])

@@ -28,11 +28,11 @@ class Column(NamedTuple):
     whole: bool = False
     """Fold its cells last of all: they are copied, as ids are."""
     least: int = 0
-    """Columns of a terminal from which on this one is shown, if there is room."""
+    """The least width of a terminal that shows this column, if there is room."""
     below: int = 0
     """With room for fewer columns of the terminal, its cells are shown below their rows; 0: never."""
     wide: int = 0
-    """On a terminal of fewer columns, its cells are shown below their rows, however short they are."""
+    """On a terminal of fewer columns, its cells are shown below their rows, even if they are short."""
 
 
 class Listing:
@@ -73,7 +73,7 @@ class Listing:
             yield _line(Text(" " * _INDENT), part)
 
     def _layout(self, room: int) -> tuple[Mapping[int, int], Sequence[int]]:
-        """Return the columns of each row with their widths, and those whose cells go below the row."""
+        """Return the columns of each row with their widths, and the columns whose cells go below the row."""
         natural: dict[int, int] = {}
         for at, column in enumerate(self._columns):
             longest = max(cell_len(row[at].plain) for row in self._rows)
@@ -83,7 +83,7 @@ class Listing:
         shown, optional = dict(natural), [at for at in natural if self._columns[at].least]
         while True:
             widths = shrunk(shown, floors, room)
-            if _total(widths) <= room:
+            if total_width(widths) <= room:
                 return widths, ()
             if not optional:
                 break
@@ -95,13 +95,13 @@ class Listing:
         while True:
             widths = shrunk(shrunk(shown, floors, room), folded, room)
             lower = [at for at in shown if self._columns[at].below]
-            if _total(widths) <= room or not lower:
+            if total_width(widths) <= room or not lower:
                 return widths, below
             below = sorted([*below, lower[-1]])
             del shown[lower[-1]]
 
     def _floors(self, natural: Mapping[int, int], *, fold: bool) -> dict[int, int]:
-        """How narrow each column may get, if cells are folded or only cut."""
+        """Return the least width of each column, if cells are folded or only cut."""
         found: dict[int, int] = {}
         for at, width in natural.items():
             column = self._columns[at]
@@ -115,7 +115,7 @@ class Listing:
         return found
 
     def _fitted(self, console: Console, at: int, cell: Text, width: int) -> Sequence[Text]:
-        """The lines of a cell."""
+        """Return the lines of a cell."""
         if cell_len(cell.plain) <= width:
             return [cell]
         if self._columns[at].cut and console.is_terminal:
@@ -139,21 +139,22 @@ class Listing:
 
 
 def _line(*parts: Text) -> Text:
-    """One line of the screen, that is not folded again."""
+    """Return one line of the screen, which is not folded again."""
     line = Text(no_wrap=True, overflow="ignore")
     for part in parts:
         line.append_text(part)
     return line
 
 
-def _total(widths: Mapping[int, int]) -> int:
+def total_width(widths: Mapping[int, int]) -> int:
+    """Return the width of a row."""
     return sum(widths.values()) + GAP * (len(widths) - 1)
 
 
 def shrunk(widths: Mapping[int, int], floors: Mapping[int, int], room: int) -> dict[int, int]:
     """Take away from the widest columns until all fit, or each has its least width."""
     found = dict(widths)
-    while _total(found) > room:
+    while total_width(found) > room:
         left = [at for at, width in found.items() if width > floors[at]]
         if not left:
             break
@@ -162,7 +163,7 @@ def shrunk(widths: Mapping[int, int], floors: Mapping[int, int], room: int) -> d
 
 
 def facts(rows: Iterable[tuple[str, str | Text]]) -> Table:
-    """A table of names and values; those without a value are left out."""
+    """Return a table of names and values, without the names that have no value."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

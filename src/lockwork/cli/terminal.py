@@ -1,4 +1,4 @@
-"""Which process group the terminal belongs to: who may read it, and whom its Ctrl-C reaches."""
+"""The process group that owns the terminal: it may read, and receives Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import signal
 def fill_standard_streams() -> None:
     """Open the null device where standard input, output or error is closed.
 
-    Else what is opened next would get that number, and processes would write to it what they print.
+    Otherwise the next opened file gets that number, and processes print into it.
     """
     for number in range(3):
         try:
@@ -31,15 +31,15 @@ class Terminal:
 
     @property
     def there(self) -> bool:
-        """Whether there is one."""
+        """True if this process has a terminal."""
         return self._file is not None
 
     def hand_over(self, group: int) -> None:
-        """Let `group` have it, if it is ours now."""
+        """Give the terminal to `group`, if this process group owns it."""
         self._move(os.getpgrp(), group)
 
     def take_back(self, group: int) -> None:
-        """Have it again, unless `group` has lost it to somebody else meanwhile."""
+        """Take the terminal back, if `group` still owns it."""
         self._move(group, os.getpgrp())
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class Terminal:
     def _move(self, before: int, after: int) -> None:
         if self._file is None:
             return
-        # who gives it away from the background would be stopped by this signal
+        # this signal would stop a background process that gives the terminal away
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         try:
             with contextlib.suppress(OSError):

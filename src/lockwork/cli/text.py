@@ -1,4 +1,4 @@
-"""How values read on a screen: names, durations, times, sizes, states."""
+"""Values as text for a screen: names, durations, times, sizes, states."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from math import ceil
 from typing import Any
 
 from rich.text import Text
+
+from lockwork.protocol.queue.records import ResultOf
 
 STYLES: dict[str, str] = {
     "running": "color(33)",
@@ -30,14 +32,14 @@ STYLES: dict[str, str] = {
     "expired": "color(244)",
     "unknown": "color(244)",
 }
-"""Colors that are legible on black and on white; the word always stands beside them."""
+"""Colors that are legible on black and on white; the word is always beside them."""
 _FAINT = "color(244)"
 _BREAK = re.compile(r"\s*[\r\n\t]\s*")
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 def printable(text: str) -> str:
-    """Make one line of a text, without what would steer the terminal: anybody may write to the server."""
+    """Make one line of a text, without control characters: any program may write to the server."""
     return "".join(sign if sign.isprintable() else "?" for sign in _BREAK.sub(" ", text))
 
 
@@ -71,12 +73,12 @@ def brief(seconds: float | None) -> str:
 
 
 def ago(then: datetime | None, now: datetime | None = None) -> str:
-    """How long ago a time was; empty if it is not known."""
+    """Return how long ago a time was; empty if it is unknown."""
     return "" if then is None else lasting(max(0.0, ((now or datetime.now(UTC)) - then).total_seconds()))
 
 
 def until(then: datetime | None, now: datetime | None = None) -> str:
-    """How long from now a time is: "in 5.0 s", or "now"."""
+    """Return the time from now: "in 5.0 s", or "now"."""
     if then is None:
         return ""
     seconds = (then - (now or datetime.now(UTC))).total_seconds()
@@ -99,7 +101,9 @@ def sized(bytes: int | None) -> str:
 
 
 def value(given: Any) -> str:
-    """A value of a job as JSON, in one line."""
+    """A value of a job as JSON, in one line; a result that is not known yet by the id of its job."""
+    if isinstance(given, ResultOf):
+        return printable(given)
     return printable(json.dumps(given, ensure_ascii=False, default=str))
 
 
@@ -117,10 +121,12 @@ def count(number: int, word: str = "") -> Text:
     return Text(f"{number:,}", style=STYLES.get(word, "") if number else _FAINT)
 
 
+EMPTY = "(empty)"
+"""Instead of a name that is an empty text."""
 HIDDEN = "(hidden)"
 """Instead of the arguments of a task with `hide_arguments`."""
 
 
-def state(word: str, said: str = "") -> Text:
-    """A state in its color; `said` replaces the word, and the color stays."""
-    return Text(said or word, style=STYLES.get(word, ""))
+def state(word: str, text: str = "") -> Text:
+    """Return a state in its color; `text` replaces the word, and the color stays."""
+    return Text(text or word, style=STYLES.get(word, ""))

@@ -10,30 +10,33 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import DataTable, Footer, Sparkline, Static
+from textual.widgets import Footer, Sparkline, Static
 
+from lockwork.cli.fitted_table import FittedColumn, FittedTable, number
 from lockwork.cli.jobs import place, ran
-from lockwork.cli.table import GAP, shrunk
-from lockwork.cli.text import HIDDEN, arguments, count, lasting, printable, state
-from lockwork.cli.top import Screen, Watcher
+from lockwork.cli.text import EMPTY, HIDDEN, arguments, count, lasting, printable, state
+from lockwork.cli.top_watcher import Screen, Watcher
 from lockwork.errors import LockworkError
-from lockwork.protocol.locks.overview import LockSnapshot, read
+from lockwork.inspection.lock_owners import owner_name
+from lockwork.protocol.locks.overview import LockSnapshot
 
-_COLUMNS: dict[str, Sequence[str]] = {
-    "queues": ("queue", "ready", "running", "dead", "workers", "done/s", "failed/s", "scheduled"),
-    "running": ("job", "queue", "task", "for", "worker", "arguments"),
-    "workers": ("worker", "runs", "lease left"),
-    "locks": ("lock", "holder", "for", "waiters"),
-}
-_CUT: dict[str, dict[int, int]] = {
-    "queues": {0: 12},
-    "running": {1: 10, 2: 10, 5: 10},
-    "workers": {0: 12},
-    "locks": {0: 10, 1: 10},
-}
-"""Columns whose cells are cut where there is no room for all, with the least that is kept."""
 _LONGEST = 60
 """Characters of arguments that are shown."""
+_FINDINGS = 3
+"""Lines for findings."""
+_COLUMNS: dict[str, Sequence[FittedColumn]] = {
+    "queues": (
+        FittedColumn("queue", 12), number("ready"), number("running"), number("scheduled"), number("dead"),
+        number("workers"), number("done/s", 1), number("failed/s", 2),
+    ),
+    "running": (
+        FittedColumn("job"), FittedColumn("queue", 10, 1), FittedColumn("task", 12), number("for"),
+        FittedColumn("worker", 10, 2), FittedColumn("arguments", 10, 3),
+    ),
+    "workers": (FittedColumn("worker", 10), number("runs"), number("lease left", 1)),
+    "locks": (FittedColumn("lock", 10), FittedColumn("holder", 24), number("waiters"), number("for", 1)),
+}  # fmt: skip
+"""The counts come before the optional columns."""
 
 
 class Top(App[None]):
@@ -41,12 +44,13 @@ class Top(App[None]):
 
     CSS: ClassVar[str] = """
     #head { height: 1; padding: 0 1; }
-    #rates { height: 2; margin: 0 1; }
+    #rates { height: 2; padding: 0 1; }
+    #findings { height: auto; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; display: none; }
     Vertical { border-top: solid $primary; border-title-style: bold; padding: 0 1; height: 1fr; }
     Horizontal { height: 1fr; }
-    #workers-section { width: 2fr; }
-    #locks-section { width: 3fr; }
-    DataTable { height: 1fr; scrollbar-size-horizontal: 0; }
+    #workers-section { width: 3fr; }
+    #locks-section { width: 5fr; }
+    FittedTable { height: 1fr; scrollbar-size: 0 1; scrollbar-gutter: stable; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,escape,ctrl+c", "quit", "Quit"),
@@ -61,11 +65,13 @@ class Top(App[None]):
         self._every = every
         self._paused = False
         self._looking = False
+        self._head = Static(id="head")
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
-        yield Static(id="head")
+        yield self._head
         yield Sparkline([0.0], id="rates")
+        yield Static(id="findings")
         yield self._section("queues")
         yield self._section("running")
         with Horizontal():
@@ -74,26 +80,23 @@ class Top(App[None]):
         yield Footer()
 
     def _section(self, name: str) -> Vertical:
-        table: DataTable[Text] = DataTable(id=name, cursor_type="none")
-        for column in _COLUMNS[name]:
-            table.add_column(column, key=column)
-        section = Vertical(table, id=f"{name}-section")
+        section = Vertical(FittedTable(_COLUMNS[name], id=name), id=f"{name}-section")
         section.border_title = "running jobs" if name == "running" else name
         return section
 
-    def on_mount(self) -> None:
-        """Look at once, and then regularly."""
+    def on_ready(self) -> None:
+        """Refresh now, and then regularly."""
         self.set_interval(self._every, self._look)
         self._look()
 
     def action_pause(self) -> None:
-        """Stop looking, or go on."""
+        """Stop refreshing, or continue."""
         self._paused = not self._paused
         self._look()
 
     def _look(self) -> None:
         if self._paused:
-            self.query_one("#head", Static).update(state("paused", "paused: p resumes"))
+            self._head.update(state("paused", "paused: p resumes"))
         elif not self._looking:
             self._looking = True
             self.run_worker(self._read, thread=True)  # a slow server must not stop the keys
@@ -106,13 +109,14 @@ class Top(App[None]):
         else:
             self.call_from_thread(self._show, found)
 
-    def _show_problem(self, said: str) -> None:
+    def _show_problem(self, text: str) -> None:
         self._looking = False
-        self.query_one("#head", Static).update(state("serious", printable(f"the figures below are old: {said}")))
+        if self._head.is_attached:
+            self._head.update(state("serious", printable(f"the figures below are old: {text}")))
 
     def _show(self, view: Screen) -> None:
         self._looking = False
-        if self._paused:  # since this look began
+        if self._paused or not self._head.is_attached:  # since this look began the user has paused, or has left
             return
         head = Text.assemble(
             (f"{view.rates[-1]:,.1f} jobs/s", "bold"),
@@ -121,42 +125,19 @@ class Top(App[None]):
             state("dead", f"dead {view.total('dead'):,}") if view.total("dead") else "dead 0",
             (f"  peak {max(view.rates):,.1f} jobs/s", "dim") if any(view.rates) else "",
         )
-        self.query_one("#head", Static).update(head)
+        self._head.update(head)
         self.query_one("#rates", Sparkline).data = list(view.rates) if any(view.rates) else []
-        self._fill("queues", _queues(view))
-        self._fill("running", _running(view))
-        self._fill("workers", _workers(view))
-        self._fill("locks", map(_lock, view.locks.locks))
-        deadlocks = len(view.locks.deadlocks)
-        title = f"locks, {deadlocks} DEADLOCKED" if deadlocks else "locks"
-        self.query_one("#locks-section", Vertical).border_title = title
+        findings = self.query_one("#findings", Static)
+        findings.display = bool(view.findings)
+        findings.update(_findings(view))
+        self.query_one("#locks-section", Vertical).border_title = _locks_title(view)
+        self._table("queues").show(_queues(view))
+        self._table("running").show(_running(view))
+        self._table("workers").show(_workers(view))
+        self._table("locks").show(_locks(view))
 
-    def _fill(self, name: str, rows: Iterable[Sequence[str | Text]]) -> None:
-        table = self.query_one(f"#{name}", DataTable)
-        scroll = table.scroll_y
-        table.clear()
-        for cells in _fitted(name, [list(map(_cell, cells)) for cells in rows], table.scrollable_content_region.width):
-            table.add_row(*cells)
-        table.scroll_to(y=scroll, animate=False)
-
-
-def _fitted(name: str, rows: Sequence[Sequence[Text]], room: int) -> Iterable[Sequence[Text]]:
-    """Cut the cells that may be cut, so that the columns behind them are seen."""
-    titles = _COLUMNS[name]
-    natural = {at: max([len(titles[at]), *(row[at].cell_len for row in rows)]) for at in range(len(titles))}
-    floors = natural | {at: min(natural[at], least) for at, least in _CUT[name].items()}
-    widths = shrunk(natural, floors, room - GAP)  # a blank stands on both sides of each cell
-    for row in rows:
-        for at in _CUT[name]:
-            row[at].truncate(widths[at], overflow="ellipsis")
-    return rows
-
-
-def _cell(given: str | Text) -> Text:
-    text = Text(given) if isinstance(given, str) else given.copy()
-    if text.plain[:1].isdigit():
-        text.justify = "right"
-    return text
+    def _table(self, name: str) -> FittedTable:
+        return self.query_one(f"#{name}", FittedTable)
 
 
 def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
@@ -167,18 +148,18 @@ def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
             state("paused", f"{printable(line.name)} (paused)") if status.paused else printable(line.name),
             count(status.ready),
             count(status.running, "running"),
+            count(status.scheduled),
             count(status.dead, "dead"),
             state("dead", "none") if unserved else count(line.workers),
             f"{line.done:,.1f}",
             state("failed", f"{line.failed:,.1f}") if line.failed else "0.0",
-            count(status.scheduled),
         ]
 
 
 def _running(view: Screen) -> Iterable[Sequence[str | Text]]:
     now = datetime.now(UTC)
     for job in view.running:
-        given = HIDDEN if job.task in view.hidden else arguments(job.args, job.kwargs)
+        given = HIDDEN if job.hidden else arguments(job.args, job.kwargs)
         yield [
             printable(job.id),
             printable(job.partition),
@@ -194,13 +175,44 @@ def _workers(view: Screen) -> Iterable[Sequence[str | Text]]:
         yield [place(worker.session), f"{worker.running:,}", lasting(max(0.0, worker.expires_in))]
 
 
-def _lock(lock: LockSnapshot) -> Sequence[str | Text]:
-    name = printable(lock.name if lock.kind == "lock" else f"{lock.kind} {lock.name}")
-    waiters = len(lock.line) + lock.more_waiters
+def _findings(view: Screen) -> Text:
+    """Return a line for each of the first findings; `lockwork doctor` says more."""
+    shown = view.findings if len(view.findings) <= _FINDINGS else view.findings[: _FINDINGS - 1]
+    lines = [
+        Text.assemble(state(finding.level), (f" {printable(finding.subject)}: ", "bold"), printable(finding.text))
+        for finding in shown
+    ]
+    if rest := len(view.findings) - len(shown):
+        lines.append(Text(f"and {rest} more: lockwork doctor", style="dim"))
+    return Text("\n").join(lines)
+
+
+def _locks_title(view: Screen) -> str:
+    if view.locks is None:
+        return "locks not checked"
+    deadlocks = len(view.locks.deadlocks)
+    return f"locks, {deadlocks} DEADLOCKED" if deadlocks else "locks"
+
+
+def _locks(view: Screen) -> Iterable[Sequence[str | Text]]:
+    """Return the rows of locks, the most waiters first."""
+    if view.locks is None:
+        return
+    for lock in sorted(view.locks.locks, key=lambda lock: -len(lock.line) - lock.more_waiters):
+        name = printable(lock.name or EMPTY if lock.kind == "lock" else f"{lock.kind} {lock.name}")
+        waiters = len(lock.line) + lock.more_waiters
+        yield [name, printable(_holders(lock)), count(waiters, "retrying"), _held_for(lock)]
+
+
+def _holders(lock: LockSnapshot) -> str:
+    """Name the first holder, by its job if it has one."""
     if not lock.holders:
-        return [name, "", "", f"{waiters:,}"]
-    first = lock.holders[0]
-    who = read(first.holder.owner)
+        return ""
+    holder = lock.holders[0].holder
     more = len(lock.holders) + lock.more_holders - 1
-    holder = f"{who.host}/{who.pid} {who.label}" if who.host else first.holder.owner
-    return [name, printable(holder) + (f" +{more}" if more else ""), lasting(first.held_for), f"{waiters:,}"]
+    name = f"{holder.job} {holder.task}" if holder.job else owner_name(holder)
+    return name + (f" +{more}" if more else "")
+
+
+def _held_for(lock: LockSnapshot) -> str:
+    return lasting(lock.holders[0].held_for) if lock.holders else ""

@@ -1,11 +1,11 @@
-"""Ends the program of `lockwork run` when that one is gone, or was paused for too long; however that came.
+"""Ends the program of `lockwork run` if that command ends, or is paused for too long.
 
-Usage: python -I -S watcher.py GRACE; standard input is a pipe that only `lockwork run` holds open. What it writes there
-says until when the watcher shall wait for the next word: when to end the program, when the lease ends, and the
-program's number, 0 when there is none yet.
+Usage: python -I -S watcher.py GRACE. Standard input is a pipe that only `lockwork run` holds open. Each message has the
+time to end the program, the end of the lease, and the program's process id, 0 before it starts. The watcher waits for
+the next message until the first of these times.
 
-It leads the process group that the program joins. So the group's number is nobody else's for as long as the watcher
-is there. Its parent blocks all signals before the start. Standard library only, and run by its path: it starts fast.
+The watcher leads the process group that the program joins, so no other group can have its number while the watcher
+runs. Its parent blocks all signals before the start. Standard library only, and run by its path: it starts fast.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import struct
 import sys
 import time
 
-WORD: struct.Struct = struct.Struct("ddq")
+MESSAGE: struct.Struct = struct.Struct("ddq")
 _PIPE = 0
 
 
 def main(grace: float) -> None:
-    """Wait for the end of the pipe or of the time, then end the group, ourselves included."""
+    """Wait for the end of the pipe or of the time, then end the group with the watcher."""
     end_at = lease_end = float("inf")
     program: _Program | None = None
     while True:
@@ -31,14 +31,14 @@ def main(grace: float) -> None:
         ready, _, _ = select.select([_PIPE], [], [], pause)
         if not ready:
             break
-        words = os.read(_PIPE, 4096)
-        if not words:
+        data = os.read(_PIPE, 4096)
+        if not data:
             break
-        end_at, lease_end, number = WORD.unpack(words[-WORD.size :])
+        end_at, lease_end, number = MESSAGE.unpack(data[-MESSAGE.size :])
         if number and program is None:
             program = _Program(number)
     _send(signal.SIGTERM, program)
-    _send(signal.SIGCONT, program)  # a stopped program hears SIGTERM only when it goes on
+    _send(signal.SIGCONT, program)  # a stopped program receives SIGTERM when it continues
     time.sleep(max(0.0, min(grace, lease_end - _now())))
     _send(signal.SIGKILL, program)
 
@@ -48,11 +48,11 @@ class _Program:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        # who opens it in time cannot meet another process of the same number later
+        # opened in time, so that it cannot be another process with the same id
         self.file = os.pidfd_open(number) if hasattr(os, "pidfd_open") else None
 
     def send(self, number: int) -> None:
-        """Send it a signal if it has left the group."""
+        """Send the program a signal if it has left the group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if os.getpgid(self.number) == os.getpgrp():
                 return
@@ -65,7 +65,7 @@ class _Program:
 def _send(number: int, program: _Program | None) -> None:
     if program is not None:
         program.send(number)
-    os.killpg(0, number)  # ourselves included: our signals are blocked, but SIGKILL is not
+    os.killpg(0, number)  # it includes the watcher: its signals are blocked, except SIGKILL
 
 
 def _now() -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.help import Command
@@ -19,6 +19,7 @@ from lockwork.durations import seconds
 from lockwork.errors import ConfigError
 from lockwork.logs import Log
 from lockwork.protocol.keys import base_queue, checked_queue
+from lockwork.suggestions import closest
 from lockwork.worker.environment import FORMATS, LEVELS, LOOPS, configured, overruled
 from lockwork.worker.loading import load
 from lockwork.worker.monitoring.health import Health
@@ -37,10 +38,10 @@ _WEIGHT = re.compile(r"\d{1,4}")
 
 
 def read_queues(texts: Iterable[str]) -> dict[str, int | None]:
-    """Read `a,b:5`, several times if need be; the weight is None where none is given. Raises ConfigError."""
+    """Read `a,b:5`, several times if need be; a name without a weight has None. Raises ConfigError."""
     found: dict[str, int | None] = {}
     for text in ",".join(texts).split(",") if texts else ():
-        # a queue's name may hold a colon; what reads as a number after the last one is meant as a weight
+        # a queue's name may contain a colon: only a number after the last colon is a weight
         name, colon, weight = text.strip().rpartition(":")
         if not colon or not _NUMBER.fullmatch(weight):
             name, weight = text.strip(), ""
@@ -83,8 +84,8 @@ def queues_of(app: Lockwork, options: WorkerOptions, named: dict[str, int | None
 
 
 def _meant(name: str, known: list[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    return f": did you mean {close[0]!r}?" if close else ""
+    close = closest(name, known)
+    return f": did you mean {close!r}?" if close else ""
 
 
 _MANY = click.IntRange(1, 1000)
@@ -121,6 +122,7 @@ _MANY = click.IntRange(1, 1000)
 )
 @click.option("--burst", is_flag=True, help="Exit when no queue has a job that could run now.")
 @click.option("--once", is_flag=True, help="Run one job, and exit.")
+@click.option("--no-wait", is_flag=True, help="Exit if the server does not answer when the worker starts.")
 @click.option("--max-jobs", type=click.IntRange(1), metavar="N", help="Replace a process after about N jobs.")
 @click.option("--max-memory", metavar="SIZE", help="Replace a process that uses more memory, such as 512MB.")
 @click.option(
@@ -129,7 +131,13 @@ _MANY = click.IntRange(1, 1000)
     show_default=True,
     help="How long after a crash of this machine other workers take over its jobs.",
 )
-@click.option("--grace", default="30s", show_default=True, help="How long running jobs may continue after SIGTERM.")
+@click.option(
+    "--grace",
+    default="30s",
+    show_default=True,
+    envvar="LOCKWORK_GRACE",
+    help="How long running jobs may continue after SIGTERM. [env: LOCKWORK_GRACE]",
+)
 @click.option("--loop", type=click.Choice(LOOPS), help="The event loop. [default: uvloop if it is installed]")
 @click.option("--health-port", type=click.IntRange(1, 65535), help="Serve /livez, /readyz and /metrics on this port.")
 @click.option("--health-host", default="127.0.0.1", show_default=True, help="Address of the health port.")
@@ -162,6 +170,7 @@ def worker(
     *,
     burst: bool,
     once: bool,
+    no_wait: bool,
     reload: bool,
 ) -> None:
     """Run the jobs of MODULE:OBJECT, for instance shop.tasks:lw, until SIGTERM, Ctrl-C or a hang-up.
@@ -187,9 +196,10 @@ def worker(
         processes,
         1 if once else concurrency,
         kept,
-        seconds(unit_or_seconds(grace), "--grace", zero=True),
+        seconds(unit_or_seconds(grace), _named("grace"), zero=True),
         burst=burst,
         once=once,
+        wait=not (no_wait or burst or once),
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else size(max_memory, "--max-memory"),
         runners=runners,
@@ -203,12 +213,19 @@ def worker(
         if overruled(log_format):
             log.warning("--log-format %s has no effect: %s configures logging itself", log_format, app)
         options = queues_of(found, options, named)
+        found.registry.complete(options.queues)
         with found:
             status = _run(found, options, loop, health)
     finally:
         if health is not None:
             health.close()
     sys.exit(status)
+
+
+def _named(option: str) -> str:
+    """Return where an option's value comes from, for errors."""
+    source = click.get_current_context().get_parameter_source(option)
+    return f"LOCKWORK_{option.upper()}" if source is ParameterSource.ENVIRONMENT else f"--{option}"
 
 
 def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health | None) -> int:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypedDict, TypeVar, Unpack
 
 import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from lockwork.cli.completion import words_of, worker_names
-from lockwork.cli.help import Command
-from lockwork.cli.names import action_hint, split_action, unknown
+from lockwork.cli.action_group import ActionGroup
+from lockwork.cli.completion import worker_names
+from lockwork.cli.names import unknown
 from lockwork.cli.options import connected, names_the_app
-from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing, facts
 from lockwork.cli.text import ago, brief, moment, printable, sized, state
 from lockwork.errors import ConfigError
@@ -37,57 +38,90 @@ _JOB_COLUMNS = (
     Column("queue"),
     Column("attempt", right=True),
     Column("since"),
+    Column("waits for"),
 )
-_ORDERS: dict[str, tuple[Callable[[WorkerHandle], bool], str]] = {
-    "quiet": (WorkerHandle.quiet, "fetches no more jobs"),
-    "resume": (WorkerHandle.resume, "fetches jobs"),
-    "stop": (WorkerHandle.stop, "stops when its jobs have ended"),
-}
-"""What carries out each order, and what the worker does then."""
+F = TypeVar("F", bound=Callable[..., object])
 
 
-@click.command(
-    cls=Command,
+class _OrderOptions(TypedDict):
+    """The options of an order to workers."""
+
+    name: str | None
+    everyone: bool
+    yes: bool
+    output: Output
+    url: str | None
+    prefix: str
+
+
+workers: ActionGroup = ActionGroup(
+    "workers", default="show", help="Show workers and their jobs; quiet, resume or stop a worker."
+)
+
+
+@workers.command(
+    "show",
     examples={
         "lockwork workers": "All workers of the last hour.",
-        "lockwork workers quiet web1/4711/3f2a": "Stop fetching jobs on a worker; its running jobs continue.",
-        "lockwork workers stop --all --yes": "Stop all workers.",
+        "lockwork workers web1/4711/3f2a": "One worker with its running jobs.",
     },
 )
-@click.option("--all", "everyone", is_flag=True, help="quiet, resume, stop: all workers.")
-@click.option("--yes", is_flag=True, help="With --all: do not ask.")
+@click.argument("name", required=False, shell_complete=worker_names)
 @reports
 @names_the_app
-@click.argument(
-    "words",
-    nargs=-1,
-    metavar="[quiet | resume | stop] [NAME]",
-    shell_complete=words_of(_ORDERS, worker_names),
-)
-def workers(*, everyone: bool, yes: bool, output: Output, url: str | None, prefix: str, words: tuple[str, ...]) -> None:
-    """Show workers and their jobs; quiet, resume or stop a worker."""
-    order, names = split_action(words, _ORDERS)
-    if len(names) > 1 or (everyone and (names or not order)) or (order and not names and not everyone):
-        hint = action_hint(words, _ORDERS)
-        raise click.UsageError(f"pass quiet, resume or stop, and the worker's name or --all{hint}")
-    if order and output.watch is not None:
-        raise click.UsageError("--watch cannot be used with an action")
+def _show(*, name: str | None, output: Output, url: str | None, prefix: str) -> None:
+    """Show all workers, or one."""
     with connected(url, prefix) as lw:
-        name = names[0] if names else None
-        if not order:
-            output.show(lambda: _report(_chosen(lw.workers(), name), whole=name is not None))
-            return
+        output.show(lambda: _report(_chosen(lw.workers(), name), whole=name is not None))
+
+
+def _order(command: F) -> F:
+    """Give an action the name of a worker, or --all."""
+    command = click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")(command)
+    command = click.option("--all", "everyone", is_flag=True, help="All workers.")(command)
+    return click.argument("name", required=False, shell_complete=worker_names)(prints_json(names_the_app(command)))
+
+
+@workers.command(
+    "quiet",
+    examples={"lockwork workers quiet web1/4711/3f2a": "Stop fetching jobs on a worker; its running jobs continue."},
+)
+@_order
+def _quiet(**options: Unpack[_OrderOptions]) -> None:
+    """Fetch no more jobs; running jobs continue."""
+    _send("quiet", WorkerHandle.quiet, "fetches no more jobs", **options)
+
+
+@workers.command("resume", examples={"lockwork workers resume --all": "Let all quiet workers fetch jobs."})
+@_order
+def _resume(**options: Unpack[_OrderOptions]) -> None:
+    """Fetch jobs again."""
+    _send("resume", WorkerHandle.resume, "fetches jobs", **options)
+
+
+@workers.command("stop", examples={"lockwork workers stop --all --yes": "Stop all workers, without asking."})
+@_order
+def _stop(**options: Unpack[_OrderOptions]) -> None:
+    """Stop as SIGTERM does, when the running jobs have ended."""
+    _send("stop", WorkerHandle.stop, "stops when its jobs have ended", **options)
+
+
+def _send(order: str, send: Callable[[WorkerHandle], bool], effect: str, **options: Unpack[_OrderOptions]) -> None:
+    """Send an order to one worker, or to all; `effect` describes the worker afterwards."""
+    name, output = options["name"], options["output"]
+    if options["everyone"] == (name is not None):
+        raise click.UsageError("pass the name of a worker, or --all")
+    with connected(options["url"], options["prefix"]) as lw:
         chosen = [worker for worker in _chosen(lw.workers(), name) if worker.alive or name is not None]
         if not chosen:
             raise ConfigError(f"nothing to {order}: no worker runs")
-        if everyone and not yes:
+        if name is None and not options["yes"]:
             click.confirm(f"{order} {several(len(chosen), 'worker', 'workers')}?", err=True, abort=True)
-        carry_out, said = _ORDERS[order]
         for worker in chosen:
-            if not carry_out(lw.worker(worker.name)):
+            if not send(lw.worker(worker.name)):
                 raise ConfigError(f"worker {printable(worker.name)} is lost and takes no orders")
             if not output.as_json:
-                click.echo(f"worker {printable(worker.name)} {said}")
+                click.echo(f"worker {printable(worker.name)} {effect}")
         if output.as_json:
             output.show(lambda: Report({"order": order, "workers": [worker.name for worker in chosen]}, []))
 
@@ -107,7 +141,14 @@ def _report(found: list[Worker], *, whole: bool) -> Report:
         body += [facts(_facts(worker)), ""]
         jobs = worker.jobs
         rows = [
-            (printable(job.id), printable(job.task), printable(job.queue), str(job.attempt), ago(job.since))
+            (
+                printable(job.id),
+                printable(job.task),
+                printable(job.queue),
+                str(job.attempt),
+                ago(job.since),
+                ", ".join(printable(each.id) for each in job.waits_for),
+            )
             for job in jobs
         ]
         body.append(Listing(_JOB_COLUMNS, rows, empty="no running jobs"))
@@ -119,8 +160,10 @@ def _facts(worker: Worker) -> Iterator[tuple[str, str | Text]]:
     yield "state", state(worker.state)
     yield "app", printable(worker.app)
     yield "queues", printable(", ".join(worker.queues))
-    yield "busy", f"{worker.busy} of {worker.slots}"
+    waiting = f", {worker.waiting} of them wait for results" if worker.waiting else ""
+    yield "busy", f"{worker.busy} of {worker.slots}{waiting}"
     yield "processes", f"{worker.processes}, each runs {several(worker.concurrency, 'job', 'jobs')} at once"
+    yield "isolating", "" if not worker.isolating else several(worker.isolating, "process", "processes")
     yield "memory", sized(worker.memory)
     yield "lag", brief(worker.lag)
     yield "lease", brief(worker.lease)

@@ -9,23 +9,23 @@ from lockwork.compat.polled import PolledLock
 from lockwork.durations import Duration, milliseconds
 from lockwork.locks.grant import OnLost
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.locks import plain as protocol
-from lockwork.protocol.locks.grants import Granted, Request
-from lockwork.protocol.locks.plain import PlainState
+from lockwork.protocol.formats import plain as plain_protocol
+from lockwork.protocol.formats.plain import PlainState
+from lockwork.protocol.locks.grants import Granted, LockScripts, Request
 
 
 class PlainLock(PolledLock):
-    """`SET key token NX PX`, renewed and deleted only while the key holds our token.
+    """`SET key token NX PX`, renewed and deleted only while the key holds this lock's token.
 
-    `key` is the whole key, as the other side writes it: redis-py's Lock takes its name as it is, Laravel puts the
-    prefixes of its connection and its cache before it. The token is new for every acquisition.
+    `key` is the complete key of the other program: redis-py's Lock uses its name unchanged, Laravel adds the prefixes
+    of its connection and its cache. The token is new for every acquisition.
 
-    `missing_expiry` is for holders that always set an expiry, but in a second command (SETNX, EXPIRE): a key without an
-    expiry, because its holder died in between, ends this long after a Lockwork caller requests the lock. Choose a time
-    longer than any holder works. Without it, callers wait for a key without an expiry as long as it exists.
+    `missing_expiry` is for holders that always set an expiry, but in a second command (SETNX, EXPIRE). If such a holder
+    dies in between, its key has no expiry; it ends this long after a Lockwork caller requests the lock. Choose a time
+    longer than any holder works. Without it, callers wait for a key without an expiry until it is deleted.
     """
 
-    kind: ClassVar[str] = "plain"
+    scripts: ClassVar[LockScripts] = plain_protocol.SCRIPTS
     noun: ClassVar[str] = "plain lock"
 
     def __init__(
@@ -42,12 +42,12 @@ class PlainLock(PolledLock):
         self._missing_ms = 0 if missing_expiry is None else milliseconds(missing_expiry, "missing_expiry")
 
     def inspect(self) -> PlainState:
-        """Read from the server which token the key holds, and for how long."""
-        return self._runtime.run(protocol.state(self._key))
+        """Read the key's token and remaining time from the server."""
+        return self._runtime.run(plain_protocol.state(self._key))
 
     async def ainspect(self) -> PlainState:
         """Async version of `inspect`."""
-        return await self._runtime.arun(protocol.state(self._key))
+        return await self._runtime.arun(plain_protocol.state(self._key))
 
     def locked(self) -> bool:
         """Return whether the lock is held."""
@@ -58,11 +58,11 @@ class PlainLock(PolledLock):
         return (await self.ainspect()).token is not None
 
     def token(self) -> str:
-        """Return the value of the key while this thread or task holds the lock, for use by another program.
+        """Return the value of the key while this thread or asyncio task holds the lock, for use by another program.
 
-        For Laravel that is the owner of `Cache::restoreLock`. Raises NotHeld.
+        For Laravel it is the owner of `Cache::restoreLock`. Raises NotHeld.
         """
-        lease = self._mine().lease
+        lease = self._current_hold().lease
         assert lease is not None
         return lease.renewal.owner
 
@@ -71,11 +71,11 @@ class PlainLock(PolledLock):
 
         A holder that uses Lockwork notices at its next renewal.
         """
-        return self._runtime.run(protocol.force(self._key))
+        return self._runtime.run(plain_protocol.force(self._key))
 
     async def aforce_release(self) -> bool:
         """Async version of `force_release`."""
-        return await self._runtime.arun(protocol.force(self._key))
+        return await self._runtime.arun(plain_protocol.force(self._key))
 
-    def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
-        return protocol.acquire(asked, wait, self._missing_ms)
+    def _request_grant(self, request: Request, wait: float | None) -> Protocol[Granted]:
+        return plain_protocol.acquire(request, wait, self._missing_ms)

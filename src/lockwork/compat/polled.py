@@ -1,4 +1,4 @@
-"""What the shared formats have in common: the key is used as it is, and waiting means asking again."""
+"""The common base of the shared formats: the key is used unchanged, and waiting callers poll."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LONGEST = 1000
 
 
 class PolledLock(Handle[Grant]):
-    """A lock on one key that other programs use, too. It has no fence and no waiting line, because theirs has none.
+    """A lock on one key that other programs share. It has no fence and no waiting line, because their format has none.
 
-    Within a thread or task it may be acquired again, as any other handle; the server does not see that.
+    A thread or asyncio task may acquire it again, as any other handle; the server does not see that.
     """
 
     def __init__(
@@ -44,19 +44,19 @@ class PolledLock(Handle[Grant]):
     def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[Grant]:
         return LockHold(self._options, owner, lease, since)
 
-    def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
+    def _request_grant(self, request: Request, wait: float | None) -> Protocol[Granted]:
         raise NotImplementedError
 
-    def _returning(self, asked: Request) -> Protocol[object]:
-        return grants.release(asked.key, asked.owner, 0, kind=asked.kind, patience=1)
+    def _abandon_request(self, request: Request) -> Protocol[object]:
+        return grants.release(request.key, request.owner, 0, scripts=request.scripts, patience=1)
 
-    def _request(self, owner: Owner) -> Request:
-        asked = super()._request(owner)
-        return replace(asked, owner=self._token(asked))
+    def _new_request(self, owner: Owner) -> Request:
+        request = super()._new_request(owner)
+        return replace(request, owner=self._token(request))
 
-    def _token(self, asked: Request) -> str:
-        """The token that no other acquisition has."""
-        return asked.request
+    def _token(self, request: Request) -> str:
+        """Return a unique token for the acquisition."""
+        return request.request
 
 
 def _checked_key(key: object) -> str:

@@ -11,21 +11,23 @@ from lockwork.durations import Duration
 from lockwork.errors import ConfigError
 from lockwork.locks.grant import OnLost
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.locks import timestamp as protocol
-from lockwork.protocol.locks.grants import Granted, Request
-from lockwork.protocol.locks.timestamp import MICROSECONDS, TimestampState, Unit
+from lockwork.protocol.formats import timestamp as timestamp_protocol
+from lockwork.protocol.formats.timestamp import MICROSECONDS, TimestampState, Unit
+from lockwork.protocol.locks.grants import Granted, LockScripts, Request
 
 
 class TimestampLock(PolledLock):
-    """One step on the server, by the server's clock, where the other side takes several and trusts its own.
+    """A single atomic step by the server's clock; the other side needs several steps, and trusts its own clock.
 
-    `key` is the whole key. The value is a time in `unit`, at or up to one unit after the end of the lease, with nine
-    decimals that distinguish Lockwork's values from all others: the other program must read it as a decimal number. If
-    the time of a value has passed, the lock is free; otherwise it is held, whether the key has an expiry or not. If a
-    client with a wrong clock overwrites the value, the lock counts as lost.
+    `key` is the complete key. The value is a time in `unit`, at or up to one unit after the end of the lease, with nine
+    decimals that distinguish Lockwork's values from all others: the other program must read it as a decimal number.
+
+    If the time of a value has passed, the lock is free; otherwise it is held, with or without an expiry of the key. A
+    value with fewer than nine decimals was truncated, so it lasts to the end of its last digit: `1795000000` ends at
+    1795000001. If a client with a wrong clock overwrites the value, the lock counts as lost.
     """
 
-    kind: ClassVar[str] = "timestamp"
+    scripts: ClassVar[LockScripts] = timestamp_protocol.SCRIPTS
     noun: ClassVar[str] = "timestamp lock"
 
     def __init__(
@@ -44,15 +46,15 @@ class TimestampLock(PolledLock):
         self._unit: Unit = unit
 
     def inspect(self) -> TimestampState:
-        """Read from the server what the key holds."""
-        return self._runtime.run(protocol.state(self._key))
+        """Read the value of the key from the server."""
+        return self._runtime.run(timestamp_protocol.state(self._key))
 
     async def ainspect(self) -> TimestampState:
         """Async version of `inspect`."""
-        return await self._runtime.arun(protocol.state(self._key))
+        return await self._runtime.arun(timestamp_protocol.state(self._key))
 
     def locked(self) -> bool:
-        """Whether anybody holds the lock: its time lies ahead."""
+        """Return True if the lock is held: its time is in the future."""
         return self.inspect().expires_in > 0
 
     async def alocked(self) -> bool:
@@ -64,14 +66,14 @@ class TimestampLock(PolledLock):
 
         A holder that uses Lockwork notices at its next renewal.
         """
-        return self._runtime.run(protocol.force(self._key))
+        return self._runtime.run(timestamp_protocol.force(self._key))
 
     async def aforce_release(self) -> bool:
         """Async version of `force_release`."""
-        return await self._runtime.arun(protocol.force(self._key))
+        return await self._runtime.arun(timestamp_protocol.force(self._key))
 
-    def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
-        return protocol.acquire(asked, wait, self._unit)
+    def _request_grant(self, request: Request, wait: float | None) -> Protocol[Granted]:
+        return timestamp_protocol.acquire(request, wait, self._unit)
 
-    def _token(self, asked: Request) -> str:  # noqa: ARG002 - theirs is a number, so ours cannot say who we are
+    def _token(self, request: Request) -> str:  # noqa: ARG002 - theirs is a number, so ours cannot say who we are
         return f"{randbelow(10**9):09}"

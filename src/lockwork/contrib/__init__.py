@@ -1,1 +1,1 @@
-"""Integrations with other libraries; the core does not know them."""
+"""Integrations with other libraries; the core does not depend on them."""

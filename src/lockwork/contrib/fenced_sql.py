@@ -42,7 +42,7 @@ class _Cursor:
 
 class _SQLAlchemy:
     def __init__(self, connection: Any) -> None:
-        # a caller that passes its connection has imported it
+        # a caller that passes a SQLAlchemy connection has imported it
         self._connection = connection
         self._text = import_module("sqlalchemy").text
 
@@ -55,13 +55,13 @@ class _SQLAlchemy:
 
 
 def is_sqlalchemy(target: object) -> bool:
-    """Whether this is a connection or session of SQLAlchemy, or of a class derived from one."""
+    """Return True for a connection or session of SQLAlchemy, or of a derived class."""
     return any(kind.__module__.partition(".")[0] == "sqlalchemy" for kind in type(target).__mro__)
 
 
 @contextlib.contextmanager
 def executing(target: Any) -> Iterator[Executes]:
-    """Run statements on `target` without ending its transaction; raises ConfigError for other objects."""
+    """Yield an executor for `target` that leaves its transaction open; raises ConfigError for other objects."""
     if is_sqlalchemy(target) and hasattr(target, "execute"):
         yield _SQLAlchemy(target)
     elif hasattr(target, "fetchone") and hasattr(target, "execute"):
@@ -96,7 +96,7 @@ class Statement:
 
 
 class Statements:
-    """Makes the statements for one table; checks all names."""
+    """Builds the statements for one table; validates all names."""
 
     def __init__(self, table: str, key: str, fence: str, style: Paramstyle, dialect: Dialect) -> None:
         if style not in _MARKS:
@@ -113,20 +113,20 @@ class Statements:
             raise ConfigError(f"the key and the fence must be two columns, not both {key!r}")
 
     def update(self, key: object, values: Mapping[str, object], fence: int, *, strict: bool) -> Statement:
-        """Write unless the row has a higher fence; with `strict`, also unless it has the same one."""
+        """Write unless the row has a higher fence; with `strict`, also refuse an equal one."""
         taken = _Parameters(self._style)
         columns = {**self._columns(values), self._fence: fence}
         sets = ", ".join(f"{name} = {taken.mark(value)}" for name, value in columns.items())
         row = f"{self._key} = {taken.mark(key)}"
-        # <= and not <: a holder writes more than once under one fence
+        # <= and not <: a holder may write several times under one fence
         allowed = f"COALESCE({self._fence}, 0) {'<' if strict else '<='} {taken.mark(fence)}"
         return taken.statement(f"UPDATE {self._table} SET {sets} WHERE {row} AND {allowed}")  # noqa: S608 - all quoted
 
     def insert(self, key: object, values: Mapping[str, object]) -> Statement:
-        """Add the row with fence 0 if it is missing, so that the update finds it; a duplicate is not an error.
+        """Insert the row with fence 0 if it is missing, so that the update finds it; a duplicate is not an error.
 
-        On PostgreSQL an error would end the caller's transaction. The number of added rows is not used: on MySQL it
-        depends on a setting of the connection.
+        On PostgreSQL an error would abort the caller's transaction. The number of inserted rows is not used: on MySQL
+        it depends on a setting of the connection.
         """
         taken = _Parameters(self._style)
         columns = {self._key: key, **self._columns(values), self._fence: 0}
@@ -139,7 +139,7 @@ class Statements:
     def look(self, key: object) -> Statement:
         """Read the fence of a row."""
         taken = _Parameters(self._style)
-        # without the lock, MySQL shows a transaction the state at its beginning
+        # without the lock, MySQL shows a transaction its initial snapshot
         lock = " FOR UPDATE" if self._mysql else ""
         row = f"{self._key} = {taken.mark(key)}"
         return taken.statement(f"SELECT {self._fence} FROM {self._table} WHERE {row}{lock}")  # noqa: S608 - all quoted
@@ -180,8 +180,8 @@ _ROUNDS = 3
 class FencedTable:
     """Writes to the rows of one table, which has a unique key and a column of 64-bit integers for the fence.
 
-    Names of tables and columns are quoted, so they are case-sensitive. A row whose fence is NULL accepts any.
-    `paramstyle` is the driver's (sqlite3.paramstyle and so on); SQLAlchemy needs none.
+    Names of tables and columns are quoted, so they are case-sensitive. A row whose fence is NULL accepts any fence.
+    `paramstyle` is the driver's (sqlite3.paramstyle, for example); SQLAlchemy needs none.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class FencedTable:
     ) -> None:
         self.table: str = table
         self._statements = Statements(table, key, fence, paramstyle, dialect)
-        # SQLAlchemy translates named marks into what its driver wants
+        # SQLAlchemy translates named parameters into the driver's style
         self._named = Statements(table, key, fence, "named", dialect)
         self._mysql = dialect == "mysql"
 
@@ -213,13 +213,13 @@ class FencedTable:
     def put(
         self, on: Any, key: object, values: Mapping[str, object], fence: Grant | int, *, strict: bool = False
     ) -> None:
-        """Like `update`, but insert a missing row. Of two concurrent first writes, the higher fence wins."""
+        """Write like `update`, but insert a missing row. Of two concurrent first writes, the higher fence wins."""
         self._write(on, key, values, fenced_register.number(fence), strict=strict, insert=True)
 
     def update_statement(
         self, key: object, values: Mapping[str, object], fence: Grant | int, *, strict: bool = False
     ) -> Statement:
-        """The UPDATE statement alone, for other drivers: if it changes no row, the write was refused."""
+        """Return only the UPDATE statement, for other drivers: if it changes no row, the write was refused."""
         return self._statements.update(key, values, fenced_register.number(fence), strict=strict)
 
     def _write(
@@ -245,7 +245,7 @@ class FencedTable:
                 # MySQL does not count an unchanged row; the SELECT has locked it
                 if seen == fence and (self._mysql or hits < 0):
                     return
-                # the row appeared or changed between two statements: try again
+                # the row appeared or changed between two statements: the caller should retry
         raise LockworkError(
             f"the row {key!r} of {self.table} took no write under fence {fence} although its fence is not higher: "
             "check that the driver counts rows (rowcount), and that the transaction sees other commits"

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 _NAME = "lockwork"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 _LAST = 2.0
-"""Seconds that the last export of a worker process may take."""
+"""Time limit in seconds for the last export of a worker process."""
 Attributes = dict[str, str | int]
 
 
 class TracedApp(Protocol):
-    """An app: what `instrument` needs of `Lockwork`."""
+    """The part of `Lockwork` that `instrument` needs."""
 
     runtime: Runtime
 
@@ -62,19 +62,30 @@ def instrument(
     """
     tracer = trace.get_tracer(_NAME, tracer_provider=tracer_provider)
     meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
+    lw.enqueue_middleware(_Enqueues(lw, tracer, meter).send)
+    lw.middleware(_Attempts(lw, tracer, meter).process)
+    _observe_locks(lw, tracer, meter)
+    lw.lifespan(_last_export(tracer_provider, meter_provider))
 
-    def histogram(name: str, what: str) -> metrics.Histogram:
-        return meter.create_histogram(name, "s", what, explicit_bucket_boundaries_advisory=_SECONDS)
 
-    sending = histogram("messaging.client.operation.duration", "Duration of enqueues.")
-    processing = histogram("messaging.process.duration", "Duration of attempts of jobs.")
-    sent = meter.create_counter("messaging.client.sent.messages", "{message}", "Jobs that were enqueued.")
-    consumed = meter.create_counter("messaging.client.consumed.messages", "{message}", "Attempts that were started.")
+def _histogram(meter: metrics.Meter, name: str, description: str) -> metrics.Histogram:
+    return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=_SECONDS)
 
-    def send(outgoing: Outgoing) -> Iterator[None]:
+
+class _Enqueues:
+    """The spans and metrics of enqueues."""
+
+    def __init__(self, lw: TracedApp, tracer: trace.Tracer, meter: metrics.Meter) -> None:
+        self._lw = lw
+        self._tracer = tracer
+        self._durations = _histogram(meter, "messaging.client.operation.duration", "Duration of enqueues.")
+        self._jobs = meter.create_counter("messaging.client.sent.messages", "{message}", "Jobs that were enqueued.")
+
+    def send(self, outgoing: Outgoing) -> Iterator[None]:
+        """Record one enqueue, and add its trace to the headers of its jobs."""
         facts = _facts("send", outgoing.queue)
         began = perf_counter()
-        with tracer.start_as_current_span(
+        with self._tracer.start_as_current_span(
             f"send {facts['messaging.destination.name']}",
             kind=SpanKind.PRODUCER,
             attributes={**facts, **_of_outgoing(outgoing)},
@@ -88,21 +99,34 @@ def instrument(
                 _failed(span, error, facts)
                 raise
             finally:
-                facts |= _server(lw.runtime)  # opened by the first enqueue
+                facts |= _server(self._lw.runtime)  # opened by the first enqueue, so its address is known only now
                 span.set_attributes(_known_at_the_end(outgoing, facts))
-                sent.add(outgoing.count, _of_metric(facts))
-                sending.record(perf_counter() - began, facts)
+                self._jobs.add(outgoing.count, _of_metric(facts))
+                self._durations.record(perf_counter() - began, facts)
 
-    def process(job: JobContext) -> Iterator[None]:
-        facts = _facts("process", job.queue) | _server(lw.runtime)
-        # not what is current here: a job without a trace begins its own
+
+class _Attempts:
+    """The spans and metrics of attempts of jobs."""
+
+    def __init__(self, lw: TracedApp, tracer: trace.Tracer, meter: metrics.Meter) -> None:
+        self._lw = lw
+        self._tracer = tracer
+        self._durations = _histogram(meter, "messaging.process.duration", "Duration of attempts of jobs.")
+        self._started = meter.create_counter(
+            "messaging.client.consumed.messages", "{message}", "Attempts that were started."
+        )
+
+    def process(self, job: JobContext) -> Iterator[None]:
+        """Record one attempt, as part of the trace in the job's headers."""
+        facts = _facts("process", job.queue) | _server(self._lw.runtime)
+        # an empty context, so that a job without a trace starts a new one
         context = propagate.extract(job.headers, Context())
         creation = trace.get_current_span(context).get_span_context()
-        consumed.add(1, _of_metric(facts))
+        self._started.add(1, _of_metric(facts))
         began = perf_counter()
         token = attach(context)
         try:
-            with tracer.start_as_current_span(
+            with self._tracer.start_as_current_span(
                 f"process {facts['messaging.destination.name']}",
                 kind=SpanKind.CONSUMER,
                 attributes={
@@ -122,19 +146,14 @@ def instrument(
                         _failed(span, error, facts)
                     raise
                 finally:
-                    processing.record(perf_counter() - began, _of_metric(facts))
+                    self._durations.record(perf_counter() - began, _of_metric(facts))
         finally:
             detach(token)
 
-    lw.enqueue_middleware(send)
-    lw.middleware(process)
-    _observe_locks(lw, tracer, histogram)
-    lw.lifespan(_last_export(tracer_provider, meter_provider))
 
-
-def _observe_locks(lw: TracedApp, tracer: trace.Tracer, histogram: Callable[[str, str], metrics.Histogram]) -> None:
-    waiting = histogram("lockwork.lock.wait.duration", "Duration of acquires of locks, granted or not.")
-    holding = histogram("lockwork.lock.hold.duration", "How long locks were held.")
+def _observe_locks(lw: TracedApp, tracer: trace.Tracer, meter: metrics.Meter) -> None:
+    waiting = _histogram(meter, "lockwork.lock.wait.duration", "Duration of acquires of locks, granted or not.")
+    holding = _histogram(meter, "lockwork.lock.hold.duration", "How long locks were held.")
     lw.observe_locks(lambda kind, name: _Acquire(tracer, waiting, holding, kind, name))
 
 
@@ -168,7 +187,7 @@ class _Acquire:
 
     def failed(self, error: BaseException) -> None:
         self._wait.set_attribute("lockwork.lock.granted", False)
-        if isinstance(error, Exception) and not isinstance(error, LockTimeout):  # who stops waiting has not failed
+        if isinstance(error, Exception) and not isinstance(error, LockTimeout):  # a cancelled wait is not a failure
             _failed(self._wait, error, {})
         self._end(self._wait, self._waiting, type(error))
 
@@ -181,7 +200,7 @@ class _Acquire:
 def _last_export(
     tracer_provider: TracerProvider | None, meter_provider: MeterProvider | None
 ) -> Callable[[], Iterator[None]]:
-    """Make the lifespan that exports what is left when a worker process stops."""
+    """Return the lifespan that exports the remaining data when a worker process stops."""
 
     def last_export() -> Iterator[None]:
         yield
@@ -191,9 +210,9 @@ def _last_export(
 
 
 def _flush(*providers: object) -> None:
-    """Let providers export what they have gathered: a worker process exits without calling atexit handlers."""
+    """Flush the providers: a worker process exits without calling atexit handlers."""
     flushes = [getattr(provider, "force_flush", None) for provider in providers]
-    # an exporter whose collector is away may not keep to its time limit
+    # an exporter may exceed its time limit if its collector is unreachable
     threads = [threading.Thread(target=flush, daemon=True) for flush in flushes if flush is not None]
     for thread in threads:
         thread.start()
@@ -203,7 +222,7 @@ def _flush(*providers: object) -> None:
 
 
 def _facts(operation: str, queue: str) -> dict[str, Any]:
-    """What spans and metrics have in common; the queue without its partition."""
+    """Return the common attributes of spans and metrics; the queue without its partition."""
     name, _, partition = queue.partition("/")
     facts = {
         "messaging.system": _NAME,
@@ -223,7 +242,7 @@ def _server(runtime: Runtime) -> Attributes:
 
 
 def _of_metric(facts: dict[str, Any]) -> dict[str, Any]:
-    """What the conventions want of a metric whose name says the type of the operation."""
+    """Return the attributes that the conventions require of a metric whose name includes the type of operation."""
     return {name: value for name, value in facts.items() if name != "messaging.operation.type"}
 
 

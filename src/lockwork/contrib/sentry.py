@@ -24,15 +24,15 @@ from lockwork.tasks.middleware import Outgoing
 
 _ORIGIN = "auto.queue.lockwork"
 _LAST = 2.0
-"""Seconds that sending the last events of a worker process may take."""
+"""Time limit in seconds for sending the last events of a worker process."""
 
 
 class SentryApp(Protocol):
-    """An app: what `instrument` needs of `Lockwork`."""
+    """The part of `Lockwork` that `instrument` needs."""
 
     @property
     def hooks(self) -> Hooks:
-        """Its hooks."""
+        """Hooks of the app."""
         ...
 
     def middleware(self, function: Callable[[JobContext], Iterator[None]], /) -> object:
@@ -45,12 +45,12 @@ class SentryApp(Protocol):
         """Run a generator function around the life of a worker process."""
 
     def job(self, id: str, queue: str) -> Job[Any]:
-        """Find a job."""
+        """Return a job by its id."""
         ...
 
 
 class _FailedAttempt(NamedTuple):
-    """Where an attempt ran that failed: what was recorded there belongs to the event, if there is one."""
+    """The scope and trace of a failed attempt: its data belongs to the event, if there is one."""
 
     scope: Scope
     span: Span
@@ -59,8 +59,8 @@ class _FailedAttempt(NamedTuple):
 def instrument(lw: SentryApp) -> None:
     """Report the jobs of this app to Sentry; call it once, before other middlewares are registered.
 
-    The app must call `sentry_sdk.init` itself; before that, nothing is sent. An event has the arguments of the job only
-    with `send_default_pii`.
+    The app must call `sentry_sdk.init`; before that, nothing is sent. An event has the arguments of the job only with
+    `send_default_pii`.
     """
     reports = _Reports(lw)
     lw.enqueue_middleware(_send)
@@ -68,7 +68,7 @@ def instrument(lw: SentryApp) -> None:
     lw.hooks.retry(reports.retrying)
     lw.hooks.dead(reports.died)
     lw.lifespan(_sent_at_the_end)
-    # the lines about failed attempts: the one that matters is the event
+    # its log lines about failed attempts would duplicate the event
     ignore_logger("lockwork.jobs")
 
 
@@ -85,7 +85,7 @@ def _send(outgoing: Outgoing) -> Iterator[None]:
         if trace is not None:
             outgoing.headers["sentry-trace"] = trace
         if baggage:
-            # OpenTelemetry may have put its own there
+            # OpenTelemetry may have set a baggage header
             outgoing.headers["baggage"] = ",".join(filter(None, (outgoing.headers.get("baggage"), baggage)))
         yield
         if len(outgoing.ids) == 1:
@@ -93,14 +93,14 @@ def _send(outgoing: Outgoing) -> Iterator[None]:
 
 
 class _Reports:
-    """Keeps where an attempt failed until it is known whether another one follows."""
+    """Stores the scope of a failed attempt until the job is retried or dead."""
 
     def __init__(self, lw: SentryApp) -> None:
         self._lw = lw
         self._failed: dict[str, _FailedAttempt] = {}
 
     def process(self, job: JobContext) -> Iterator[None]:
-        """Run an attempt in a scope and a transaction of its own."""
+        """Run an attempt in a separate scope and transaction."""
         raised: BaseException | None = None
         with sentry_sdk.isolation_scope() as scope:
             scope.clear_breadcrumbs()
@@ -124,7 +124,7 @@ class _Reports:
             raise raised
 
     def retrying(self, event: Retrying) -> None:
-        """Forget a failed attempt."""
+        """Drop the scope of a failed attempt."""
         self._failed.pop(event.id, None)
 
     def died(self, event: Died) -> None:
@@ -147,7 +147,7 @@ class _Reports:
     def _inspected(self, event: Died) -> JobSnapshot | None:
         try:
             return self._lw.job(event.id, event.queue).inspect()
-        except LockworkError:  # the event matters more than what it says of earlier attempts
+        except LockworkError:  # the event is more important than the data of earlier attempts
             return None
 
 
@@ -164,7 +164,7 @@ def _tag(scope: Scope, job: JobContext | Died) -> None:
 
 
 def _tell_history(scope: Scope, event: Died, job: JobSnapshot | None) -> None:
-    """Add the earlier attempts as breadcrumbs, and what is known of the job."""
+    """Add the earlier attempts as breadcrumbs, and the known data of the job."""
     if job is None:
         return
     for past in job.timeline:
@@ -177,7 +177,11 @@ def _tell_history(scope: Scope, event: Died, job: JobSnapshot | None) -> None:
                 data={"worker": past.worker},
             )
     facts: dict[str, Any] = {"enqueued": job.enqueued and job.enqueued.isoformat(), "tags": list(job.tags)}
-    facts |= {name: getattr(job, name) for name in ("key", "group", "flow", "schedule", "stock") if getattr(job, name)}
+    facts |= {
+        name: getattr(job, name)
+        for name in ("key", "group", "flow", "schedule", "stock")
+        if getattr(job, name) is not None
+    }
     if sentry_sdk.get_client().options["send_default_pii"]:
         facts |= {"args": job.args, "kwargs": job.kwargs}
     scope.set_context("lockwork job", facts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,55 +18,81 @@ from lockwork.tasks import on_commit
 from lockwork.tasks.on_commit import PendingJob, asend, deliver, send
 
 
+@dataclass(slots=True)
+class JoinedJobs:
+    """Jobs that wait for the commits of connections; a rollback of one drops them, because its commit never comes."""
+
+    jobs: Sequence[PendingJob]
+    commits: int = 1
+    """Number of connections that must still commit."""
+
+
 class SessionJobs:
-    """The jobs of one session by transaction; a released savepoint's jobs move to the enclosing transaction."""
+    """The jobs of one session by transaction; a released savepoint's jobs move to the enclosing transaction.
+
+    A session may join a transaction of its connection. Its own commit then ends only a savepoint, or has no effect, and
+    its jobs move to the connection.
+    """
 
     def __init__(self, session: Any) -> None:
         self._of: dict[Any, list[PendingJob]] = {}
         self._committed: Any = None
+        self._joined: list[Any] = []
         listen = import_module("sqlalchemy.event").listen
         listen(session, "after_commit", self._after_commit)
         # not at `after_commit`: if enqueuing fails, the session must be in its state after a commit
         listen(session, "after_transaction_end", self._ended)
 
     def add(self, session: Any, pending: Sequence[PendingJob]) -> None:
-        """Keep jobs for the innermost transaction; begin one if there is none, so that a rollback can drop them."""
-        self._of.setdefault(_innermost(session) or session.begin(), []).extend(pending)
+        """Add jobs to the innermost transaction; begin one if there is none, so that a rollback can drop them.
+
+        Raises ConfigError if the session joins a transaction of its connection whose commit cannot be observed.
+        """
+        transaction = _innermost(session) or session.begin()
+        if _is(session.bind, *_CONNECTIONS) and session.bind.in_transaction():
+            _of_connection(session.bind)  # raises now, not only after the commit
+        self._of.setdefault(transaction, []).extend(pending)
 
     def _after_commit(self, session: Any) -> None:
         self._committed = _innermost(session)
+        # not later: at the end of the transaction the session has closed its own connections
+        self._joined = _joined(session, self._committed)
 
     def _ended(self, _: Any, transaction: Any) -> None:
-        committed = self._committed is transaction
+        committed, joined = self._committed is transaction, self._joined
         if committed:
-            self._committed = None
+            self._committed, self._joined = None, []
         pending = self._of.pop(transaction, None)
         if not pending or not committed:
             return
         around = transaction.parent
         while around is not None and around.parent is not None and not around.nested:
             around = around.parent
-        if around is None:
-            _deliver(pending)
-        else:
+        if around is not None:
             self._of.setdefault(around, []).extend(pending)
+        elif joined:
+            waiting = JoinedJobs(pending, len(joined))
+            for connection in joined:
+                _of_connection(connection).keep(waiting)
+        else:
+            _deliver(pending)
 
 
 class ConnectionJobs:
     """The jobs of one connection's transaction, in order, with the positions at which savepoints began."""
 
     def __init__(self, connection: Any) -> None:
-        self._jobs: list[PendingJob] = []
+        self._jobs: list[JoinedJobs] = []
         self._marks: list[tuple[str, int]] = []
-        """The savepoints by name. All jobs are younger than a savepoint that began before this object."""
+        """Savepoints by name. All jobs are newer than a savepoint that began before this object existed."""
         listen = import_module("sqlalchemy.event").listen
         # after a failed commit, the next transaction begins without a rollback
         for name in ("begin", "begin_twophase", "rollback", "rollback_twophase"):
             listen(connection, name, self._over)
         listen(connection, "release_savepoint", self._released)
         listen(connection, "rollback_savepoint", self._rolled_back_to)
-        # the event named "commit" comes before the commit, which may still fail, and nothing public comes after it;
-        # the one named "savepoint" comes before the savepoint has its name
+        # the event "commit" precedes the commit, which may still fail, and no public event follows it; the event
+        # "savepoint" comes before the savepoint has its name
         for name, then in (
             ("_commit_impl", self._committed),
             ("_commit_twophase_impl", self._committed),
@@ -77,13 +104,22 @@ class ConnectionJobs:
             setattr(connection, name, _followed(method, then))
 
     def add(self, connection: Any, pending: Sequence[PendingJob]) -> None:
-        """Keep jobs for the transaction; raises ConfigError if there is none: no rollback could drop them."""
+        """Add jobs to the transaction; raises ConfigError without one, because no rollback could drop them."""
         if not connection.in_transaction():
             raise ConfigError("this connection has no transaction: begin one before you call on_commit")
-        self._jobs.extend(pending)
+        self.keep(JoinedJobs(pending))
+
+    def keep(self, waiting: JoinedJobs) -> None:
+        """Add jobs to the current transaction."""
+        self._jobs.append(waiting)
 
     def _committed(self, _: object) -> None:
-        pending, self._jobs = self._jobs, []
+        kept, self._jobs = self._jobs, []
+        pending: list[PendingJob] = []
+        for waiting in kept:
+            waiting.commits -= 1
+            if not waiting.commits:
+                pending.extend(waiting.jobs)
         if pending:
             _deliver(pending)
 
@@ -100,7 +136,7 @@ class ConnectionJobs:
         del self._jobs[self._end(name) :]
 
     def _end(self, name: str) -> int:
-        """Forget a savepoint and those within it; returns the number of jobs before it."""
+        """Remove a savepoint and its nested ones; return the number of jobs before it."""
         while self._marks:
             last, before = self._marks.pop()
             if last == name:
@@ -122,7 +158,7 @@ _connections: WeakKeyDictionary[Any, ConnectionJobs] = WeakKeyDictionary()
 
 
 def _of_session(session: Any) -> SessionJobs:
-    """The jobs that wait for this session."""
+    """Return the jobs that wait for this session."""
     found: SessionJobs | None = session.info.get(_PLACE)
     if found is None:
         found = session.info[_PLACE] = SessionJobs(session)
@@ -130,7 +166,7 @@ def _of_session(session: Any) -> SessionJobs:
 
 
 def _of_connection(connection: Any) -> ConnectionJobs:
-    """The jobs that wait for this connection; raises ConfigError."""
+    """Return the jobs that wait for this connection; raises ConfigError."""
     found = _connections.get(connection)
     if found is None:
         found = _connections[connection] = ConnectionJobs(connection)
@@ -139,6 +175,16 @@ def _of_connection(connection: Any) -> ConnectionJobs:
 
 def _innermost(session: Any) -> Any:
     return session.get_nested_transaction() or session.get_transaction()
+
+
+def _joined(session: Any, transaction: Any) -> list[Any]:
+    """Return the connections that are still in a transaction after a commit of the session's outermost transaction."""
+    # `_connections` is not public. The event "after_begin" comes too early: a session's first job follows a statement.
+    connections = {each[0] for each in getattr(transaction, "_connections", {}).values()}
+    if _is(session.bind, *_CONNECTIONS):
+        connections.add(session.bind)  # it is missing there before the first statement
+    # `in_transaction()` is false after a failure, before the rollback of the transaction
+    return [connection for connection in connections if connection.get_transaction() is not None]
 
 
 def _deliver(pending: Sequence[PendingJob]) -> None:
@@ -162,7 +208,7 @@ _MAKERS = (("sqlalchemy.orm", "sessionmaker"), ("sqlalchemy.ext.asyncio", "async
 
 
 class SQLAlchemyTransactions:
-    """Keeps jobs for sessions and connections, including scoped and asyncio ones."""
+    """Stores jobs for sessions and connections, including scoped and asyncio ones."""
 
     def takes(self, where: object) -> bool | None:
         """See TransactionAdapter."""

@@ -1,8 +1,9 @@
-"""Puts the dashboard together: pages, login, assets and the guard before them."""
+"""Assembles the dashboard: pages, login, assets and the guard before them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -25,12 +26,13 @@ def app(
     allow_actions: bool = False,
     token: str | None = None,
     authorize: Authorize | None = None,
-    users: Mapping[str, str] | None = None,
+    users: Mapping[str, str] | str | Path | None = None,
     allowed_hosts: Sequence[str] = (),
+    trust_proxies: Sequence[str] = (),
     redact: Redact | None = None,
     refresh: float = 2.0,
 ) -> Starlette:
-    """The dashboard as an ASGI app, which mounts under any prefix: `fastapi_app.mount("/lockwork", app(lw))`.
+    """Return the dashboard as an ASGI app, which mounts under any prefix: `fastapi_app.mount("/lockwork", app(lw))`.
 
     Without `token`, `users` and `authorize` it serves only this machine.
 
@@ -38,16 +40,19 @@ def app(
         lw: the app whose server is shown; `Lockwork(url)` is enough.
         allow_actions: let users change things. Default False: read-only.
         token: a secret of at least 16 characters to log in with, also as `Authorization: Bearer`. Default none.
-        authorize: called with the request, sync or async; returns a User, a name, or whether it may pass. Default none.
-        users: password hashes by name, as `read_users` returns them. Default none.
+        authorize: called with the request, sync or async; returns a User, a name, or True to let it pass. Default none.
+        users: the path of a file that `lockwork dashboard --add-user` writes, read again when it changes; or password
+            hashes by name. Default none.
         allowed_hosts: host names of this server, besides its addresses and localhost. With `authorize` and no names,
             any host.
+        trust_proxies: addresses or networks of proxies whose `X-Forwarded-For` names the client. The log has its
+            address, and wrong tokens and passwords count by it. Default none: the address of the connection.
         redact: called as `redact(task, name, value)` for each value of a job before it is shown. Default none.
         refresh: seconds between two updates of an open page. Default 2.
 
     Raises ConfigError.
     """
-    access = Access(token, users, authorize, allowed_hosts)
+    access = Access(token, users, authorize, allowed_hosts, trust_proxies)
     server = PageServer(Dashboard(lw, allow_actions, redact, refresh, KnownTasks(lw)), access, PAGES)
     routes = [
         Route("/-/assets/{name:path}", assets.serve),

@@ -1,4 +1,4 @@
-"""Scripts and styles, from memory, compressed once, named by their hashes so that browsers keep them for good."""
+"""Scripts and styles, from memory, compressed once, named by their hashes so that browsers cache them forever."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""RecentChanges of many jobs: counted first, then done in bounded steps while the page shows how far, and undone."""
+"""Changes of many jobs: counted first, then applied in bounded steps while the page shows the progress, and undone."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, cast
 
 from lockwork.app.lockwork import Lockwork
@@ -13,7 +14,7 @@ from lockwork.dashboard.formats import refusal, several
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.jobs.job import Job
-from lockwork.jobs.search import JobFilter, JobPage, JobRow, JobState
+from lockwork.jobs.search import JobFilter, JobPage, JobState
 from lockwork.logs import Log
 
 log: Log = Log("lockwork.dashboard")
@@ -25,39 +26,41 @@ _ENDED: tuple[JobState, ...] = ("dead", "succeeded", "cancelled", "expired")
 _COUNTED: tuple[JobState, ...] = ("running", "ready", "scheduled", "blocked", "dead", "done")
 """States whose jobs the server counts without reading them."""
 _SHOWN = 10
-"""Jobs of the preview."""
+"""Number of jobs in the preview."""
 _STEP = 1000
-"""Jobs that one step of a count or a change finds at most."""
+"""Maximum number of jobs in one step of a count or a change."""
 _READ = 4000
-"""Records that one step reads, in several calls."""
+"""Number of records that one step reads, in several calls."""
 _AT_ONCE = 50
-"""Calls that change jobs at the same time."""
+"""Maximum number of concurrent calls that change jobs."""
 _MOST_UNDONE = 100_000
-"""Changed jobs that are remembered, to undo the change."""
+"""Maximum number of changed jobs that are remembered, to undo the change."""
 _LOST = "it already runs, is still ending, or history no longer has it"
-"""Why a cancelled job may not run again."""
+"""Reason why a cancelled job may not run again."""
+_UNDECIDED = "history has only the beginning of a long record, which does not decide whether the job matches"
+"""Reason why jobs that may match stay unchanged."""
 _IDLE = 60.0
-"""Seconds after which a count ends that nobody looks at."""
+"""Seconds without a viewer after which a count ends."""
 _KEPT = 900.0
-"""Seconds for which a change is remembered that nobody looks at."""
+"""Seconds without a viewer for which a change is remembered."""
 _COUNTS = 8
-"""Counts that go on at the same time."""
+"""Maximum number of concurrent counts."""
 _MOST = 50
-"""RecentChanges that are remembered."""
+"""Maximum number of remembered changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What is done to jobs, and to which."""
+    """An action on jobs, and the states of those jobs."""
 
     states: tuple[JobState, ...]
-    """The states that it applies to."""
+    """States to which it applies."""
     why: str
-    """Why it does not apply to others."""
+    """Reason why it does not apply to other states."""
     told: tuple[str, str]
-    """What one job does then, and several."""
+    """Description of the effect on one job, and on several."""
     left: str
-    """Why it may fail for some."""
+    """Reason why it may fail for some jobs."""
 
 
 VERBS: dict[Action, Verb] = {
@@ -83,7 +86,7 @@ VERBS: dict[Action, Verb] = {
 
 
 def states_for(action: Action, chosen: str) -> tuple[JobState, ...]:
-    """Return the states in which jobs are changed if a page shows those of the state `chosen`; () if there are none."""
+    """Return the states to change if a page shows jobs of the state `chosen`; () if there are none."""
     states = VERBS[action].states
     if not chosen:
         return states
@@ -96,7 +99,7 @@ def states_for(action: Action, chosen: str) -> tuple[JobState, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The jobs that are meant: those that were selected, or all that match."""
+    """The target jobs: the selected ones, or all that match."""
 
     queue: str | None
     matching: JobFilter
@@ -106,7 +109,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """One of the jobs that are meant."""
+    """One of the target jobs."""
 
     id: str
     queue: str
@@ -114,23 +117,30 @@ class Preview:
     task: str | None
     args: tuple[Any, ...] | None
     kwargs: dict[str, Any] | None
+    hidden: bool
+
+
+Search = Callable[..., Awaitable[JobPage]]
+"""Reads a page of jobs as a user may see them: `View.search`."""
 
 
 class Change:
-    """One change of many jobs, from its count to its undoing; it goes on while nobody looks, once it has begun."""
+    """One change of many jobs, from its count to its undo; once begun, it continues without viewers."""
 
-    def __init__(self, lw: Lockwork, action: Action, target: Target, finds: Callable[[JobRow], bool]) -> None:
+    def __init__(self, lw: Lockwork, action: Action, target: Target, search: Search) -> None:
         self.action: Action = action
         self.verb: Verb = VERBS[action]
         self.states: tuple[JobState, ...] = states_for(action, target.matching.get("state") or "")
         self.stage: Stage = "counting"
         self.count: int = 0
-        """Jobs that are meant, as far as they are counted."""
+        """Number of target jobs counted so far."""
         self.unfit: int = 0
-        """Selected jobs that the action does not apply to."""
+        """Number of selected jobs to which the action does not apply."""
         self.searched: int = 0
         self.total: int = 0
-        """Jobs in the places that are searched."""
+        """Number of jobs in the searched states."""
+        self.undecided: int = 0
+        """Number of jobs that may match but stay unchanged, because the kept part of the record does not decide it."""
         self.preview: list[Preview] = []
         self.changed: int = 0
         self.failed: int = 0
@@ -138,14 +148,14 @@ class Change:
         self.undone: int = 0
         self.trouble: str = ""
         self.seen: float = time.monotonic()
-        """When somebody looked last."""
+        """Time of the last request by a viewer."""
         self._lw = lw
         self._target = target
-        self._finds = finds
+        self._find = search
         self._since = time.monotonic()
         self._stopping = False
         self._picked: list[tuple[str, str]] = []
-        """Selected jobs that the action applies to."""
+        """Selected jobs to which the action applies."""
         self._changed: list[tuple[str, str]] = []
         self._by = ""
         self._task = self._start(self._count())
@@ -157,7 +167,7 @@ class Change:
 
     @property
     def undoable(self) -> bool:
-        """True if what was done can be undone."""
+        """True if the change can be undone."""
         return self.action == "cancel" and self.stage == "ended" and 0 < self.changed <= _MOST_UNDONE
 
     @property
@@ -167,7 +177,7 @@ class Change:
 
     @property
     def said(self) -> str:
-        """What happened, and to how many."""
+        """Describe the result and the number of jobs."""
         if self.stage in ("undoing", "undone"):
             left = self.to_undo - self.undone if self.stage == "undone" else 0
             again = several(self.undone, "job runs again", "jobs run again")
@@ -176,27 +186,34 @@ class Change:
         said = f"{several(self.changed, f'job {one}', f'jobs {many}')}."
         if self.failed:
             said += f" {several(self.failed, 'job')} could not be changed: {self.verb.left}."
+        if self.undecided:
+            said += f" {self.left_out}"
         return f"{said} {self.trouble}".rstrip()
 
+    @property
+    def left_out(self) -> str:
+        """Describe the number of skipped jobs, and the reason."""
+        return f"{several(self.undecided, 'job is', 'jobs are')} left out: {_UNDECIDED}." if self.undecided else ""
+
     def run(self, most: int, by: str) -> None:
-        """Change at most `most` jobs: as many as were confirmed."""
+        """Change at most `most` jobs, the confirmed number."""
         if self.stage in ("counting", "counted"):
             self._task.cancel()
             self.count, self.stage, self._by = most, "running", by
             self._task = self._start(self._carry_out(most))
 
     def undo(self, by: str) -> None:
-        """Run the jobs again that were cancelled."""
+        """Run the cancelled jobs again."""
         if self.undoable:
             self.stage, self._by, self.to_undo, self._stopping = "undoing", by, len(self._changed), False
             self._task = self._start(self._revive())
 
     def stop(self) -> None:
-        """End after the current step; what was changed stays so."""
+        """End after the current step; changed jobs stay changed."""
         self._stopping = True
 
     async def settled(self, seconds: float) -> None:
-        """Wait until it counts, changes or undoes no more, for so long at most."""
+        """Wait until counting, changing and undoing have ended, for at most `seconds`."""
         self.seen = time.monotonic()
         if self.active:
             await asyncio.wait([self._task], timeout=seconds)
@@ -219,8 +236,8 @@ class Change:
         else:
             all_of_state = all(name == "state" for name in self._target.matching)
             for state in self.states:
-                if all_of_state and state in _COUNTED:  # history has no count by how jobs ended
-                    page = await self._lw.ajobs(self._target.queue, limit=_SHOWN, state=state)
+                if all_of_state and state in _COUNTED:  # history has no count by outcome
+                    page = await self._find(self._target.queue, JobFilter(state=state), limit=_SHOWN)
                     self.count += page.total
                     self._show(page)
                 elif not await self._search(state):
@@ -228,11 +245,12 @@ class Change:
         self.stage = "counted"
 
     async def _search(self, state: JobState) -> bool:
-        """Count the jobs of a state that match; returns False if nobody looks any more."""
+        """Count the matching jobs of a state; return False if no viewer remains."""
         before = self.total
         async for page in self._pages(state, newest=True):
             self.count += len(page.jobs)
             self.searched += page.searched
+            self.undecided += page.undecided
             self.total = before + page.total
             self._show(page)
             if time.monotonic() - self.seen > _IDLE:
@@ -245,13 +263,13 @@ class Change:
             if job.state in fit:
                 self.count += 1
                 self._picked.append((job.queue, job.id))
-                self.preview.append(Preview(job.id, job.queue, job.state, job.task, job.args, job.kwargs))
+                self.preview.append(Preview(job.id, job.queue, job.state, job.task, job.args, job.kwargs, job.hidden))
             else:
                 self.unfit += 1
 
     def _show(self, page: JobPage) -> None:
         self.preview += [
-            Preview(job.id, job.partition, job.state, job.task, job.args, job.kwargs)
+            Preview(job.id, job.partition, job.state, job.task, job.args, job.kwargs, job.hidden)
             for job in page.jobs[: _SHOWN - len(self.preview)]
         ]
 
@@ -273,7 +291,7 @@ class Change:
         self.stage = "ended"
 
     async def _batches(self) -> AsyncIterator[list[tuple[str, str]]]:
-        """Yield each job that is meant once; what is changed moves, so it is searched until nothing new is found."""
+        """Yield each target job once; changed jobs move, so this searches until it finds no new job."""
         if self._target.picked is not None:
             for batch in _cut(self._picked or self._target.picked):
                 yield batch
@@ -282,7 +300,7 @@ class Change:
         while len(known) > before:
             before = len(known)
             for state in self.states:
-                # the oldest first: what came after the count is not meant
+                # the oldest first: jobs that came after the count are not targets
                 async for page in self._pages(state, newest=False):
                     fresh = [each for job in page.jobs if (each := (job.partition, job.id)) not in known]
                     known.update(fresh)
@@ -290,18 +308,17 @@ class Change:
                         yield batch
 
     async def _pages(self, state: JobState, *, newest: bool) -> AsyncIterator[JobPage]:
-        """Read all jobs of a state that are meant; a span of time is that of when the count began."""
+        """Read all jobs of a state; a span of time is relative to the start of the count."""
         after = None
         while True:
             away = time.monotonic() - self._since
             wanted: dict[str, Any] = {**self._target.matching, "state": state}
-            for name in {"since", "until"} & wanted.keys():
-                wanted[name] = seconds(wanted[name], name, zero=True) + away
+            for name in ("since", "until"):
+                if name in wanted and not isinstance(wanted[name], datetime):
+                    wanted[name] = seconds(wanted[name], name, zero=True) + away
             matching = cast("JobFilter", wanted)
-            page = await self._lw.ajobs(
-                self._target.queue, limit=_STEP, budget=_READ, after=after, newest=newest, **matching
-            )
-            yield replace(page, jobs=[job for job in page.jobs if self._finds(job)])
+            page = await self._find(self._target.queue, matching, limit=_STEP, budget=_READ, after=after, newest=newest)
+            yield page
             after = page.next
             if after is None:
                 return
@@ -319,15 +336,15 @@ class Change:
 
 
 class RecentChanges:
-    """The changes of the last minutes, by who asked for what."""
+    """The changes of the last minutes, by user and request."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, Change] = {}
 
     def get(self, key: Hashable, make: Callable[[], Change]) -> Change:
-        """Return the change of this key; make it if it is new, or if nobody has looked at it for long.
+        """Return the change of this key; create it if it is new, or if it had no viewer for a while.
 
-        Raises ConfigError when too many are being counted.
+        Raises ConfigError when too many counts run.
         """
         now = time.monotonic()
         for each in [

@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lockwork.telemetry.metrics import Point
+from lockwork.telemetry.metrics import MetricPoint, MetricSeries
 
 
 def bar_parts(counts: Sequence[tuple[str, int]], width: float = 100.0) -> list[tuple[str, float, float]]:
-    """Return (state, x, width) of each part of a bar; a part that is there is seen, however small."""
+    """Return (state, x, width) of each part of a bar; each nonzero part is visible."""
     there = [(state, count) for state, count in counts if count > 0]
     total = sum(count for _, count in there)
     least = 2.0
+    width = max(width, least * len(there))
     widths = [max(least, width * count / total) for _, count in there]
     over = sum(widths) - width
-    if over > 0:  # take it from the widest, which can spare it
+    if over > 0:  # take it from the widest part
         widest = max(range(len(widths)), key=widths.__getitem__)
         widths[widest] -= over
     parts, x = [], 0.0
@@ -44,16 +45,16 @@ def spark_points(values: Sequence[float | None], width: float = 96.0, height: fl
 
 
 PARTS = (("done", "succeeded"), ("retried", "retried"), ("dead", "dead"))
-"""What a chart of jobs stacks: its words, and fields of Point."""
+"""The stacked parts of a chart of jobs: their words, and fields of MetricPoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened at a moment of a chart."""
+    """An event at a moment of a chart."""
 
     at: datetime
     kind: str
-    """A state, whose icon and color it has."""
+    """A state, which selects icon and color."""
     text: str
 
 
@@ -65,14 +66,18 @@ class Stacked:
     rectangles: list[tuple[str, float, float, float, float]]
     """Kind, x, y, width, height in a box of 1000 by 200."""
     top: int
-    """The highest sum."""
+    """Highest sum."""
+    totals: list[tuple[str, int]]
+    """Words and their counts in the chosen part."""
     marks: Sequence[Mark] = ()
 
 
-def stacked(points: Sequence[Point], parts: Sequence[tuple[str, str]], marks: Sequence[Mark] = ()) -> Stacked:
-    """Stack fields of points; `parts` are words and fields, of which the last one is at the bottom.
+def stacked(
+    points: Sequence[MetricPoint], part: MetricSeries, parts: Sequence[tuple[str, str]], marks: Sequence[Mark] = ()
+) -> Stacked:
+    """Stack fields of points; `parts` are words and fields, the bottom one last.
 
-    Of the marks, those within the points are kept.
+    part: the chosen part of the points. marks: only marks within the points are used.
     """
     marks = [mark for mark in marks if points and mark.at >= points[0].at]
     columns = [[int(getattr(point, field)) for point in points] for _, field in parts]
@@ -97,4 +102,7 @@ def stacked(points: Sequence[Point], parts: Sequence[tuple[str, str]], marks: Se
         "columns": columns,
         "marks": [(mark.at.timestamp(), mark.kind) for mark in marks],
     }
-    return Stacked(json.dumps(document, separators=(",", ":")), rectangles, top, marks)
+    if part.points is not points:
+        document["brush"] = [int(part.points[0].at.timestamp()), int(part.points[-1].at.timestamp())]
+    totals = [(word, int(getattr(part.total, field))) for word, field in parts]
+    return Stacked(json.dumps(document, separators=(",", ":")), rectangles, top, totals, marks)

@@ -1,4 +1,4 @@
-"""The picture of a flow: jobs that are alike are one box with counts, and boxes stand in the order of the work."""
+"""The picture of a flow: similar jobs share one box with counts, and boxes follow the order of work."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lockwork.dashboard.layers import Line, layered
-from lockwork.protocol.queues.flow_graph import FlowNode
+from lockwork.protocol.flows.flow_graph import FlowNode
 
 WIDE, HIGH, MARGIN = 176, 44, 8
 _MOST = 120
-"""Boxes of a picture; of a flow with more, its beginning, or what is around a job, is drawn."""
+"""Maximum boxes of a picture; for a larger flow, the picture shows its beginning, or the surroundings of a job."""
 _LINES = 300
-"""Lines of a picture; with more, those are left out that follow from others."""
+"""Maximum lines of a picture; beyond it, lines that follow from others are left out."""
 STATES = ("failed", "running", "active", "ready", "scheduled", "blocked", "cancelled", "succeeded")
-"""The states of a flow's jobs, those first that matter most; a box has the first one that it has a job of."""
+"""The states of a flow's jobs by importance; a box shows the first state that one of its jobs has."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowBox:
-    """Jobs of a flow that are alike, at a place."""
+    """Similar jobs of a flow, at a position."""
 
     task: str | None
     nodes: tuple[FlowNode, ...]
@@ -30,25 +30,25 @@ class FlowBox:
 
     @property
     def state(self) -> str:
-        """The state that matters most."""
+        """Most important state."""
         return self.counts[0][0]
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """Jobs by state, those first that matter most."""
+        """Jobs by state, the most important first."""
         found = Counter(node.state for node in self.nodes)
         return [(state, found[state]) for state in STATES if state in found]  # type: ignore[index]
 
     @property
     def words(self) -> str:
-        """What a reader who does not see the picture hears."""
+        """Text for screen readers."""
         counts = ", ".join(f"{count:,} {state}" for state, count in self.counts)
         return f"{self.task or 'unknown task'}: {counts if len(self.nodes) > 1 else self.state}"
 
 
 @dataclass(frozen=True, slots=True)
 class FlowPicture:
-    """Boxes and lines; `left_out` jobs are on none of the boxes."""
+    """Boxes and lines; `left_out` jobs are in none of the boxes."""
 
     boxes: list[FlowBox]
     lines: list[Line]
@@ -58,9 +58,9 @@ class FlowPicture:
 
 
 def fold(nodes: Sequence[FlowNode], marked: str = "") -> list[list[FlowNode]]:
-    """Put jobs together that have one task and wait for, and are waited for by, jobs that are together.
+    """Group jobs with the same task whose predecessors and successors are in the same groups.
 
-    The job with the id `marked` is alone. A job whose task is forgotten goes with those of its kind in all else.
+    The job with the id `marked` is alone. A job whose task is forgotten joins jobs that are otherwise similar.
     """
     there = {node.number for node in nodes}
     after = {node.number: [child for child in node.children if child in there] for node in nodes}
@@ -70,7 +70,7 @@ def fold(nodes: Sequence[FlowNode], marked: str = "") -> list[list[FlowNode]]:
             before[child].append(number)
 
     def refined(kinds: dict[int, object]) -> dict[int, object]:
-        """Tell apart what has other neighbors, until nothing more can be told apart."""
+        """Split kinds by their neighbors, until no kind can be split further."""
         many = 0
         while many < (many := len(set(kinds.values()))):
             signs = {
@@ -99,7 +99,7 @@ def fold(nodes: Sequence[FlowNode], marked: str = "") -> list[list[FlowNode]]:
 
 
 def picture(nodes: Sequence[FlowNode], marked: str = "") -> FlowPicture | None:
-    """Draw the jobs of a flow, or some around the one with the id `marked`; None if there are none."""
+    """Draw the jobs of a flow, or the surroundings of the job `marked`; return None without jobs."""
     groups = fold(nodes, marked)
     if not groups:
         return None
@@ -132,7 +132,7 @@ def picture(nodes: Sequence[FlowNode], marked: str = "") -> FlowPicture | None:
 
 
 def _reduced(edges: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Leave out each edge between boxes that a longer way connects, too; boxes are numbered in the order of work."""
+    """Remove each edge whose boxes a longer path connects, too; boxes are numbered in the order of work."""
     after: defaultdict[str, list[str]] = defaultdict(list)
     for start, end in edges:
         after[start].append(end)
@@ -143,7 +143,7 @@ def _reduced(edges: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
             beyond[box] = {further for end in after[box] for further in (end, *reached(end))}
         return beyond[box]
 
-    for box in sorted(after, key=int, reverse=True):  # so that it never goes deep
+    for box in sorted(after, key=int, reverse=True):  # so that the recursion stays shallow
         reached(box)
     return [
         (start, end)

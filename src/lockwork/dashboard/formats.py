@@ -1,4 +1,4 @@
-"""Texts for people: numbers, durations, sizes, ids and values."""
+"""Text for people: numbers, durations, sizes, ids and values."""
 
 from __future__ import annotations
 
@@ -7,10 +7,26 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lockwork.dashboard.redaction import Hidden
+from lockwork.protocol.queue.records import ResultOf
 
 _SIZES = ("B", "kB", "MB", "GB", "TB")
+_STEERING = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+"""Invisible characters that change the direction or order of a text, or end its line."""
+_CODES = {code: f"\\u{code:04x}" for code in _STEERING}
+_CODES_IN_PROSE = {code: text for code, text in _CODES.items() if code not in (0x200C, 0x200D)}
 MASK = "•••"
 NOTHING = "\N{EN DASH}"
+
+
+class Prose(str):
+    """A value of a job: joiners of letters and emoji stay in it, while names and ids show them as codes."""
+
+    __slots__ = ()
+
+
+def visible(text: str) -> str:
+    """Replace characters that make a text resemble another one with codes, such as `\\u202e`."""
+    return text.translate(_CODES_IN_PROSE if isinstance(text, Prose) else _CODES)
 
 
 def duration(seconds: float | None) -> str:
@@ -43,7 +59,7 @@ def size(count: float | None) -> str:
 
 
 def number(count: float | None) -> str:
-    """Format a count with separators, a rate with the digits that matter; None is a dash."""
+    """Format a count with separators, a rate with its significant digits; None is a dash."""
     if count is None:
         return NOTHING
     if isinstance(count, int) or count >= 100:
@@ -62,21 +78,42 @@ def several(count: int, one: str, many: str = "") -> str:
 
 
 def short_id(id: str) -> str:
-    """Cut an id in its middle: its beginning is its time, its end tells it from its neighbors."""
-    end = len(id) - 10 if len(id) in (18, 23) and "." not in id else 6  # a suffix is the same for many
-    return id if len(id) <= 14 else f"{id[: max(2, 12 - end)]}…{id[-end:]}"
+    """Shorten an id to the part that differs between neighbors: its end, or the characters before its suffix."""
+    if len(id) <= 14:
+        return id
+    name, at, slot = id.rpartition("@")
+    if at and slot.isdecimal() and len(slot) == 13:  # id of a schedule: ms of the slot, whose last digits are all 0
+        return f"{name if len(name) <= 8 else name[:7] + '…'}@…{slot[3:-3]}"
+    flow, dot, number = id.rpartition(".")
+    if dot and len(flow) == 16 and number.isdecimal():
+        return f"{id[:2]}…{flow[-5:]}.{number}"
+    if len(id) in (18, 23):  # many ids share a suffix
+        end = len(id) - 10
+        return f"{id[: max(2, 12 - end)]}…{id[-end:]}"
+    return id if len(id) <= 20 else f"{id[:8]}…{id[-11:]}"
+
+
+def middle(text: str, most: int = 80) -> str:
+    """Shorten a name in the middle, because names often differ only at the end."""
+    if len(text) <= most:
+        return text
+    head = (most - 1) // 2
+    return f"{text[:head]}…{text[head + 1 - most :]}"
 
 
 def cut(text: str, most: int = 120) -> str:
     """Cut a text to one line of limited length."""
     line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    shown = line if len(line) <= most else f"{line[: most - 1]}…"
+    return Prose(shown) if isinstance(text, Prose) else shown
 
 
 def value(thing: object) -> str:
-    """Write a value as JSON in one line; what JSON does not know is written as Python does."""
+    """Format a value as JSON in one line; other types appear as in Python."""
     if isinstance(thing, Hidden):
         return MASK
+    if isinstance(thing, ResultOf):
+        return thing
     try:
         return json.dumps(thing, ensure_ascii=False, default=_other)
     except (TypeError, ValueError):
@@ -84,42 +121,42 @@ def value(thing: object) -> str:
 
 
 def call(args: tuple[object, ...] | list[object] | None, kwargs: dict[str, object] | None) -> str:
-    """Write arguments as a call has them, in one line."""
+    """Format arguments as in a call, in one line."""
     if args is None and kwargs is None:
         return "…"
     return ", ".join([*map(value, args or ()), *(f"{name}={value(each)}" for name, each in (kwargs or {}).items())])
 
 
 def commands(text: str) -> list[tuple[str, bool]]:
-    """Split a text at its backticks: what stands between two of them is a command."""
+    """Split a text at its backticks: text between two of them is a command."""
     return [(part, bool(at % 2)) for at, part in enumerate(text.split("`")) if part]
 
 
 def refusal(error: Exception) -> str:
-    """Say in one sentence why an action failed."""
+    """Explain in one sentence why an action failed."""
     if "does not let this user" in str(error):
         return "The server user of this dashboard may only read. Connect as a user with the role operator."
     return str(error)
 
 
 def iso(moment: datetime) -> str:
-    """Write a moment for the `datetime` attribute of `time`, in UTC."""
+    """Format a moment for the `datetime` attribute of `time`, in UTC."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def clock(moment: datetime) -> str:
-    """Write a moment for a reader without JavaScript, in UTC."""
+    """Format a moment for a reader without JavaScript, in UTC."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def relative(moment: datetime) -> str:
-    """Write a moment as people say it, such as "2 min 5 s ago" or "in 3 h"; as app.js does from then on."""
+    """Format a moment relative to now, such as "2 min 5 s ago" or "in 3 h"; app.js then updates it."""
     away = (moment - datetime.now(UTC)).total_seconds()
     return "now" if abs(away) < 1 else f"in {_lasting(away)}" if away > 0 else f"{_lasting(-away)} ago"
 
 
 def elapsed(moment: datetime) -> str:
-    """Write how long ago a moment was, such as "2 min 5 s"; as app.js does from then on."""
+    """Format the time since a moment, such as "2 min 5 s"; app.js then updates it."""
     return _lasting((datetime.now(UTC) - moment).total_seconds())
 
 
@@ -133,7 +170,7 @@ def _lasting(seconds: float) -> str:
 
 
 def ago(seconds: float) -> datetime:
-    """Return the moment so many seconds before now."""
+    """Return the moment `seconds` before now."""
     return datetime.fromtimestamp(datetime.now(UTC).timestamp() - seconds, UTC)
 
 

@@ -1,4 +1,4 @@
-"""What holds for every response: which hosts and clients are served, and the headers that keep a browser safe."""
+"""Checks and headers of every response: served hosts and clients, and browser security headers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_PARAMETERS = 1100
 
 
 class Guard:
-    """Refuses foreign hosts and clients, and adds the headers; a nonce in the scope is that of the policy."""
+    """Refuses foreign hosts and clients, and adds the headers; the nonce in the scope is that of the policy."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -65,7 +65,7 @@ class Guard:
 
 
 def _may_load(connection: HTTPConnection) -> bool:
-    """Return False if a page of another site loads something into itself, as the browser says; a link is fine."""
+    """Return False if the browser reports that a page of another site embeds the response; a link is allowed."""
     headers = connection.headers
     if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
         return True

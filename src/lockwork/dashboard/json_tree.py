@@ -1,22 +1,22 @@
-"""A value as JSON that can be folded: short parts are one line, longer ones open and close."""
+"""A value as a JSON tree: short parts are one line, longer ones unfold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lockwork.dashboard.formats import several, value
+from lockwork.dashboard.formats import Prose, several, value
 
 _LINE = 100
-"""Characters that are shown in one line."""
+"""Maximum characters of one line."""
 _TEXT = 20_000
-"""Characters of a text that are shown when it is opened."""
+"""Maximum characters of an opened text."""
 _PARTS = 100
-"""Parts of an object or a list that are shown."""
+"""Maximum parts of an object or a list."""
 _NODES = 1000
-"""Parts that are shown of a whole value."""
+"""Maximum parts of a whole value."""
 _DEPTH = 12
-"""How deep parts lie in each other; what lies deeper is one line."""
+"""Maximum depth; deeper parts are one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +24,22 @@ class Json:
     """One part of a value, with the parts in it."""
 
     line: str
-    """All of it in one line, as far as it fits."""
+    """The whole part in one line, as far as it fits."""
     name: str = ""
-    """Its key, as JSON; empty in a list."""
+    """Key as JSON; empty in a list."""
     size: str = ""
-    """How large it is, if the line does not show all of it."""
+    """Size, if the line does not show the whole part."""
     ends: str = ""
-    """What encloses its parts: `{}` or `[]`."""
+    """Brackets around its parts: `{}` or `[]`."""
     parts: tuple[Json, ...] = ()
     left_out: str = ""
-    """What is in it and not among the parts."""
+    """Description of the parts that are left out."""
     text: str = ""
-    """More of a long text."""
+    """Full text of a long string, up to a limit."""
 
 
 def json_tree(thing: object) -> Json:
-    """Fold a value, which may be shown."""
+    """Fold a value that may be shown."""
     return _Folding().fold(thing, "", 0)
 
 
@@ -51,8 +51,8 @@ class _Folding:
         self._left -= 1
         whole = value(thing)
         if len(whole) <= _LINE:
-            return Json(whole, name)
-        line = f"{whole[: _LINE - 1]}…"
+            return Json(Prose(whole), name)
+        line = Prose(f"{whole[: _LINE - 1]}…")
         if depth < _DEPTH and isinstance(thing, Mapping) and thing:
             pairs = [(value(str(key)), each) for key, each in thing.items()]
             return self._opened(line, name, "{}", pairs, several(len(pairs), "key"), depth)
@@ -61,7 +61,7 @@ class _Folding:
             return self._opened(line, name, "[]", items, several(len(items), "item"), depth)
         text = thing if isinstance(thing, str) else whole
         more = f"The first {_TEXT:,} characters." if len(text) > _TEXT else ""
-        return Json(line, name, several(len(text), "character"), "", (), more, text[:_TEXT])
+        return Json(line, name, several(len(text), "character"), "", (), more, Prose(text[:_TEXT]))
 
     def _opened(self, line: str, name: str, ends: str, pairs: list[tuple[str, object]], size: str, depth: int) -> Json:
         parts = tuple(self._some(pairs, depth))

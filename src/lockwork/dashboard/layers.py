@@ -10,13 +10,13 @@ from itertools import accumulate, groupby, pairwise
 
 GAP_X, GAP_Y = 64, 16
 _LINE = 4
-"""The height that a line needs where it passes a layer."""
+"""Height of a line in a layer that it crosses."""
 _SWEEPS = 6
 _APART = 8
-"""How far below the middle of its boxes an edge back ends; the one that goes the other way ends as far above."""
+"""Distance between the end of a back edge and the middle of its boxes, below it; a forward edge ends as far above."""
 _Edge = tuple[str, str]
 _Passing = tuple[str, str, int]
-"""An edge in a layer that it only passes."""
+"""An edge in a layer that it only crosses."""
 _Point = str | _Passing
 
 
@@ -35,7 +35,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The upper left corner of each box, the lines between them, and the size of it all."""
+    """The upper left corner of each box, the lines between them, and the total size."""
 
     places: dict[str, tuple[float, float]]
     lines: list[Line]
@@ -44,9 +44,9 @@ class Drawing:
 
 
 def layered(nodes: Sequence[str], edges: Iterable[_Edge], wide: float, high: float) -> Drawing:
-    """Lay out boxes of one size in layers; each node is behind all those that lead to it.
+    """Lay out boxes of one size in layers; each node is behind all its predecessors.
 
-    Sugiyama's method: cut cycles, rank by the longest path, order by barycenters, place as near to neighbors as can be.
+    Sugiyama's method: cut cycles, rank by the longest path, order by barycenters, place close to neighbors.
     """
     wanted = [edge for edge in dict.fromkeys(edges) if edge[0] != edge[1]]
     forward, back = _cut(nodes, wanted)
@@ -67,7 +67,7 @@ def layered(nodes: Sequence[str], edges: Iterable[_Edge], wide: float, high: flo
 
 
 def _cut(nodes: Sequence[str], edges: list[_Edge]) -> tuple[list[_Edge], list[_Edge]]:
-    """Split the edges into those without a cycle, and those that close one."""
+    """Split the edges into an acyclic set, and the edges that close cycles."""
     after: defaultdict[str, list[str]] = defaultdict(list)
     for start, end in edges:
         after[start].append(end)
@@ -94,7 +94,7 @@ def _cut(nodes: Sequence[str], edges: list[_Edge]) -> tuple[list[_Edge], list[_E
 
 
 def _ranks(nodes: Sequence[str], edges: Sequence[_Edge]) -> dict[str, int]:
-    """Rank each node by the longest path to it; one that nothing leads to stands right before its first successor."""
+    """Rank each node by the longest path to it; a node without predecessors is right before its first successor."""
     after: defaultdict[str, list[str]] = defaultdict(list)
     left = dict.fromkeys(nodes, 0)
     for start, end in edges:
@@ -103,7 +103,7 @@ def _ranks(nodes: Sequence[str], edges: Sequence[_Edge]) -> dict[str, int]:
     roots = [node for node in nodes if not left[node]]
     ranks = dict.fromkeys(nodes, 0)
     ready = list(roots)
-    for node in ready:  # grows
+    for node in ready:  # `ready` grows
         for end in after[node]:
             ranks[end] = max(ranks[end], ranks[node] + 1)
             left[end] -= 1
@@ -131,7 +131,9 @@ def _layers(nodes: Sequence[str], ranks: dict[str, int], ways: Iterable[list[_Po
 
 
 def _order(layers: list[list[_Point]], links: Sequence[tuple[_Point, _Point]]) -> list[list[_Point]]:
-    """Sort each layer by where its neighbors are, to the right and back; return the order with the fewest crossings."""
+    """Sort each layer by the positions of its neighbors, to the right and back; return the best order (fewest
+    crossings).
+    """
     before, after = _neighbors(links)
     best = [list(layer) for layer in layers]
     fewest = _crossings(best, links)
@@ -145,7 +147,7 @@ def _order(layers: list[list[_Point]], links: Sequence[tuple[_Point, _Point]]) -
                 else at / max(1, len(layer) - 1)
                 for at, point in enumerate(layer)
             }
-            if sweep % 4 >= 2:  # those that are level change places
+            if sweep % 4 >= 2:  # swap points on the same level
                 layer.reverse()
             layer.sort(key=means.__getitem__)
             place.update((point, at / max(1, len(layer) - 1)) for at, point in enumerate(layer))
@@ -169,7 +171,7 @@ def _crossings(layers: list[list[_Point]], links: Sequence[tuple[_Point, _Point]
 
 
 def _centers(layers: list[list[_Point]], links: Sequence[tuple[_Point, _Point]], high: float) -> dict[_Point, float]:
-    """Return how low the middle of each point is: apart from those of its layer, and level with its neighbors."""
+    """Return the vertical middle of each point: separate within its layer, and level with its neighbors."""
     before, after = _neighbors(links)
     gaps = [[(_size(one, high) + _size(other, high)) / 2 + GAP_Y for one, other in pairwise(layer)] for layer in layers]
     centers = {
@@ -191,7 +193,7 @@ def _centers(layers: list[list[_Point]], links: Sequence[tuple[_Point, _Point]],
 
 
 def _apart(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """Return the places nearest to the wanted ones that keep their order and the gaps (pool adjacent violators)."""
+    """Return the positions nearest to the wanted ones that keep their order and the gaps (pool adjacent violators)."""
     moved = [0.0, *accumulate(gaps)]
     blocks: list[tuple[float, int]] = []
     for place, offset in zip(wanted, moved, strict=False):

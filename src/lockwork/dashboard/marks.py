@@ -1,4 +1,4 @@
-"""What happened at moments of a chart: pauses of queues, and starts of workers."""
+"""Events on a chart: pauses of queues, and starts of workers."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from datetime import timedelta
 
 from lockwork.dashboard.charts import Mark
 from lockwork.dashboard.formats import duration, several
-from lockwork.dashboard.reading import QueueSummary
+from lockwork.inspection.queue_state import QueueOverview
 from lockwork.workers import Worker
 
 _MOST = 6
-"""Marks on a chart."""
+"""Maximum marks on a chart."""
 _TOGETHER = timedelta(minutes=1)
-"""Workers that start within this time of each other are one mark."""
+"""Workers that start within this time of each other share one mark."""
 _AT_ONCE = timedelta(seconds=1)
-"""Partitions of a queue that are paused within this time of each other are one mark."""
+"""Partitions of a queue that are paused within this time of each other share one mark."""
 
 
-def marks(queues: Sequence[QueueSummary], workers: Sequence[Worker]) -> list[Mark]:
-    """Return when queues were paused, and when workers started, as a deploy does; the newest first."""
+def marks(queues: Sequence[QueueOverview], workers: Sequence[Worker]) -> list[Mark]:
+    """Return the pauses of queues and the starts of workers, as in a deploy; the newest first."""
     found = [
         Mark(min(since.values()), "blocked", f"Queue {_part(queue, list(since))} paused")
         for queue in queues
@@ -49,8 +49,8 @@ def marks(queues: Sequence[QueueSummary], workers: Sequence[Worker]) -> list[Mar
     return sorted(found, key=lambda mark: mark.at, reverse=True)[:_MOST]
 
 
-def _part(queue: QueueSummary, names: list[str]) -> str:
-    """Name a queue, or as many of its partitions as are meant."""
+def _part(queue: QueueOverview, names: list[str]) -> str:
+    """Name a queue, or the affected partitions."""
     if len(names) == len(queue.partitions):
         return queue.name
     return names[0] if len(names) == 1 else f"{queue.name}, {len(names)} of {len(queue.partitions)} partitions,"

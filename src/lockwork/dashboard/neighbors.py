@@ -1,4 +1,4 @@
-"""The neighbors of a job: the jobs of its key, or of its group, that came before and after it."""
+"""The neighbors of a job: the previous and next jobs of its key, or of its group."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lockwork.jobs.search import JobFilter, JobPage, JobRow, JobState
 from lockwork.jobs.snapshot import JobSnapshot
 
 _AROUND = 3
-"""Neighbors that are shown on each side."""
+"""Number of neighbors to show on each side."""
 _STATES: tuple[JobState, ...] = ("done", "running", "ready", "scheduled")
 _READ = 100
-"""Jobs of each state that are read."""
+"""Number of jobs to read in each state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +26,22 @@ class Neighbors:
     name: str
     rows: list[JobRow]
     before: int | None
-    """Jobs before the first row; None: not all were looked for."""
+    """Number of jobs before the first row; None if not all were searched."""
     after: int | None
-    """Jobs behind the last row; None as above."""
+    """Number of jobs after the last row; None as above."""
     ahead: list[JobRow]
-    """Those that run or are ready, and go before the job itself; none if it does not wait."""
+    """Jobs that run or are ready, before this job; empty if it does not wait."""
 
 
 async def read_neighbors(lw: Lockwork, job: JobSnapshot) -> Neighbors | None:
-    """Read the neighbors of a job; None if it has neither a key nor a group, or has none."""
-    kind, name = ("key", job.key) if job.key else ("group", job.group)
-    if not name:
+    """Read the neighbors of a job; return None if it has neither a key nor a group, or has no neighbors."""
+    kind, name = ("group", job.group) if job.key is None else ("key", job.key)
+    if name is None:
         return None
 
     def read(state: JobState) -> Awaitable[JobPage]:
         matching = JobFilter(state=state, key=name) if kind == "key" else JobFilter(state=state, group=name)
-        # of those that have ended and of the scheduled ones, the first are the nearest
+        # for ended and scheduled jobs, the first results are the nearest
         return lw.ajobs(job.queue, limit=_READ, newest=state in ("done", "scheduled"), **matching)
 
     ended, running, ready, scheduled = await asyncio.gather(*map(read, _STATES))

@@ -1,59 +1,70 @@
-"""A page: its path, what it reads, what can be done there; and the view that one request has of it."""
+"""A page: its path, reader and actions; and the view of one request."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, cast
+from time import time
+from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
+from lockwork.app.job_search import JobSearch
 from lockwork.app.lockwork import Lockwork
 from lockwork.dashboard import formats
 from lockwork.dashboard.access import User
 from lockwork.dashboard.bulk import RecentChanges
-from lockwork.dashboard.reading import KnownDeadlocks, KnownMetrics
+from lockwork.dashboard.dead_groups import KnownDeadGroups
+from lockwork.dashboard.reading import KnownMetrics, PeriodMetrics
 from lockwork.dashboard.redaction import Hidden, KnownTasks, Redact, redacted
-from lockwork.jobs.search import JobFilter, JobRow, argument_in
-from lockwork.telemetry.metrics import Point, Series, Span
+from lockwork.dashboard.time_range import TimeRange
+from lockwork.inspection.overview import NAMES, OverviewReader, Part, SystemOverview
+from lockwork.inspection.queue_state import QueueOverview
+from lockwork.jobs.arguments import argument_in
+from lockwork.jobs.search import JobFilter, JobPage, JobRow, Visible
+from lockwork.protocol.keys import base_queue
+from lockwork.telemetry.metrics import Activity, Span, activity
 
-RANGES = {"15m": "15 min", "1h": "1 hour", "24h": "24 hours", "7d": "7 days"}
-"""The time ranges of the top bar."""
+_MOST = 1000
+"""Maximum queues and partitions that one page reads."""
 _HIDDEN_BY = "hide_arguments of the task"
-_KEPT = ("range", "paused")
+_OF_PAGE = ("after", "parts", "searched", "shown", "undecided", "skip")
+"""Parameters for the start of a page, and for the results of earlier pages."""
+_KEPT = ("range", "from", "to", "paused")
 """Parameters that every link of a page keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """What all requests share."""
+    """State that all requests share."""
 
     lw: Lockwork
     allow_actions: bool
     redact: Redact | None
     refresh: float
-    """Seconds between two readings of a page that somebody looks at."""
+    """Seconds between two updates of an open page."""
     known: KnownTasks
     changes: RecentChanges = field(default_factory=RecentChanges)
-    deadlocks: KnownDeadlocks = field(default_factory=KnownDeadlocks)
+    reader: OverviewReader = field(default_factory=OverviewReader)
     metrics: KnownMetrics = field(default_factory=KnownMetrics)
+    dead_groups: KnownDeadGroups = field(default_factory=KnownDeadGroups)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One request, as the code and the template of a page see it."""
+    """One request, for the code and the template of a page."""
 
     request: Request
     dashboard: Dashboard
     user: User
     csrf: str
-    """The token for the forms of this page."""
+    """Token for the forms of this page."""
 
     @property
     def lw(self) -> Lockwork:
-        """The app whose server is shown."""
+        """App whose server is shown."""
         return self.dashboard.lw
 
     @property
@@ -62,35 +73,65 @@ class View:
         return self.dashboard.allow_actions and self.user.actions
 
     @property
-    def span(self) -> Span:
-        """The time range that was chosen, one of RANGES."""
-        chosen = self.param("range")
-        return cast("Span", chosen) if chosen in RANGES else "1h"
+    def period(self) -> TimeRange:
+        """Shown time range; raises ConfigError for an invalid address."""
+        return TimeRange.read(self.param("range"), self.param("from"), self.param("to"), time())
 
-    async def series(self, queue: str | None = None) -> Series:
-        """Read the metrics of a queue, or of all queues, in the time range."""
+    async def activity(self, span: Span) -> Activity:
+        """Read the metrics of all queues and tasks."""
         return await self.dashboard.metrics.read(
-            self.span, ("series", queue), lambda: self.lw.ametrics(queue, span=self.span)
+            span, "activity", lambda: self.lw.runtime.arun(activity(self.lw.config.prefix, None, None, span))
         )
 
-    async def task_metrics(self) -> dict[tuple[str, str], Point]:
-        """Read the metrics of each task in the time range."""
-        return await self.dashboard.metrics.read(self.span, "tasks", lambda: self.lw.atask_metrics(span=self.span))
+    async def metrics(self, queue: str | None = None) -> PeriodMetrics:
+        """Read the metrics of all queues, or of one, in the shown time range."""
+        period = self.period
+
+        async def read() -> PeriodMetrics:
+            found = await self.activity(period.span)
+            return PeriodMetrics.of(found if queue is None else found.of(queue), period)
+
+        return await self.dashboard.metrics.read(period.span, (queue, period.brush), read)
+
+    async def overview(self, parts: Part, names: Sequence[str] | None = None) -> SystemOverview:
+        """Read the overview of `names`, or of all queues that ever had a job or for which an app has a task."""
+        if names is not None:
+            return await self.dashboard.reader.aread(self.lw.runtime, parts, names=names, most=_MOST)
+        own = [name for queue in self.lw.registry.queues() for name in self.lw.config.partitions.names(queue)]
+        return await self.dashboard.reader.aread(self.lw.runtime, parts | Part.APPS, own=own, most=_MOST)
+
+    async def queue_names(self) -> list[str]:
+        """Read the queues and partitions that ever had a job, or for which an app has a task."""
+        return (await self.overview(NAMES)).names
+
+    async def queues(self) -> list[QueueOverview]:
+        """Read the queues with their partitions."""
+        return (await self.overview(Part.QUEUES)).queues
+
+    async def queue(self, name: str) -> QueueOverview | None:
+        """Read one queue or partition; return None if the server does not have it."""
+        names = [each for each in await self.queue_names() if name in (each, base_queue(each))]
+        partitions = (await self.overview(Part.QUEUES, names)).partitions if names else []
+        return QueueOverview(name, partitions) if partitions else None
 
     @property
     def path(self) -> str:
-        """The path of this page below the mount prefix."""
+        """Path of this page below the mount prefix."""
         whole, root = str(self.request.scope["path"]), self._root
         return whole[len(root) :] if root and whole.startswith(root) else whole
 
     @property
     def paused(self) -> bool:
-        """True if the page is not updated while somebody looks; the URL says so."""
+        """True if the URL disables live updates of the page."""
         return self.param("paused") == "1"
 
     def param(self, name: str, default: str = "") -> str:
         """Return a parameter of the query, without spaces around it."""
         return self.request.query_params.get(name, default).strip()
+
+    def name(self, name: str) -> str:
+        """Return a parameter of the query that is a name from users' data, including spaces around it."""
+        return self.request.query_params.get(name, "")
 
     def number(self, name: str, default: int, most: int) -> int:
         """Return a whole number of the query from 0 to `most`."""
@@ -104,8 +145,8 @@ class View:
     def url(self, path: str, **query: object) -> str:
         """Return the absolute path of a page, below the mount prefix and without a host.
 
-        The time range stays, and whether the page is paused. None and "" are left out of the query; a list is repeated.
-        Parts of the path that are names must come through `quoted`.
+        Keeps the shown time and the pause of updates. None and "" are left out of the query; a list is repeated. Names
+        in the path must come through `quoted`.
         """
         kept = query if path.startswith("/-/") else {name: self.param(name) for name in _KEPT} | query
         shown = {name: each for name, each in kept.items() if each not in (None, "", False, [])}
@@ -113,35 +154,51 @@ class View:
 
     @property
     def bare(self) -> str:
-        """This page without its query, for forms."""
+        """Return this page without its query, for forms."""
         return f"{quote(self._root)}{quote(self.path)}"
 
     def here(self, **changes: object) -> str:
-        """Return this page with another query; None takes a parameter away."""
+        """Return this page with another query; None removes a parameter."""
         query: defaultdict[str, Any] = defaultdict(list)
         for name, each in self.request.query_params.multi_items():
             query[name].append(each)
         return self.url(quote(self.path), **query | changes)
 
+    def anew(self, **changes: object) -> str:
+        """Return this page from its beginning, with another query."""
+        return self.here(**dict.fromkeys(_OF_PAGE), **changes)
+
+    @property
+    def whole_time(self) -> str:
+        """Return this page without the chosen part of its time range."""
+        return self.here(**{"from": None, "to": None})
+
     def shown(self, task: str | None, name: str, value: object) -> object:
-        """Return what may be shown of a value of a job, after the `redact` hook: see Redact."""
+        """Return the visible form of a job's value, after the `redact` hook: see Redact."""
         return redacted(self.dashboard.redact, task, name, value)
 
     def call(
-        self, task: str | None, args: tuple[object, ...] | list[object] | None, kwargs: Mapping[str, object] | None
+        self,
+        task: str | None,
+        args: tuple[object, ...] | list[object] | None,
+        kwargs: Mapping[str, object] | None,
+        *,
+        hidden: bool = False,
     ) -> ShownText:
-        """Write the arguments of a job in one line, as far as they may be shown."""
-        if self.dashboard.known.hides(task) and (args is not None or kwargs is not None):
+        """Format the visible arguments of a job in one line; hidden: none is visible."""
+        if hidden or (self.dashboard.known.hides(task) and (args is not None or kwargs is not None)):
             return ShownText(formats.value(Hidden()), _HIDDEN_BY)
         given = None if args is None else [self._positional(task, at, each) for at, each in enumerate(args)]
         named = None if kwargs is None else {name: self.shown(task, name, each) for name, each in kwargs.items()}
-        hidden = [each.rule for each in (*(given or ()), *(named or {}).values()) if isinstance(each, Hidden)]
-        return ShownText(formats.call(given, named), ", ".join(dict.fromkeys(hidden)))
+        rules = [each.rule for each in (*(given or ()), *(named or {}).values()) if isinstance(each, Hidden)]
+        return ShownText(formats.call(given, named), ", ".join(dict.fromkeys(rules)))
 
-    def argument(self, task: str | None, name: int | str, value: object) -> tuple[str, ShownText]:
-        """Name one argument of a job, and write it as far as it may be shown; `name`: its name or position."""
+    def argument(
+        self, task: str | None, name: int | str, value: object, *, hidden: bool = False
+    ) -> tuple[str, ShownText]:
+        """Name one argument of a job, and format its visible value; name: its name or position."""
         label = self.dashboard.known.parameter(task, name) if isinstance(name, int) else name
-        if self.dashboard.known.hides(task):
+        if hidden or self.dashboard.known.hides(task):
             return label, ShownText(formats.value(Hidden()), _HIDDEN_BY, Hidden())
         shown = self._positional(task, name, value) if isinstance(name, int) else self.shown(task, name, value)
         return label, ShownText(formats.value(shown), shown.rule if isinstance(shown, Hidden) else "", shown)
@@ -151,16 +208,39 @@ class View:
         return shown if isinstance(shown, Hidden) or name == str(position) else self.shown(task, name, shown)
 
     def text(self, task: str | None, name: str, value: object) -> ShownText:
-        """Write "error", "result", "progress" or "checkpoint" of a job, as far as it may be shown."""
+        """Format the visible "error", "result", "progress" or "checkpoint" of a job."""
         shown = self.shown(task, name, value)
         rule = shown.rule if isinstance(shown, Hidden) else ""
         text = shown if name == "error" and isinstance(shown, str) else formats.value(shown)
         return ShownText(text, rule, shown)
 
+    async def search(
+        self,
+        queue: str | None,
+        matching: JobFilter,
+        *,
+        limit: int,
+        after: str | None = None,
+        newest: bool = True,
+        budget: int = 1000,
+        shows: Callable[[JobRow], bool] | None = None,
+    ) -> JobPage:
+        """Read a page of jobs that `shows` accepts, without hidden values."""
+        visible = Visible(
+            self.dashboard.known.hidden,
+            lambda job: self.finds(job, matching),
+            shows,
+            hints=self.dashboard.redact is None,
+        )
+        search = JobSearch(self.lw.runtime, self.lw.config, self.lw.registry)
+        return await search.apage(visible, queue, limit=limit, after=after, newest=newest, budget=budget, **matching)
+
     def finds(self, job: JobRow, matching: JobFilter) -> bool:
-        """Return whether a job may be found by its texts: one that is hidden would be guessed letter by letter."""
-        hooked = self.dashboard.redact is not None or self.dashboard.known.hides(job.task)
-        if not hooked or not {"arg", "error", "text"} & matching.keys():
+        """Return True if a job may be found by its texts: redacted values could be guessed letter by letter.
+
+        The search itself handles jobs with `hide_arguments`, except for their errors.
+        """
+        if self.dashboard.redact is None or not {"arg", "error", "text"} & matching.keys():
             return True
         given: list[tuple[int | str, object]] = [*enumerate(job.args or ()), *(job.kwargs or {}).items()]
         shown = [(*self.argument(job.task, name, each), each) for name, each in given]
@@ -178,7 +258,7 @@ class View:
 
     @property
     def why_not(self) -> str:
-        """Why this user may change nothing."""
+        """Explain why this user may not change anything."""
         if not self.user.actions:
             return "You have read-only access."
         return "This dashboard is read-only: it was started without --allow-actions (allow_actions=True)."
@@ -188,10 +268,10 @@ class View:
         return str(self.request.scope.get("root_path", "")).rstrip("/")
 
 
-class ShownText(str):
-    """A text as it may be shown; `rule` says why something in it is hidden, "" if nothing is.
+class ShownText(formats.Prose):
+    """A visible text; `rule` explains a hidden part, "" without one.
 
-    `value` is what it is the text of, as far as that may be shown.
+    `value` is the visible source of the text.
     """
 
     __slots__ = ("rule", "value")
@@ -206,17 +286,17 @@ class ShownText(str):
 
 
 Read = Callable[[View], Awaitable[dict[str, Any]]]
-"""Reads what the template of a page shows."""
+"""Reads the data for the template of a page."""
 Form = Mapping[str, str]
 Act = Callable[[View, Form], Awaitable[str]]
-"""Does something, and returns a sentence that says what happened and to how many.
+"""Performs an action, and returns a sentence with its result and the number of affected items.
 
-It raises LockworkError if it cannot; the sentence of that is shown.
+Raises LockworkError on failure; the page shows its text.
 """
 
 
 class NotFound(Exception):
-    """What the page is about does not exist; the text says so."""
+    """The subject of the page does not exist; the text says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,24 +312,24 @@ class Page:
     read: Read
     actions: Mapping[str, Act] = field(default_factory=dict)
     rail: bool = True
-    """Whether the rail has a link to it."""
+    """True if the rail has a link to it."""
     key: str = ""
-    """Goes there after `g`."""
+    """Keyboard shortcut after `g`."""
     within: str = ""
-    """The page of the rail that is marked while this one is shown."""
+    """Page of the rail that is marked while this page is shown."""
     ranged: bool = False
-    """Whether it shows a time range, which the top bar then offers."""
+    """True if it shows a time range, which the top bar then offers."""
     charts: bool = False
-    """Whether it has charts, for which the browser loads a script."""
+    """True if it has charts, for which the browser loads a script."""
     live: bool = True
-    """Whether it is read again and again while somebody looks."""
+    """True if the page is updated while it is open."""
 
     @property
     def template(self) -> str:
-        """The file of its template."""
+        """Template file."""
         return f"{self.name}.html"
 
 
 def quoted(name: str) -> str:
-    """Return a name as one part of a path; a slash in it stays, as the paths of pages end with their names."""
+    """Quote a name as one part of a path; a slash stays, because paths of pages end with their names."""
     return quote(name, safe="/:@")

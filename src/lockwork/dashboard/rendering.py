@@ -1,4 +1,4 @@
-"""Renders the templates; every value is escaped."""
+"""Renders the templates; escapes every value, and shows characters that change the direction of a text as codes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from lockwork.dashboard import assets, charts, formats, json_tree
 from lockwork.dashboard.page import quoted
@@ -17,6 +18,7 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("lockwork.dashboard"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_finalized,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
@@ -30,6 +32,8 @@ def _environment() -> jinja2.Environment:
         several=formats.several,
         short_id=formats.short_id,
         cut=formats.cut,
+        middle=formats.middle,
+        exact=_exact,
         commands=formats.commands,
         iso=formats.iso,
         clock=formats.clock,
@@ -43,6 +47,15 @@ def _environment() -> jinja2.Environment:
     return made
 
 
+def _finalized(thing: Any) -> Any:
+    return formats.visible(thing) if isinstance(thing, str) and not isinstance(thing, Markup) else thing
+
+
+def _exact(thing: object) -> Markup:
+    """Escape a value that a form sends back or a button copies, without replacing characters."""
+    return escape(thing)
+
+
 def render(template: str, **found: Any) -> str:
-    """Render a template with what a page has read."""
+    """Render a template with the data of a page."""
     return _environment().get_template(template).render(**found)

@@ -1,4 +1,4 @@
-"""Serves pages: reads and renders them, streams them while somebody looks, and carries out their actions."""
+"""Serves pages: reads, renders and streams them, and performs their actions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from lockwork.dashboard.access import (
-    FAILURE_SECONDS,
     SESSION,
     Access,
     User,
@@ -26,9 +25,12 @@ from lockwork.dashboard.access import (
     unseal,
     why_foreign,
 )
-from lockwork.dashboard.formats import refusal
-from lockwork.dashboard.page import RANGES, Dashboard, NotFound, Page, View
+from lockwork.dashboard.addresses import FAILURE_SECONDS
+from lockwork.dashboard.formats import refusal, visible
+from lockwork.dashboard.page import Dashboard, NotFound, Page, View
 from lockwork.dashboard.rendering import render
+from lockwork.dashboard.streams import Streams
+from lockwork.dashboard.time_range import RANGES
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.logs import Log
 from lockwork.telemetry.cluster import ClusterFamilies
@@ -38,14 +40,17 @@ log: Log = Log("lockwork.dashboard")
 
 _FLASH = "lockwork_said"
 _THEME = "lockwork_theme"
+_LONGEST = {"after": 2000, "pick": 1000}
+"""Maximum characters of a parameter, which the links of a page repeat; the default is 500."""
 _LONGEST_FORM = 256 * 1024
-_MOST_STREAMS = 100
+_FORM_SECONDS = 10.0
+"""Time limit in seconds for a client to send a form."""
 _PATIENCE = 5.0
-"""Seconds that a page may read before it says that the server does not answer."""
+"""Seconds that a page may read before it reports that the server does not answer."""
 _WRONG_SECONDS = 0.5
-"""Seconds until a wrong token or password is answered."""
+"""Delay in seconds of the answer to a wrong token or password."""
 _HEARTBEAT = 15.0
-"""Seconds after which an unchanged stream says that it is alive."""
+"""Seconds after which an unchanged stream sends a comment."""
 
 
 class PageServer:
@@ -56,7 +61,7 @@ class PageServer:
         self._access = access
         self._pages = pages
         self._families = ClusterFamilies(dashboard.lw.runtime, dashboard.lw.config.prefix)
-        self._streams = 0
+        self._streams = Streams()
 
     def endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         """Return the endpoint of a page."""
@@ -65,19 +70,27 @@ class PageServer:
             user = await self._access.user(request)
             if user is None:
                 if request.method == "POST":
-                    log.info("action at %r from %s: refused, nobody is logged in", request.url.path, _client(request))
+                    log.info(
+                        "action at %r from %s: refused, nobody is logged in", request.url.path, self._client(request)
+                    )
                 return self._refused(request)
             session = request.cookies.get(SESSION, "")
-            # without a login the cookie is only a secret that forms must know
+            # without a login, the cookie is only a secret that forms must repeat
             fresh = "" if session else secrets.token_urlsafe(24)
             view = View(request, self._dashboard, user, csrf_token(session or fresh))
+            if long := [name for name, each in request.query_params.items() if len(each) > _LONGEST.get(name, 500)]:
+                text = f"The parameter {long[0][:80]!r} is longer than {_LONGEST.get(long[0], 500):,} characters."
+                return self._problem(
+                    View(_bare(request), self._dashboard, user, ""), 400, "This address is wrong", text
+                )
             if request.method == "POST":
                 return await self._act(page, view, session)
             if "text/event-stream" in request.headers.get("accept", ""):
-                return self._stream(page, view)
+                return self._stream(page, view, session)
             said = unseal(session, request.cookies.get(_FLASH, ""))
             response = await self._page(page, view, json.loads(said) if said else None)
-            if said and response.status_code == 404 and page.within:  # it was deleted; the list says so
+            # the subject was deleted; show the list with that message
+            if said and response.status_code == 404 and page.within:
                 return RedirectResponse(view.url(f"/{page.within}"), 303)
             if fresh:
                 _set_cookie(response, request, SESSION, fresh)
@@ -88,7 +101,7 @@ class PageServer:
         return answer
 
     async def not_found(self, request: Request) -> Response:
-        """Answer for a path that no page has."""
+        """Answer a path without a page."""
         user = await self._access.user(request)
         if user is None:
             return self._refused(request)
@@ -96,14 +109,14 @@ class PageServer:
         return self._problem(view, 404, "Nothing is here", "No page has this address.")
 
     async def metrics(self, request: Request) -> Response:
-        """Answer Prometheus: what `lockwork metrics` serves, for those who may read the dashboard."""
+        """Answer Prometheus with the output of `lockwork metrics`, for users who may read the dashboard."""
         if await self._access.user(request) is None:
             return self._refused(request)
         found = await asyncio.to_thread(self._families.read)
         return PlainTextResponse(exposition(found), media_type="text/plain; version=0.0.4")
 
     async def log_in(self, request: Request) -> Response:
-        """Show the login page, or check what was entered there."""
+        """Show the login page, or check its input."""
         view = View(request, self._dashboard, User(""), "")
         if not self._access.has_login:
             return RedirectResponse(view.url("/"), 303)
@@ -112,16 +125,18 @@ class PageServer:
             form = await _form(request)
             if isinstance(form, int) or not same_origin(request):
                 return PlainTextResponse(f"{why_foreign(request)}\n", 403)
-            name, client = form.get("name", ""), _client(request)
-            if self._access.has_to_wait(request):
-                return _too_often()
+            name, client = form.get("name", ""), self._client(request)
+            if name and self._access.has_to_wait(request, name):
+                return _too_often(name)
             cookie = await self._access.log_in(request, name, form.get("secret", ""))
             if cookie is not None:
                 log.info("login of %r from %s", name or "token", client)
                 response: Response = RedirectResponse(_next(view, form.get("next", "")), 303)
                 _set_cookie(response, request, SESSION, cookie)
                 return response
-            log.warning("failed login of %r from %s", name or "token", client)
+            log.warning("failed login of %r from %s", name[:200] or "token", client)
+            if not name and self._access.has_to_wait(request):
+                return _too_often()
             await asyncio.sleep(_WRONG_SECONDS)
             wrong = True
         page = self._render(
@@ -169,68 +184,76 @@ class PageServer:
             await self._dashboard.known.refresh()
             return await page.read(view)
 
-    def _stream(self, page: Page, view: View) -> Response:
-        if self._streams >= _MOST_STREAMS or not page.live:
-            return PlainTextResponse("Too many live pages are open.\n", 503)
-        return StreamingResponse(
-            self._events(page, view), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
-        )
+    def _stream(self, page: Page, view: View, session: str) -> Response:
+        if not page.live:
+            return PlainTextResponse("This page is not live.\n", 404)
+        browser = session or f"{view.user.name} {self._client(view.request)}"
+        return self._streams.response(browser, self._events(page, view))
 
     async def _events(self, page: Page, view: View) -> AsyncIterator[str]:
-        """Send the page when it has changed; a comment now and then tells the reader that nothing has.
+        """Send the page when it has changed; occasional comments show that the stream is alive.
 
-        The stream ends when the reader's rights end or change.
+        The stream ends when the reader's permissions end or change.
         """
-        self._streams += 1
-        try:
-            yield f"retry: {round(self._dashboard.refresh * 1000)}\n\n"
-            last, quiet = b"", 0.0
-            while await self._access.user(view.request) == view.user:
-                event, text = "page", ""
-                try:
-                    found = await self._read(page, view)
-                    text = self._render(view, page.template, page=page, layout="fragment.html", said=None, **found)
-                except NotFound as error:
-                    event, text = "gone", str(error)
-                except (LockworkError, TimeoutError) as error:
-                    event, text = "trouble", str(error) or "the server does not answer"
-                digest = blake2b(f"{event}{text}".encode()).digest()
-                if digest != last or quiet >= _HEARTBEAT:
-                    changed = digest != last
-                    last, quiet = digest, 0.0
-                    yield f"event: {event}\ndata: {json.dumps(text)}\n\n" if changed else ": unchanged\n\n"
-                quiet += self._dashboard.refresh
-                await asyncio.sleep(self._dashboard.refresh)
-            yield f"event: gone\ndata: {json.dumps('Your login has ended or changed: reload the page.')}\n\n"
-        finally:
-            self._streams -= 1
+        yield f"retry: {round(self._dashboard.refresh * 1000)}\n\n"
+        last, quiet = b"", 0.0
+        while await self._access.user(view.request) == view.user:
+            event, text = "page", ""
+            try:
+                found = await self._read(page, view)
+                text = self._render(view, page.template, page=page, layout="fragment.html", said=None, **found)
+            except NotFound as error:
+                event, text = "gone", visible(str(error))
+            except (LockworkError, TimeoutError) as error:
+                event, text = "trouble", visible(str(error)) or "the server does not answer"
+            digest = blake2b(f"{event}{text}".encode()).digest()
+            if digest != last or quiet >= _HEARTBEAT:
+                changed = digest != last
+                last, quiet = digest, 0.0
+                yield f"event: {event}\ndata: {json.dumps(text)}\n\n" if changed else ": unchanged\n\n"
+            quiet += self._dashboard.refresh
+            await asyncio.sleep(self._dashboard.refresh)
+        yield f"event: gone\ndata: {json.dumps('Your login has ended or changed: reload the page.')}\n\n"
 
     async def _act(self, page: Page, view: View, session: str) -> Response:
         request = view.request
         form = await _form(request)
         if isinstance(form, int):
-            why = "The form is too long." if form == 413 else "That is not a form."
-            _audit(page, view, {}, "refused", why)
+            why = {413: "The form is too long.", 408: "The form did not come in time."}.get(form, "That is not a form.")
+            self._audit(page, view, {}, "refused", why)
             return PlainTextResponse(f"{why}\n", form)
         name = form.get("action", "")
         act = page.actions.get(name)
         refused = self._why_refused(view, form, session)
         if refused is not None or act is None:
             status, why = refused or (400, "This page has no such action.")
-            _audit(page, view, form, "refused", why)
+            self._audit(page, view, form, "refused", why)
             return PlainTextResponse(f"{why}\n", status)
         try:
             text, good = await act(view, form), True
         except (LockworkError, NotFound, TimeoutError) as error:
             text, good = refusal(error) or "The server does not answer.", False
         except Exception as error:
-            _audit(page, view, form, "failed", f"{type(error).__name__}: {error}")
+            self._audit(page, view, form, "failed", f"{type(error).__name__}: {error}")
             raise
-        _audit(page, view, form, "done" if good else "failed", text)
+        self._audit(page, view, form, "done" if good else "failed", text)
         response = RedirectResponse(_next(view, form.get("next", "")), 303)
         sealed = seal(session, json.dumps({"text": text[:1000], "good": good}))
         _set_cookie(response, request, _FLASH, sealed, seconds=60)
         return response
+
+    def _audit(self, page: Page, view: View, form: Mapping[str, str], how: str, text: str) -> None:
+        """Log an action: the user, address, action, subject, and result."""
+        given = {key: each[:200] for key, each in form.items() if key not in ("csrf", "action", "next")}
+        query = {key: each[:200] for key, each in view.request.query_params.items()}
+        log.info(
+            "action %s.%s at %r by %r from %s with %r: %s, %r",
+            page.name, form.get("action", "")[:80], view.path, view.user.name, self._client(view.request),
+            query | given, how, text,
+        )  # fmt: skip
+
+    def _client(self, request: Request) -> str:
+        return self._access.client(request)
 
     def _why_refused(self, view: View, form: Mapping[str, str], session: str) -> tuple[int, str] | None:
         by_token = "authorization" in view.request.headers and not session
@@ -239,7 +262,7 @@ class PageServer:
         return None if view.may_act else (403, view.why_not)
 
     def _problem(self, view: View, status: int, title: str, text: str, page: Page | None = None) -> Response:
-        if page is not None and status < 500:  # there is nothing to look at again and again
+        if page is not None and status < 500:  # such a page needs no live updates
             page = replace(page, live=False, ranged=False, charts=False)
         html = self._render(
             view, "problem.html", page=page, layout="frame.html", said=None, title=title, text=text, status=status
@@ -260,33 +283,28 @@ class PageServer:
         )
 
 
-def _audit(page: Page, view: View, form: Mapping[str, str], how: str, text: str) -> None:
-    """Write the line of an action: who, from where, what, on what, and how it ended."""
-    given = {key: each[:200] for key, each in form.items() if key not in ("csrf", "action", "next")}
-    query = {key: each[:200] for key, each in view.request.query_params.items()}
-    log.info(
-        "action %s.%s at %r by %r from %s with %r: %s, %r",
-        page.name, form.get("action", "")[:80], view.path, view.user.name, _client(view.request), query | given,
-        how, text,
-    )  # fmt: skip
+def _bare(request: Request) -> Request:
+    """Return the request without its query, which its page would repeat."""
+    return Request({**request.scope, "query_string": b""})
 
 
-def _client(request: Request) -> str:
-    return request.client.host if request.client else "-"
-
-
-def _too_often() -> Response:
-    text = "Too many wrong tokens or passwords came from this address: wait a minute.\n"
+def _too_often(name: str = "") -> Response:
+    what = f"passwords of {name[:80]!r}" if name else "tokens"
+    text = f"Too many wrong {what} came from this address: wait a minute.\n"
     return PlainTextResponse(text, 429, {"Retry-After": f"{FAILURE_SECONDS:.0f}"})
 
 
 async def _form(request: Request) -> dict[str, str] | int:
-    """Read an urlencoded form; several values of one name are joined by newlines. A status says why not."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _LONGEST_FORM:
-            return 413
+    """Read an urlencoded form; several values of one name are joined by newlines. Returns an HTTP status on failure."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_FORM_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > _LONGEST_FORM:
+                    return 413
+    except TimeoutError:
+        return 408
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=5000)
     except ValueError:
@@ -298,7 +316,7 @@ async def _form(request: Request) -> dict[str, str] | int:
 
 
 def _next(view: View, asked: str) -> str:
-    """Return where to go after a form: a page of ours, whatever was asked."""
+    """Return the redirect target after a form: always a page of this dashboard."""
     root = view.url("/-/")[: -len("-/")]
     if asked.startswith(root) and not asked.startswith("//") and "\\" not in asked and asked.isprintable():
         return asked
@@ -316,8 +334,8 @@ def _set_cookie(response: Response, request: Request, name: str, value: str, *, 
         value,
         max_age=seconds,
         path=_cookie_path(request),
-        # a client that lies about it harms only its own cookie
+        # a forged header harms only the client's own cookie
         secure="https" in (request.url.scheme, request.headers.get("x-forwarded-proto", ""), origin.partition(":")[0]),
         httponly=True,
-        samesite="lax",  # else a link in a chat would lead to the login; a GET changes nothing,
+        samesite="lax",  # with "strict", a link in a chat would lead to the login; a GET changes nothing
     )

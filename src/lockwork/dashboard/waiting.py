@@ -1,4 +1,4 @@
-"""The graph of who waits for whom: those who wait on the left, what they wait for on the right."""
+"""The wait-for graph: waiters on the left, the owners for whom they wait on the right."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lockwork.dashboard.layers import Line, layered
-from lockwork.protocol.locks.overview import Overview, read
+from lockwork.protocol.locks.overview import Overview
 
 _MOST = 24
-"""Boxes that the graph shows; a larger one is a list, and not a picture."""
+"""Maximum boxes of the graph; a larger graph is only listed."""
 _ALIKE = 3
-"""So many who wait for the same are one box."""
+"""Number of waiters for the same owner that share one box."""
 WIDE, HIGH, MARGIN = 208, 44, 8
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """An owner, or several who wait for the same, at a place."""
+    """An owner, or several waiters for the same owner, at a position."""
 
     label: str
     owners: tuple[str, ...]
     lock: str
-    """What it waits for; empty if it waits for nothing."""
+    """Lock for which it waits; empty if it does not wait."""
     x: float
     y: float
     stuck: bool
@@ -31,7 +31,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """Who waits for whom."""
+    """An arrow from a waiter to an owner."""
 
     line: Line
     stuck: bool
@@ -39,7 +39,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A picture; `left_out` owners are not on it."""
+    """A picture; `left_out` owners are not in it."""
 
     nodes: list[GraphNode]
     arrows: list[Arrow]
@@ -48,23 +48,8 @@ class Graph:
     left_out: int
 
 
-def names_of(overview: Overview) -> Callable[[str], str]:
-    """Return what to call an owner: host, process and label, with its number only where it tells two apart."""
-    alike: defaultdict[str, set[str]] = defaultdict(set)
-    for lock in overview.locks:
-        for holder in (*(held.holder for held in lock.holders), *(waiter.holder for waiter in lock.line)):
-            owner = holder.owner.partition("~")[0]
-            alike[_short(owner)].add(owner)
-
-    def name(owner: str) -> str:
-        short = _short(owner)
-        return short if len(alike[short]) < 2 else f"{short} #{owner.partition(':')[2].partition(':')[0]}"
-
-    return name
-
-
 def graph(overview: Overview, name: Callable[[str], str]) -> Graph | None:
-    """Lay out who waits for whom; None if nobody waits."""
+    """Lay out the wait-for graph; return None if no owner waits."""
     edges = {(edge.waiter, edge.blocker): edge.resource for edge in overview.waits if not edge.ahead}
     if not edges:
         return None
@@ -91,7 +76,7 @@ def graph(overview: Overview, name: Callable[[str], str]) -> Graph | None:
 
 
 def _boxes(edges: dict[tuple[str, str], str], stuck: set[str]) -> dict[str, tuple[str, ...]]:
-    """Return the owners by the first of those that share a box: that wait for the same, and that nobody waits for."""
+    """Return the owners by the first owner of their box: they wait for the same owner, and none waits for them."""
     blockers = {blocker for _, blocker in edges}
     ahead: defaultdict[str, set[str]] = defaultdict(set)
     for (waiter, blocker), lock in edges.items():
@@ -104,8 +89,3 @@ def _boxes(edges: dict[tuple[str, str], str], stuck: set[str]) -> dict[str, tupl
     for owners in alike.values():
         boxes |= {owners[0]: tuple(owners)} if len(owners) >= _ALIKE else {owner: (owner,) for owner in owners}
     return boxes
-
-
-def _short(owner: str) -> str:
-    holder = read(owner)
-    return f"{holder.host}/{holder.pid} {holder.label}".strip() if holder.host else owner

@@ -6,66 +6,81 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from functools import reduce
 
-from lockwork.doctor.facts import RECENT, Facts, QueueFacts
+from lockwork.doctor.calls import check_calls
+from lockwork.doctor.finding import Finding, Level, lasting
+from lockwork.inspection.overview import NEWEST, RECENT, SystemOverview
+from lockwork.inspection.queue_state import Diagnosis, PartitionState
 from lockwork.protocol.keys import base_queue
-from lockwork.protocol.locks.overview import Overview, read
+from lockwork.protocol.queue.ages import ReadyAge
+from lockwork.protocol.queue.status import QueueStatus
+from lockwork.stuck import StuckJob, stuck_jobs
 from lockwork.validation import several
-
-Level = Literal["serious", "warning", "info"]
+from lockwork.workers import newest
 
 _OLD = 60.0
 """Seconds that a ready job of a queue with workers may wait."""
 _LAG = 1.0
-"""Seconds by which an event loop may be late."""
+"""Seconds of event loop delay without a finding."""
 _MANY_DEAD = 10
-"""Recent dead jobs of a queue that make a warning; fewer are an information."""
-
-
+"""Number of recent dead jobs in a queue that cause a warning; fewer cause an info."""
 _CAUSES = 2
-"""Errors of dead jobs that a finding names."""
+"""Number of errors of dead jobs that a finding names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong: what it is about, what happened, and what to change.
+class QueueFacts:
+    """One queue or partition, in the form for the rules."""
 
-    `link` is a path below the dashboard's mount, None if no page shows it.
-    """
+    state: PartitionState
+    diagnosis: Diagnosis
 
-    level: Level
-    subject: str
-    text: str
-    fix: str
-    link: str | None = None
+    @property
+    def name(self) -> str:
+        """Name of the queue or partition."""
+        return self.state.name
+
+    @property
+    def status(self) -> QueueStatus:
+        """Number of jobs by place, and counters."""
+        return self.state.status
 
 
-def check(facts: Facts) -> list[Finding]:
+def check(overview: SystemOverview) -> list[Finding]:
     """Apply all rules."""
-    apps = _apps_by_queue(facts)
+    apps = _apps_by_queue(overview)
     queues: defaultdict[str, list[QueueFacts]] = defaultdict(list)
-    for queue in facts.queues:
-        queues[base_queue(queue.name)].append(queue)
-    found = [finding for name, parts in queues.items() for finding in _check_queue(name, parts, facts, apps)]
-    found += _check_workers(facts)
-    found += _check_apps(facts)
-    if facts.unchecked:
-        text = f"{facts.unchecked:,} further queues and partitions were not checked."
-        found.append(Finding("info", "queues", text, "Check them by name: `lockwork queue status NAME`."))
+    for queue, diagnosis in overview.diagnosed:
+        queues[base_queue(queue.name)].append(QueueFacts(queue, diagnosis))
+    found = [finding for name, parts in queues.items() for finding in _check_queue(name, parts, overview, apps)]
+    found += _check_waits(overview)
+    found += _check_workers(overview)
+    found += _check_apps(overview)
+    found += check_calls(overview)
+    if unchecked := _unchecked(overview):
+        text = f"{unchecked:,} further queues and partitions were not checked."
+        found.append(Finding("info", "queues", text, "Check them by name: `lockwork queue NAME`."))
     return found
 
 
-def _apps_by_queue(facts: Facts) -> dict[str, str]:
-    """The `module:object` of an app for each queue; a name that was chosen does not say how to start a worker."""
-    return {task.queue: app.name for app in facts.apps for task in app.tasks if ":" in app.name}
+def _unchecked(overview: SystemOverview) -> int:
+    """Count the queues and partitions that the rules do not check."""
+    return len(overview.names) - len(overview.diagnosed)
 
 
-def _check_queue(name: str, parts: list[QueueFacts], facts: Facts, apps: dict[str, str]) -> Iterator[Finding]:
-    """Check a queue; what is wrong with several of its partitions is one finding."""
+def _apps_by_queue(overview: SystemOverview) -> dict[str, str]:
+    """Return the `module:object` of an app for each queue; a custom name does not say how to start a worker."""
+    return {task.queue: app.name for app in newest(overview.apps) for task in app.tasks if ":" in app.name}
+
+
+def _check_queue(
+    name: str, parts: list[QueueFacts], overview: SystemOverview, apps: dict[str, str]
+) -> Iterator[Finding]:
+    """Check a queue; a problem of several partitions is one finding."""
     found: defaultdict[str, list[QueueFacts]] = defaultdict(list)
     for part in parts:
-        for trouble in _troubles(part, facts):
+        for trouble in _troubles(part, overview):
             found[trouble].append(part)
     for trouble, some in found.items():
         if trouble == "died":
@@ -74,21 +89,21 @@ def _check_queue(name: str, parts: list[QueueFacts], facts: Facts, apps: dict[st
         named = name if len(some) == len(parts) else some[0].name
         about = f"Queue {named}" if len(some) in (1, len(parts)) else f"Queue {name}, {len(some)} of its partitions"
         served = {part.name for part in some}
-        quiet = [each.name for each in facts.workers if each.state == "quiet" and not served.isdisjoint(each.queues)]
+        quiet = [each.name for each in overview.workers if each.state == "quiet" and not served.isdisjoint(each.queues)]
         yield _said(trouble, some, about, named if len(some) == 1 else name, apps, quiet)
 
 
-def _troubles(queue: QueueFacts, facts: Facts) -> Iterator[str]:
-    status, size = queue.status, queue.rules.size
-    if status.ready + status.scheduled + status.running and not queue.sessions:
+def _troubles(queue: QueueFacts, overview: SystemOverview) -> Iterator[str]:
+    status, size = queue.status, queue.state.rules.size
+    if status.ready + status.scheduled + status.running and not queue.state.workers:
         yield "no worker"
     elif status.ready and status.paused:
         yield "paused"
-    elif status.ready and _all_quiet(queue.name, facts):
+    elif status.ready and _all_quiet(queue.name, overview):
         yield "quiet"
-    elif queue.oldest is not None and queue.oldest > _OLD:
+    elif queue.state.oldest.seconds > _OLD:
         yield "old"
-    if queue.died:
+    if queue.diagnosis.died:
         yield "died"
     if size is not None and status.ready + status.scheduled >= size:
         yield "full"
@@ -114,52 +129,60 @@ def _said(
             fix = f"Resume one: `lockwork workers resume {quiet[0]}`, or start another worker."
             return Finding("serious", about, f"{ready:,} ready, and all of its workers are quiet.", fix, link)
         case "old":
-            oldest = lasting(max(queue.oldest or 0.0 for queue in some))
+            age = reduce(ReadyAge.older, (queue.state.oldest for queue in some))
+            oldest = lasting(age.seconds) if age.known else f"at least {lasting(age.seconds)}"
             which = "Its only ready job" if ready == 1 else f"The oldest of {ready:,} ready jobs"
             text = f"{which} has waited for {oldest}."
             fix = "Start more workers, or raise --processes or --concurrency; check the queue's limits and slow tasks."
             return Finding("warning", about, text, fix, link)
         case "died":
-            died = sum(queue.died for queue in some)
+            died = sum(queue.diagnosis.died for queue in some)
             level: Level = "warning" if died >= _MANY_DEAD else "info"
-            causes = [cause for cause, _ in sum((queue.causes for queue in some), Counter[str]()).most_common()]
-            why = f": {', '.join(causes[:_CAUSES])}{' and others' if len(causes) > _CAUSES else ''}" if causes else ""
+            causes = [
+                cause for cause, _ in sum((queue.diagnosis.causes for queue in some), Counter[str]()).most_common()
+            ]
+            of = ", the newest of " if any(queue.diagnosis.died > NEWEST for queue in some) else ": "
+            why = f"{of}{', '.join(causes[:_CAUSES])}{' and others' if len(causes) > _CAUSES else ''}" if causes else ""
             text = f"{several(died, 'job', 'jobs')} died in the last {RECENT // 60} minutes{why}."
             return Finding(
                 level, about, text, f"See the errors: `lockwork dead --queue {name}`.", f"dead?queue={base_queue(name)}"
             )
         case _:
-            size = sum(queue.rules.size or 0 for queue in some)
+            size = sum(queue.state.rules.size or 0 for queue in some)
             text = f"It is full: {ready + scheduled:,} jobs wait, and its size limit is {size:,}."
             fix = f"Start more workers, or raise the limit: `lockwork queue limit {some[0].name} --size N`."
             return Finding("warning", about, text, fix, link)
 
 
-def _all_quiet(queue: str, facts: Facts) -> bool:
-    states = [worker.state for worker in facts.workers if worker.alive and queue in worker.queues]
+def _all_quiet(queue: str, overview: SystemOverview) -> bool:
+    states = [worker.state for worker in overview.workers if worker.alive and queue in worker.queues]
     return bool(states) and set(states) == {"quiet"}
 
 
-def check_locks(locks: Overview) -> list[Finding]:
-    """Name each deadlock."""
-    found: list[Finding] = []
-    for deadlock in locks.deadlocks:
-        lock = min(edge.resource for edge in deadlock.cycle).partition(" ")[2]
-        fix = f"Release one of the locks: `lockwork locks release {lock}`."
-        found.append(Finding("serious", "Deadlock", f"{deadlock.named(_owner)}.", fix, "locks"))
-    return found
+def _check_waits(overview: SystemOverview) -> Iterator[Finding]:
+    by_queue: defaultdict[str, list[StuckJob]] = defaultdict(list)
+    for each in stuck_jobs(overview.workers):
+        by_queue[each.awaited.queue].append(each)
+    for queue, some in by_queue.items():
+        first = some[0]
+        wait = f"Job {first.job.id} of task {first.job.task} waits for job {first.awaited.id}."
+        if first.lack == "slot":
+            text = f"Its jobs cannot start: all slots of its workers are taken by jobs that wait for results. {wait}"
+            fix = "Raise --concurrency, give the awaited jobs a queue and workers of their own, or use a flow."
+        elif first.lack == "runner":
+            text = f"Its jobs cannot start: all runners are taken by jobs that wait for results. {wait}"
+            fix = "Raise --runners, give the awaited jobs a queue and workers of their own, or use a flow."
+        else:
+            text = f"Jobs wait for results of each other. {wait}"
+            fix = f"Cancel one of them: `lockwork job cancel {first.job.id}`."
+        yield Finding("serious", f"Queue {queue}", text, fix, f"queues/{queue}")
 
 
-def _owner(owner: str) -> str:
-    holder = read(owner)
-    return f"{holder.host}/{holder.pid} {holder.label}".strip() if holder.host else owner
-
-
-def _check_workers(facts: Facts) -> Iterator[Finding]:
-    # a worker makes its queues known, too
-    known = {queue.name for queue in facts.queues if queue.status.enqueued}
-    now = datetime.now(UTC)
-    for worker in facts.workers:
+def _check_workers(overview: SystemOverview) -> Iterator[Finding]:
+    # a worker also registers its queues
+    known = {queue.name for queue, _ in overview.diagnosed if queue.status.enqueued}
+    unchecked, now = _unchecked(overview), datetime.now(UTC)
+    for worker in overview.workers:
         about, link = f"Worker {worker.name}", f"workers/{worker.name}"
         if worker.state == "lost":
             ago = lasting(max(0.0, (now - worker.seen).total_seconds()))
@@ -172,19 +195,19 @@ def _check_workers(facts: Facts) -> Iterator[Finding]:
             text = f"Its event loop was late by {lasting(worker.lag)}."
             fix = "Its log names the job that blocks the loop: await slow operations, or use a plain `def`."
             yield Finding("warning", about, text, fix, link)
-        if not facts.unchecked and known.isdisjoint(worker.queues):
+        if not unchecked and known.isdisjoint(worker.queues):
             text = f"No queue that it serves ever had a job: {', '.join(worker.queues[:5])}."
             yield Finding("info", about, text, "Check its --queues, and the prefix of the producers.", link)
-    versions = {worker.version for worker in facts.workers if worker.alive}
+    versions = {worker.version for worker in overview.workers if worker.alive}
     if len(versions) > 1:
         text = f"They run different versions of Lockwork: {', '.join(sorted(versions))}."
         yield Finding("info", "workers", text, "Finish the upgrade.", "workers")
 
 
-def _check_apps(facts: Facts) -> Iterator[Finding]:
-    alive = {worker.app for worker in facts.workers if worker.alive}
+def _check_apps(overview: SystemOverview) -> Iterator[Finding]:
+    alive = {worker.app for worker in overview.workers if worker.alive}
     counts: dict[str, dict[int, str]] = defaultdict(dict)
-    for app in facts.apps:
+    for app in newest(overview.apps):
         if app.name in alive:
             for queue in {task.queue for task in app.tasks}:
                 counts[queue][app.partitions.get(queue, 0)] = app.name
@@ -193,15 +216,3 @@ def _check_apps(facts: Facts) -> Iterator[Finding]:
             said = ", ".join(f"{count or 'none'} in {app}" for count, app in sorted(found.items()))
             text = f"Apps differ in its number of partitions: {said}. Jobs of one key can run at the same time."
             yield Finding("serious", f"Queue {queue}", text, "Give all apps the same `partitions=`.", f"queues/{queue}")
-
-
-def lasting(seconds: float) -> str:
-    """A length of time for people."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit}"
-    raise AssertionError

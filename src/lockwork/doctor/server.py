@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lockwork.doctor.rules import Finding, lasting
+from lockwork.doctor.finding import Finding, lasting
 from lockwork.errors import ServerRefused
 from lockwork.protocol.effects import Clock, Protocol, Shards, script_call
 from lockwork.validation import several
@@ -13,36 +13,36 @@ from lockwork.validation import several
 _LATENCY = 0.02
 _CLOCK = 5.0
 _SLOW = 0.1
-"""Seconds that a slow script must have taken."""
+"""Minimum seconds of a slow script."""
 _LATELY = 3600
-"""Seconds in which slow scripts count: the server's slow log keeps them until it is full."""
+"""Seconds for which slow scripts count: the server's slow log keeps them until it is full."""
 _CALLS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """The server, as it describes itself."""
+    """Facts that the server reports about itself."""
 
     info: dict[str, str]
     latency: float
-    """Seconds of the fastest of some calls."""
+    """Duration of the fastest of several calls, in seconds."""
     clock: float
-    """Its time, seconds since 1970."""
+    """Server time in seconds since 1970."""
     slow: list[tuple[float, float, str]] | None
-    """The newest slow commands: seconds since 1970, and seconds it took; None if this user may not read them."""
+    """Newest slow commands: seconds since 1970, and duration in seconds; None without permission to read them."""
     refused: list[str]
-    """What this user may not read."""
+    """Data that this user may not read."""
 
     @property
     def version(self) -> str:
-        """The program and its version, "" if this user may not read them."""
+        """Program and version, "" without permission to read them."""
         if valkey := self.info.get("valkey_version"):
             return f"Valkey {valkey}"
         return f"Redis {self.info['redis_version']}" if "redis_version" in self.info else ""
 
 
 def read_servers() -> Protocol[list[ServerFacts]]:
-    """Read the facts about the server; on a Cluster, about each primary, one after the other, so that each is timed."""
+    """Read the facts about the server; on a Cluster, about each primary in sequence, so that each is timed."""
     servers: list[ServerFacts] = []
     for shard in range((yield Shards())):
         servers += [(yield from _read(shard))]
@@ -54,7 +54,7 @@ def _read(shard: int) -> Protocol[ServerFacts]:
     for _ in range(_CALLS):
         began = yield Clock()
         try:
-            now, info = yield replace(script_call("server_facts", []), shard=shard)
+            now, info = yield replace(script_call("server/facts", []), shard=shard)
             clock = now / 1e6
         except ServerRefused as error:
             refused.append(f"INFO: {error}")
@@ -63,7 +63,7 @@ def _read(shard: int) -> Protocol[ServerFacts]:
         latency = min(latency, ended - began)
     slow: list[tuple[float, float, str]] | None = None
     try:
-        entries = yield replace(script_call("slow_log", [], [64]), shard=shard)
+        entries = yield replace(script_call("server/slow_log", [], [64]), shard=shard)
         slow = [(entry[1], entry[2] / 1e6, b" ".join(entry[3][:1]).decode(errors="replace")) for entry in entries]
     except ServerRefused as error:
         refused.append(f"SLOWLOG: {error}")
@@ -107,7 +107,7 @@ def _slow_scripts(facts: ServerFacts) -> Iterator[Finding]:
     slow = [
         took
         for at, took, command in facts.slow
-        if command.upper() in ("EVALSHA", "EVAL") and took > _SLOW and at > facts.clock - _LATELY
+        if command.upper() in ("EVALSHA", "EVAL", "FCALL_RO") and took > _SLOW and at > facts.clock - _LATELY
     ]
     if slow:
         some = several(len(slow), "script", "scripts")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast, get_args
+from typing import Protocol as Interface
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError, ServerUnavailable
@@ -13,9 +14,10 @@ from lockwork.ids import new_id
 from lockwork.jobs.options import with_headers
 from lockwork.partitions import Partitions, routing_name
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.flows import flows as flows_protocol
+from lockwork.protocol.flows.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows as protocol
-from lockwork.protocol.queues.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
+from lockwork.protocol.names import shown
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.call import ResultCall, ResultRef
@@ -50,8 +52,9 @@ class FlowPlacement:
         if self.place is not None and place != self.place:
             raise ConfigError(
                 "a flow belongs to one partition, because its jobs end and start in one atomic step: the key or group "
-                f"{name!r} of {call.task!r} decides {place!r}, and another one's, {self.decided_by!r}, {self.place!r}; "
-                "give them the same, or call task.options(key=None, group=None)"
+                f"{shown(name)!r} of {call.task!r} decides {place!r}, and another one's, "
+                f"{shown(self.decided_by)!r}, {self.place!r}; give them the same, or call "
+                "task.options(key=None, group=None)"
             )
         return self if self.place is not None else replace(self, queue=call.queue, place=place, decided_by=name)
 
@@ -62,7 +65,18 @@ class FlowPlacement:
 
 R = TypeVar("R")
 S = TypeVar("S")
-Next = Task[[R], S, Any] | Callable[[R], ResultCall[S]] | ResultCall[S]
+R_contra = TypeVar("R_contra", contravariant=True)
+
+
+class NextTask(Interface[R_contra, S]):
+    """A task that can be called with one result, whatever defaults its other parameters have."""
+
+    def call(self, result: R_contra, /) -> ResultCall[S]:
+        """Return the call that takes the result."""
+        ...
+
+
+Next = NextTask[R, S] | Callable[[R], ResultCall[S]] | ResultCall[S]
 """The next step of a chain: a task that takes the result, a function that makes a call of it, or a call without it."""
 
 
@@ -213,7 +227,7 @@ class Flow:
             ends = [number for number in self._returns if number not in self._used]
             answer = ends[0] if len(ends) == 1 else ends
         keys = QueueKeys(self._prefix, run.queue)
-        pushing = protocol.push(keys, run.id, jobs, answer, self._runtime.window_ms)
+        pushing = flows_protocol.push(keys, run.id, jobs, answer, self._runtime.window_ms)
         return self._context.announcing.after(pushing)
 
     def _stamped(self, job: FlowJob, headers: dict[str, str]) -> FlowJob:

@@ -13,12 +13,13 @@ from lockwork.errors import ConfigError, JobCancelled, JobFailed, ResultTimeout,
 from lockwork.failures import Errors, Failure
 from lockwork.ids import made_at
 from lockwork.jobs.job import Job, Origin
+from lockwork.jobs.waits import Wait, warn_if_unserved
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.flows import flows as flows_protocol
+from lockwork.protocol.flows.flow_graph import FlowNode, graph
+from lockwork.protocol.flows.flows import FlowSight
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows as protocol
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.flow_graph import FlowNode, graph
-from lockwork.protocol.queues.flows import FlowSight
+from lockwork.protocol.queue import job_control as control
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.call import ResultRef
 from lockwork.validation import whole
@@ -94,19 +95,23 @@ class FlowRun:
         Raises JobFailed if a job failed whose failure is not ignored, JobCancelled, ResultTimeout, or ResultUnavailable
         if the flow is unknown or deleted.
         """
-        return self._read(*self._runtime.run(self._outcome(timeout)))
+        with Wait(self, self._keys.name):
+            sight, blobs = self._runtime.run(self._outcome(timeout))
+        return self._read(sight, blobs)
 
     async def aresult(self, timeout: Duration | None = None) -> Any:
         """Async version of `result`."""
-        return self._read(*await self._runtime.arun(self._outcome(timeout)))
+        with Wait(self, self._keys.name):
+            sight, blobs = await self._runtime.arun(self._outcome(timeout))
+        return self._read(sight, blobs)
 
     def inspect(self) -> FlowStatus:
         """Read the flow's state, and count its jobs by outcome."""
-        return _status(self._runtime.run(protocol.look(self._keys, self.id)))
+        return _status(self._runtime.run(flows_protocol.look(self._keys, self.id)))
 
     async def ainspect(self) -> FlowStatus:
         """Async version of `inspect`."""
-        return _status(await self._runtime.arun(protocol.look(self._keys, self.id)))
+        return _status(await self._runtime.arun(flows_protocol.look(self._keys, self.id)))
 
     def cancel(self) -> bool:
         """Cancel all of its jobs that have not ended; False if the flow has ended, or is unknown.
@@ -122,18 +127,18 @@ class FlowRun:
     def job(self, node: ResultRef | int) -> Job[Any]:
         """Return the job of a node, or of a number, counted from 1 in the order of `add`. Raises ConfigError."""
         number = node.number if isinstance(node, ResultRef) else node
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= protocol.MOST_JOBS:
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= flows_protocol.MOST_JOBS:
             raise ConfigError(f"a flow's job is a node of its plan, or a number from 1 on, not {node!r:.60}")
         origin = Origin(self._runtime, self._keys, self._returns.get(number, Any), self._errors)
-        return Job(origin, protocol.job_id(self.id, number))
+        return Job(origin, flows_protocol.job_id(self.id, number))
 
     def jobs(self) -> list[Job[Any]]:
         """Return all of its jobs, in the order in which they were added; none if the flow is unknown."""
-        return self._all(self._runtime.run(protocol.look(self._keys, self.id)))
+        return self._all(self._runtime.run(flows_protocol.look(self._keys, self.id)))
 
     async def ajobs(self) -> list[Job[Any]]:
         """Async version of `jobs`."""
-        return self._all(await self._runtime.arun(protocol.look(self._keys, self.id)))
+        return self._all(await self._runtime.arun(flows_protocol.look(self._keys, self.id)))
 
     def graph(self, limit: int = 1000, *, first: int = 1) -> list[FlowNode]:
         """Read up to `limit` of its jobs from number `first` on: their states and dependencies."""
@@ -144,25 +149,29 @@ class FlowRun:
         return await self._runtime.arun(self._graph(limit, first))
 
     def _graph(self, limit: int, first: int) -> Protocol[list[FlowNode]]:
-        most, begin = whole(limit, "limit", 1, protocol.MOST_JOBS), whole(first, "first", 1, protocol.MOST_JOBS)
+        most, begin = (
+            whole(limit, "limit", 1, flows_protocol.MOST_JOBS),
+            whole(first, "first", 1, flows_protocol.MOST_JOBS),
+        )
         return graph(self._keys, self.id, begin, most)
 
     def _all(self, sight: FlowSight | None) -> list[Job[Any]]:
         return [self.job(number) for number in range(1, sight.jobs + 1)] if sight else []
 
     def _cancel(self) -> Protocol[bool]:
-        state, running = yield from protocol.cancel(self._keys, self.id, self._runtime.window_ms)
+        state, running = yield from flows_protocol.cancel(self._keys, self.id, self._runtime.window_ms)
         for id in running:
             yield from control.cancel(self._keys, id, self._runtime.prefix, self._runtime.window_ms)
         return state == "cancelled"
 
     def _outcome(self, timeout: Duration | None) -> Protocol[tuple[FlowSight | None, dict[int, bytes]]]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
-        sight = yield from protocol.ended(self._keys, self.id, self._runtime.channel, limit)
+        unserved = warn_if_unserved(self._keys, self.id, f"flow {self.id}") if limit is None else None
+        sight = yield from flows_protocol.ended(self._keys, self.id, self._runtime.channel, limit, unserved)
         if sight is None or sight.state != "ended" or sight.failure or sight.stopped:
             return sight, {}
         numbers = list(_numbers(sight.answer))
-        blobs = yield from protocol.results(self._keys, self.id, numbers)
+        blobs = yield from flows_protocol.results(self._keys, self.id, numbers)
         return sight, dict(zip(numbers, blobs, strict=True))
 
     def _read(self, sight: FlowSight | None, blobs: dict[int, bytes]) -> Any:
@@ -179,7 +188,7 @@ class FlowRun:
             undone = f"; {sight.compensated} compensations have run" if sight.compensated else ""
             if sight.uncompensated:
                 undone += f"; {sight.uncompensated} compensations failed"
-            job = protocol.job_id(self.id, sight.failure)
+            job = flows_protocol.job_id(self.id, sight.failure)
             failure = Failure.read(sight.blob[1:])
             message = f"{name} failed: job {job}: {failure}{undone}"
             raise JobFailed(message, failure.type, failure.text, failure.traceback)
@@ -193,7 +202,7 @@ class FlowRun:
         blob = blobs[answer]
         if blob[:1] != b"s" or len(blob) == 1:
             return None
-        return codecs.result(blob[1:], self._returns.get(answer, Any), f"job {protocol.job_id(self.id, answer)}")
+        return codecs.result(blob[1:], self._returns.get(answer, Any), f"job {flows_protocol.job_id(self.id, answer)}")
 
     def __repr__(self) -> str:
         return f"<FlowRun {self.id} queue={self.queue!r}>"

@@ -6,12 +6,11 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Annotated, Any
 
 from lockwork.errors import ConfigError
 from lockwork.injection.depends import Depends, named
-from lockwork.introspection import inside
+from lockwork.type_hints import evaluate, global_names, local_names
 
 _BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -55,7 +54,7 @@ def _depends(function: Callable[..., Any], parameter: inspect.Parameter) -> Depe
     annotation = parameter.annotation
     if isinstance(annotation, str):
         try:
-            annotation = _resolved(function, annotation)
+            annotation = evaluate(annotation, global_names(function), local_names(function), extras=True)
         except Exception as error:  # noqa: BLE001 - an annotation may be any expression
             if "Depends" in annotation or "Annotated" in annotation:
                 raise ConfigError(
@@ -88,18 +87,3 @@ def _hidden(annotation: Any) -> bool:
     if any(_is_mark(mark) for mark in getattr(annotation, "__metadata__", ())):
         return True
     return any(_hidden(part) for part in typing.get_args(annotation) if not isinstance(part, str))
-
-
-def _resolved(function: Callable[..., Any], annotation: str) -> Any:
-    holder = SimpleNamespace(__annotations__={"it": annotation})
-    return typing.get_type_hints(holder, globalns=_globals(function), include_extras=True)["it"]
-
-
-def _globals(function: Callable[..., Any]) -> dict[str, Any]:
-    function = inside(function)
-    if inspect.isclass(function):
-        function = function.__init__
-    elif not inspect.isroutine(function):
-        function = type(function).__call__
-    found: dict[str, Any] = getattr(inspect.unwrap(function), "__globals__", {})
-    return found

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
 from lockwork.injection.plan import Provider
+from lockwork.owners import Owner, acting_as
 
 Values = dict[Provider, Any]
 
@@ -35,12 +37,43 @@ class ProviderRunner(ThreadRunner, Protocol):
         """Run a call in a thread; if cancelled, hasten its end, and wait for it."""
 
 
+class _OwnedThreads:
+    """Runs blocking providers in threads that own locks as `owner`."""
+
+    def __init__(self, threads: ProviderRunner, owner: Owner) -> None:
+        self._threads = threads
+        self._owner = owner
+
+    async def run(
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        timeout: float | None,
+        within: Callable[[Callable[..., Any]], Any] | None = None,
+    ) -> Any:
+        """As ThreadRunner.run."""
+        return await self._threads.run(partial(self._owned, function), args, kwargs, timeout, within)
+
+    async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
+        """As ProviderRunner.run_out."""
+        return await self._threads.run_out(partial(self._owned, function), args, kwargs, timeout)
+
+    def _owned(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with acting_as(self._owner):
+            return function(*args, **kwargs)
+
+
 class WorkerScope:
-    """What is provided once per worker process. Its values are cleaned up by the task that opened it."""
+    """What is provided once per worker process. Its values are cleaned up by the task that opened it.
+
+    The scope owns the locks that its providers acquire: the job that first needed a value ends before the value.
+    """
 
     def __init__(self, threads: ProviderRunner) -> None:
         self.values: Values = {}
-        self._threads = threads
+        self._owner = Owner("worker")
+        self._threads = _OwnedThreads(threads, self._owner)
         self._stack = AsyncExitStack()
         self._turn = asyncio.Lock()
 
@@ -49,12 +82,14 @@ class WorkerScope:
         async with self._turn:
             for provider in providers:
                 if provider not in self.values:
-                    self.values[provider] = await enter(provider, self.values, self._stack, self._threads)
+                    with acting_as(self._owner):
+                        self.values[provider] = await enter(provider, self.values, self._stack, self._threads)
 
     async def close(self) -> None:
         """Clean up, last first; raises what a clean-up raises, after all have had their turn."""
         self.values = {}
-        await self._stack.aclose()
+        with acting_as(self._owner):
+            await self._stack.aclose()
 
 
 async def enter(provider: Provider, values: Values, stack: AsyncExitStack, threads: ProviderRunner) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 from typing import Protocol as Shape
 
 from lockwork import codecs
@@ -12,27 +13,64 @@ from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, DeliveryOver, JobCancelled, PayloadTooLarge
 from lockwork.hooks import Again
 from lockwork.jobs import options
+from lockwork.owners import Owner
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.leases import Leased
+from lockwork.protocol.locks.overview import job_text
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue.leases import Leased
 from lockwork.runtime.runtime import Runtime
 
 _STEP = 200
 
 
+RunnerState = Literal["", "runs", "waits"]
+
+
 class QueueContext:
-    """What all jobs of one queue in one worker process share."""
+    """State that all jobs of one queue in one worker process share."""
 
-    __slots__ = ("cap", "keys", "queue", "runtime", "session")
+    __slots__ = ("cap", "keys", "on_overrun", "on_wait", "queue", "runtime", "session")
 
-    def __init__(self, queue: str, keys: QueueKeys, runtime: Runtime, session: str, cap: int) -> None:
+    def __init__(
+        self,
+        queue: str,
+        keys: QueueKeys,
+        runtime: Runtime,
+        session: str,
+        cap: int,
+        on_overrun: Callable[[str], None] = lambda _task: None,
+        on_wait: Callable[[], object] = lambda: None,
+    ) -> None:
         self.queue: str = queue
         self.keys: QueueKeys = keys
         self.runtime: Runtime = runtime
         self.session: str = session
         self.cap: int = cap
         """Bytes that a job may write down."""
+        self.on_overrun: Callable[[str], None] = on_overrun
+        """Called with the task of each job that ignores its time-out, once."""
+        self.on_wait: Callable[[], object] = on_wait
+        """Called when a job begins or ends to wait for a result, on any thread."""
+
+
+class ResultWait(Shape):
+    """A job or flow whose result a job awaits."""
+
+    @property
+    def id(self) -> str:
+        """The id of the job or flow."""
+        ...
+
+    @property
+    def queue(self) -> str:
+        """The queue of the job or flow."""
+        ...
+
+    @property
+    def since(self) -> float:
+        """Start of the wait, by the clock of this process."""
+        ...
 
 
 class Interruptible(Shape):
@@ -57,6 +95,9 @@ def meant(error: BaseException) -> BaseException:
 
 def is_failure(error: BaseException) -> bool:
     """Return True if an attempt that ended with this error has failed: a snoozed or cancelled job has not."""
+    error = meant(error)
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(is_failure, error.exceptions))
     if isinstance(error, Again):
         return error.counted
     return isinstance(error, Exception) and not isinstance(error, JobCancelled)
@@ -65,12 +106,26 @@ def is_failure(error: BaseException) -> bool:
 class JobContext:
     """The current delivery of a job; `attempt` starts at 1, and `fence` is higher than in every earlier delivery."""
 
-    __slots__ = ("_desk", "_leased", "_note", "cancelled", "over", "tags", "task", "thread")
+    __slots__ = (
+        "_desk",
+        "_in_requests",
+        "_leased",
+        "_note",
+        "cancelled",
+        "over",
+        "overran",
+        "runner",
+        "tags",
+        "task",
+        "thread",
+        "waits",
+    )
 
     def __init__(self, leased: Leased, task: str, desk: QueueContext, tags: tuple[str, ...] = ()) -> None:
         self._leased = leased
         self._desk = desk
         self._note: control.Note | None = None
+        self._in_requests = ""
         self.task: str = task
         self.tags: tuple[str, ...] = tags
         self.thread: Interruptible | None = None
@@ -78,6 +133,12 @@ class JobContext:
         """True if the job is being cancelled; for threads that cannot be interrupted."""
         self.over: bool = False
         """True if only its hooks still run, so that there is nothing to cancel."""
+        self.waits: list[ResultWait] = []
+        """The waits for results that its code is in."""
+        self.runner: RunnerState = ""
+        """For the worker: whether a job of an `executor="process"` task has a runner, or waits for one."""
+        self.overran: bool = False
+        """True if it returned after its time-out, or ran on for 10 s."""
 
     @property
     def id(self) -> str:
@@ -104,6 +165,13 @@ class JobContext:
         """Headers that enqueue middlewares added, such as the job's trace; the same in each attempt."""
         return options.headers(self._leased.record)
 
+    @property
+    def in_requests(self) -> str:
+        """The job's id and task as requests for locks contain them."""
+        if not self._in_requests:
+            self._in_requests = job_text(self.id, self.task)
+        return self._in_requests
+
     def in_thread(self, run: Interruptible) -> None:
         """The job's function is called in a thread from now on."""
         self.thread = run
@@ -112,6 +180,22 @@ class JobContext:
     def leased(self) -> Leased:
         """The lease, for the worker."""
         return self._leased
+
+    def note_overrun(self) -> None:
+        """Note that it ignored its time-out; for the worker."""
+        if not self.overran:
+            self.overran = True
+            self._desk.on_overrun(self.task)
+
+    def begin_wait(self, wait: ResultWait) -> None:
+        """Note that its code waits for a result; on any thread."""
+        self.waits.append(wait)
+        self._desk.on_wait()
+
+    def end_wait(self, wait: ResultWait) -> None:
+        """Note that this wait is over; on any thread."""
+        self.waits.remove(wait)
+        self._desk.on_wait()
 
     def progress(self, value: object) -> None:
         """Store the job's progress, as JSON, and notify its watchers at once.
@@ -139,7 +223,7 @@ class JobContext:
 
     @property
     def checkpoints(self) -> dict[str, Any]:
-        """The steps that this attempt and those before it have finished, with their values."""
+        """The steps that this and earlier attempts finished, with their values."""
         return {name: codecs.decode(value.encode()) for name, value in self._notes().steps.items()}
 
     def retry(self, delay: Duration | None = None) -> NoReturn:
@@ -177,12 +261,14 @@ class JobContext:
 class SlotContext:
     """Where one lane of a worker keeps its current job; tasks and threads that the job starts see it too."""
 
-    __slots__ = ("batch", "job", "task")
+    __slots__ = ("batch", "job", "owners", "task")
 
     def __init__(self) -> None:
         self.job: JobContext | None = None
+        self.owners: list[Owner] = []
+        """Owners of thread calls that have returned: their grants end with the job."""
         self.batch: list[JobContext] = []
-        """Instead of one job, those that one call of a batch task runs."""
+        """The jobs of one batch call, instead of a single job."""
         self.task: asyncio.Task[None] | None = None
         """The lane's own task."""
 
@@ -218,6 +304,25 @@ def current_jobs() -> list[JobContext]:
     """
     mine = slot.get()
     return list(mine.batch) if mine is not None and mine.batch else [current_job()]
+
+
+def jobs_here() -> list[JobContext]:
+    """Return the jobs whose function runs in the current slot; none while only their hooks run."""
+    mine = slot.get()
+    if mine is None:
+        return []
+    if mine.batch:
+        return list(mine.batch)
+    return [] if mine.job is None or mine.job.over else [mine.job]
+
+
+def job_in_requests() -> str:
+    """Return the job that runs here, or the first job of a batch, as requests contain it; "" outside of a job."""
+    mine = slot.get()
+    if mine is None:
+        return ""
+    job = mine.batch[0] if mine.batch else mine.job
+    return "" if job is None else job.in_requests
 
 
 def _step(name: object) -> str:

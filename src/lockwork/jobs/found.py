@@ -8,9 +8,10 @@ from typing import TypeVar
 from lockwork.errors import ServerRefused
 from lockwork.jobs.job import LOOK_AFTER_TIMEOUT, Job, Origin
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.index import index
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import browse, sessions
-from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import sessions
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -19,7 +20,7 @@ T = TypeVar("T")
 class FoundJob(Job[R]):
     """The handle of a job whose queue is looked for by the first call to the server, in each of several queues.
 
-    Until then, and if it is in none of them, `queue` is the first one. `everywhere`: then look in all other queues.
+    Until then, and if no queue has it, `queue` is the first one. `everywhere`: then look in all other queues.
     """
 
     __slots__ = ("_everywhere", "_left", "_queues", "_searched_all")
@@ -43,7 +44,7 @@ class FoundJob(Job[R]):
             return
         first = self._from
         try:
-            names = yield from browse.find(first.keys.prefix)
+            names = yield from index.queues(first.keys.prefix)
         except ServerRefused:
             return  # this user of the server may not list the queues
         keys = [QueueKeys(first.keys.prefix, name) for name in names if name not in self._queues]

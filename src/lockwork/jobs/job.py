@@ -21,14 +21,14 @@ from lockwork.errors import (
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
 from lockwork.jobs.snapshot import JobError, JobSnapshot, State, snapshot, state_of, whereabouts
+from lockwork.jobs.waits import Wait, warn_if_unserved
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import leases as protocol
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues.leases import JobState
-from lockwork.protocol.queues.unique import Arrival
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import leases, sessions
+from lockwork.protocol.queue.leases import JobState
+from lockwork.protocol.queue.unique import Arrival
 from lockwork.runtime.runtime import Runtime
 
 R = TypeVar("R")
@@ -39,7 +39,7 @@ LOOK_AFTER_TIMEOUT = 0.5
 
 
 class Origin(NamedTuple):
-    """What the handles of one task's jobs in one queue share."""
+    """State that the handles of one task's jobs in one queue share."""
 
     runtime: Runtime
     keys: QueueKeys
@@ -67,7 +67,7 @@ class Job(Generic[R]):
 
     @property
     def new(self) -> bool:
-        """Whether the call enqueued a job; False if another job had its unique name."""
+        """True if the call enqueued a job; False if another job had its unique name."""
         return self.arrival == "new"
 
     def result(self, timeout: Duration | None = None) -> R:
@@ -77,11 +77,15 @@ class Job(Generic[R]):
         JobExpired). Raises ResultTimeout, or ResultUnavailable if the result is not kept (any more) or does not match
         the function's annotation.
         """
-        return self._read(*self._from.runtime.run(self._outcome(timeout)))
+        with Wait(self):
+            outcome, place = self._from.runtime.run(self._outcome(timeout))
+        return self._read(outcome, place)
 
     async def aresult(self, timeout: Duration | None = None) -> R:
         """Async version of `result`."""
-        return self._read(*await self._from.runtime.arun(self._outcome(timeout)))
+        with Wait(self):
+            outcome, place = await self._from.runtime.arun(self._outcome(timeout))
+        return self._read(outcome, place)
 
     def state(self) -> State:
         """Read its state: scheduled, blocked (it waits for others of its flow), ready, running, succeeded, dead,
@@ -139,7 +143,7 @@ class Job(Generic[R]):
             if found.note.progress not in ("", last):
                 last = found.note.progress
                 yield codecs.decode(last.encode())
-            if found.state not in protocol.UNENDED:
+            if found.state not in leases.UNENDED:
                 return
             self._from.runtime.run(self._changed(hints))
 
@@ -151,7 +155,7 @@ class Job(Generic[R]):
             if found.note.progress not in ("", last):
                 last = found.note.progress
                 yield codecs.decode(last.encode())
-            if found.state not in protocol.UNENDED:
+            if found.state not in leases.UNENDED:
                 return
             await self._from.runtime.arun(self._changed(hints))
 
@@ -224,7 +228,7 @@ class Job(Generic[R]):
 
     def _state(self, keys: QueueKeys) -> Protocol[State]:
         while True:
-            found = yield from protocol.job_state(keys, self.id)
+            found = yield from leases.job_state(keys, self.id)
             if found.state == "unknown":  # its result is gone, and its queue's history may still have it
                 return self._seen((yield from control.look(keys, self.id))).state
             if found.state != "active":
@@ -263,8 +267,9 @@ class Job(Generic[R]):
     ) -> Protocol[tuple[JobState, control.Whereabouts | None]]:
         """Wait for the outcome; if there is none in time, find out where the job is, for the error to say."""
         runtime = self._from.runtime
-        found = yield from protocol.outcome(keys, self.id, runtime.channel, limit, runtime.window_ms)
-        if found.state not in protocol.UNENDED:
+        unserved = warn_if_unserved(keys, self.id, f"job {self.id}") if limit is None else None
+        found = yield from leases.outcome(keys, self.id, runtime.channel, limit, runtime.window_ms, unserved)
+        if found.state not in leases.UNENDED:
             return found, None
         try:
             return found, (yield from sessions.within(LOOK_AFTER_TIMEOUT, control.where(keys, self.id)))
@@ -305,7 +310,7 @@ class Job(Generic[R]):
 
     @property
     def _searched(self) -> str:
-        """The queues in which the job was looked for."""
+        """Return the text that names the searched queues."""
         return f"queue {self.queue!r}"
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ class JobFields(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add the fields, except those that the record has already."""
+        """Add the fields that the record lacks."""
         mine = slot.get()
         job = mine.job or (mine.batch[0] if mine.batch else None) if mine is not None else None
         alone = job is not None and mine is not None and not mine.batch

@@ -1,4 +1,4 @@
-"""How one job runs: the options that tasks and single jobs share, checked, and how a job carries its own.
+"""Checked options that tasks and single jobs share, and how a job carries its own.
 
 The options of a single job are the fourth element of its body; the body of a plain job has three at most.
 """
@@ -6,7 +6,7 @@ The options of a single job are the fourth element of its body; the body of a pl
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -18,8 +18,9 @@ from lockwork import backoff, codecs
 from lockwork.backoff import Exponential, Policy
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, PayloadTooLarge
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues.record_header import Budget
+from lockwork.hooks import Again
+from lockwork.protocol.queue import record_header
+from lockwork.protocol.queue.record_header import Budget
 from lockwork.validation import whole
 
 ErrorClasses = type[BaseException] | tuple[type[BaseException], ...]
@@ -30,26 +31,42 @@ _FAR = 366 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How one job runs, retries and stores its result; durations in seconds."""
+    """Options for running, retrying and storing the result of a job; durations in seconds."""
 
     retries: int = 3
     backoff: Policy = 1.0
     timeout: float | None = None
     hard_timeout: float | None = None
     retry_on: tuple[str, ...] | None = None
-    """Names of the exception classes after which it is retried; None: all."""
+    """Names of the exception classes that cause a retry; None: all."""
     give_up_on: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     result_ms: int = 0
-    """How long its result is stored, in ms; 0: the app's `result_ttl`."""
+    """Time for which the result is stored, in ms; 0: the app's `result_ttl`."""
     max_deliveries: int | None = None
 
     def again(self, error: BaseException) -> bool:
-        """Return True if a job that failed with this error is retried."""
+        """Return True if a job that failed with this error is retried.
+
+        An exception group is retried if it is no error of `give_up_on`, contains none, and `retry_on` has the group or
+        each of its errors.
+        """
         if self.retry_on is None and not self.give_up_on:
             return True
-        names = {_name(known) for known in type(error).__mro__}
-        return names.isdisjoint(self.give_up_on) and (self.retry_on is None or not names.isdisjoint(self.retry_on))
+        return not any(_is_one_of(each, self.give_up_on) for each in _parts(error)) and self._may_retry(error)
+
+    def _may_retry(self, error: BaseException) -> bool:
+        if self.retry_on is None:
+            return True
+        left = [error]
+        while left:
+            each = left.pop()
+            if isinstance(each, Again) or _is_one_of(each, self.retry_on):
+                continue  # what calls `retry` in a task group is no reason against a retry
+            if not isinstance(each, BaseExceptionGroup):
+                return False
+            left += each.exceptions
+        return True
 
     @property
     def budget(self) -> Budget:
@@ -208,7 +225,7 @@ def stock(record: bytes) -> str | None:
 
 
 class _Added(msgspec.Struct):
-    """What a job carries beside its options."""
+    """Fields that a job carries beside its options."""
 
     headers: dict[str, str] = {}
     stock: str | None = None
@@ -230,6 +247,20 @@ def _with_limits_in_order(options: Options) -> Options:
     if soft is not None and hard is not None and hard < soft:
         raise ConfigError(f"hard_timeout ({hard:g} s) must not be shorter than timeout ({soft:g} s)")
     return options
+
+
+def _parts(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and, if it is an exception group, all errors nested in it."""
+    left = [error]
+    while left:
+        each = left.pop()
+        yield each
+        if isinstance(each, BaseExceptionGroup):
+            left += each.exceptions
+
+
+def _is_one_of(error: BaseException, names: tuple[str, ...]) -> bool:
+    return any(_name(known) in names for known in type(error).__mro__)
 
 
 @lru_cache(1000)

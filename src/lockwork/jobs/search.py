@@ -1,12 +1,11 @@
-"""Jobs in all places and in history, searched: which are meant, and how users read them."""
+"""Search of jobs in all places and in history: filters and result rows."""
 
 from __future__ import annotations
 
-import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
@@ -15,16 +14,21 @@ from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import suffix_pattern
 from lockwork.jobs import options
+from lockwork.jobs.arguments import Parameters, as_float, has_argument, is_in, named_value
 from lockwork.jobs.snapshot import JobError, moment_us, tags_of
+from lockwork.protocol import names
+from lockwork.protocol.history import history
 from lockwork.protocol.keys import base_queue, checked
-from lockwork.protocol.queues import history, record_header, records, search
-from lockwork.protocol.queues.search import StoredJob, StoredPage, Wanted
+from lockwork.protocol.queue import record_header, records
+from lockwork.protocol.search.search import StoredPage
+from lockwork.protocol.search.search_position import PLACES, Position, read_position
+from lockwork.protocol.search.search_sources import StoredJob, Wanted
 from lockwork.validation import one_of, whole, yes_or_no
 
 JobState = Literal["ready", "scheduled", "running", "blocked", "dead", "succeeded", "cancelled", "expired", "done"]
-"""The states by which jobs are searched; `done`: dead, succeeded, cancelled or expired."""
+"""States to search by; `done`: dead, succeeded, cancelled or expired."""
 _PLACES: dict[str, tuple[str, ...]] = {
-    "ready": ("ready:0", "ready:1", "ready:2", "groups", "came"),
+    "ready": ("ready:0", "ready:1", "ready:2", "groups", "came", "suspects"),
     "scheduled": ("due",),
     "running": ("running",),
     "blocked": ("blocked",),
@@ -39,11 +43,8 @@ _STATES = {place: state for state, places in _PLACES.items() for place in places
 _ENDED = {letter: state for state, letter in _LETTERS.items()} | {"f": "dead"}
 _SAFE = re.compile(r"[\w .:@/+-]+", re.ASCII)
 """A text that JSON and MessagePack store as it is."""
-_NAMED = re.compile(r"([^\W\d]\w*)=(.*)", re.DOTALL)
 MOST = 1000
 _BUDGET = 1_000_000
-Parameters = Mapping[str, Sequence[str]]
-"""The names of the parameters of tasks, as far as they are known."""
 
 
 class JobFilter(TypedDict, total=False):
@@ -56,17 +57,24 @@ class JobFilter(TypedDict, total=False):
     tag: str
     """One of the job's tags."""
     key: str
+    """The job's key, as `JobSnapshot.key` shows it, or as the app gave it."""
     group: str
+    """The job's group, likewise."""
     arg: str
     """The value of any argument, such as "42", or of a named one, such as "n=42"."""
     error: str
     """A part of the error's type or text; case-sensitive."""
     text: str
     """A part of its id, call or error."""
-    since: Duration
-    """Maximum age: time since it ended, or else started, or else was enqueued."""
-    until: Duration
-    """Minimum age, as above."""
+    since: Duration | datetime
+    """Maximum age: time since it ended, or else started, or else was enqueued; or the earliest moment of that."""
+    until: Duration | datetime
+    """Minimum age, or the latest moment, as above."""
+    hide_arguments: bool
+    """True: hide what tasks with `hide_arguments` hide, as the command line and the dashboard do. Default False.
+
+    Then no `arg` matches these jobs, and `text` only their id, task, tags and error; rows omit arguments, key, group.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +106,26 @@ class JobRow:
     worker: str | None
     """The session of the worker process that runs it, or ran it last."""
     error: JobError | None
-    """Of a dead job, or of the last attempt of one that will run again; without its traceback."""
+    """Error of a dead job, or of the last attempt of a job that will run again; without its traceback."""
     flow: str | None
     schedule: str | None
     stock: str | None
+    hidden: bool = False
+    """True if its task has `hide_arguments`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """Limits on the fields that a search shows and matches."""
+
+    hidden: frozenset[str] = frozenset()
+    """Tasks that hide their arguments, beside those whose jobs say so."""
+    finds: Callable[[JobRow], bool] | None = None
+    """Refuses jobs that match by values that are not shown."""
+    shows: Callable[[JobRow], bool] | None = None
+    """Chooses among the jobs that match."""
+    hints: bool = True
+    """False: the server may not look for the texts, so that its steps do not depend on values that are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,117 +141,159 @@ class JobPage:
     """The value of `after` for the next page; None at the end."""
     sampled: int
     """The total number of successes that history omitted."""
+    undecided: int = 0
+    """Jobs read that may match, but are not in `jobs`: history has only the beginning of their records."""
 
 
-def read_filter(given: JobFilter, newest: object, parameters: Parameters, *, from_now_on: bool = True) -> Wanted:
-    """Check what to search by; `from_now_on`: jobs that come later are meant, too. Raises ConfigError."""
+def read_filter(
+    given: JobFilter,
+    newest: object,
+    parameters: Parameters,
+    visible: Visible | None = None,
+    *,
+    from_now_on: bool = True,
+) -> Wanted:
+    """Check what to search by; `from_now_on`: jobs that come later are meant, too. Raises ConfigError.
+
+    visible: what the search hides, with `hide_arguments`.
+    """
     check_names(given, JobFilter, "jobs cannot be searched by")
     for name in ("tag", "arg", "error", "text"):
         if not isinstance(given.get(name, ""), str):
             raise ConfigError(f"{name} is text, not {given.get(name)!r}")
-    for name in ("task", "key", "group"):
-        if name in given:
-            checked(given.get(name), f"a job's {name}")
+    if "task" in given:
+        checked(given.get("task"), "a job's task")
+    key, group = (_stored(given.get(name), f"a job's {name}") if name in given else None for name in ("key", "group"))
     state = given.get("state")
     if state is not None:
         one_of(state, "state", tuple(_PLACES))
-    task, tag, key = given.get("task"), given.get("tag"), given.get("key")
+    task, tag = given.get("task"), given.get("tag")
+    if not yes_or_no(given.get("hide_arguments", False), "hide_arguments"):
+        visible = None
     now = time.time()
     return Wanted(
-        search.PLACES if state is None else frozenset(_PLACES[state]),
+        PLACES if state is None else frozenset(_PLACES[state]),
         _LETTERS.get(state or "", ""),
         key,
-        given.get("group"),
-        now - seconds(given["since"], "since", zero=True) if "since" in given else None,
-        now - seconds(given["until"], "until", zero=True) if "until" in given else None if from_now_on else now + 1,
-        tuple(_texts(given)),
+        group,
+        _second(given["since"], "since", now) if "since" in given else None,
+        _second(given["until"], "until", now) if "until" in given else None if from_now_on else now + 1,
+        tuple(_texts(given, key, group)) if visible is None or visible.hints else (),
         suffix_pattern(task, tag, key) if (task, tag, key) != (None, None, None) else "",
-        _matcher(given, parameters),
-        yes_or_no(newest, "newest"),
+        _shown(_matcher(given, key, group, parameters, visible), visible),
+        newest=yes_or_no(newest, "newest"),
+        whole=bool({"tag", "arg", "text"} & given.keys()),
+        guarded=visible is not None,
     )
 
 
-def _texts(given: JobFilter) -> list[str]:
+def _second(when: Duration | datetime, what: str, now: float) -> float:
+    """Return a moment, or an age, in seconds since 1970."""
+    return -options.at(when, what) / 1000 if isinstance(when, datetime) else now - seconds(when, what, zero=True)
+
+
+def _stored(name: object, what: str) -> str:
+    return names.stored(names.typed(names.checked_name(name, what)))
+
+
+def _texts(given: JobFilter, key: str | None, group: str | None) -> list[str]:
     """What the id, the record or the error of a job that matches surely contains."""
-    found = [f",{given['key']},"] if "key" in given else []
+    found = [] if key is None else [f",{key},"]
     found += [f'"{text}"' for text in (given.get("task", ""), given.get("tag", "")) if _SAFE.fullmatch(text)]
-    found += [given["group"]] if "group" in given else []
-    value = _value(given.get("arg", ""))[1]
-    if _SAFE.fullmatch(value) and value.lower() not in ("true", "false", "none", "null"):
+    found += [] if group is None else [group]
+    value = named_value(given.get("arg", ""))[1]
+    number = as_float(value)
+    # a float may be stored in another form, such as 1e-7 for 1e-07
+    if _SAFE.fullmatch(value) and value.lower() not in ("true", "false", "none", "null") and number is None:
         found.append(value)
-    for text in (given.get("error", ""), given.get("text", "")):
-        if _SAFE.fullmatch(text):  # it may begin in an error's type and end in its text
-            found += [part for each in text.split(": ") if (part := each.strip(" :"))]
+    error, text = given.get("error", ""), given.get("text", "")
+    if _SAFE.fullmatch(error):  # it may begin in an error's type and end in its text
+        found += [part for each in error.split(": ") if (part := each.strip(" :"))]
+    # it may also be in a name, whose spaces are escaped, or as which a hash is shown
+    if _SAFE.fullmatch(text) and not any(part in text for part in names.HASHED.split()):
+        found += [part for each in text.split(" ") if (part := each.strip(":"))]
     return found
 
 
-def _value(arg: str) -> tuple[str | None, str]:
-    """The name of the argument, None for any, and its value."""
-    named = _NAMED.fullmatch(arg)
-    return (named[1], named[2]) if named else (None, arg)
-
-
-def _matcher(given: JobFilter, parameters: Parameters) -> Callable[[StoredJob], bool]:
-    task, tag, key, group = given.get("task"), given.get("tag"), given.get("key"), given.get("group")
+def _matcher(
+    given: JobFilter, key: str | None, group: str | None, parameters: Parameters, visible: Visible | None
+) -> Callable[[StoredJob], bool | None]:
+    task, tag = given.get("task"), given.get("tag")
     arg, error, text = given.get("arg"), given.get("error"), given.get("text")
     if not any(name in given for name in ("task", "tag", "key", "group", "arg", "error", "text")):
         return lambda _: True
 
-    def matches(job: StoredJob) -> bool:
+    def verdicts(job: StoredJob) -> Iterator[bool | None]:
+        """Yield what each filter says of a job: None if the read part of its record does not decide it."""
         said = f"{job.error.type}: {job.error.text}" if job.error else ""
-        if error is not None and error not in said:
-            return False
-        if text is not None and not (text in job.id or text in said or text in job.record.decode(errors="replace")):
-            return False
+        unknown = None if len(job.record) < job.size else False
+        yield error is None or error in said
         if (key, group) != (None, None):
             of = record_header.names(job.record)
-            if (key is not None and of[0] != key) or (group is not None and of[1] != group):
+            same = (key is None or of.key == key) and (group is None or of.group == group)
+            yield same if job.record else unknown
+        yield tag is None or (unknown is False and tag in tags_of(job.record)) or unknown
+        if (task, arg, text) == (None, None, None):
+            return
+        call = records.read(job.record, job.size, job.id)
+        yield task is None or (unknown if call.task is None else call.task == task)
+        if text is not None and (text in job.id or text in said):
+            text_found: bool | None = True
+        elif visible is not None and _is_hidden(call, visible):
+            text_found = text is None or text in (call.task or "") or any(text in each for each in tags_of(job.record))
+            yield arg is None and text_found
+            return
+        else:
+            text_found = text is None or is_in(text, job.record) or unknown
+        yield text_found
+        yield arg is None or has_argument(call, job.record, arg, parameters)
+
+    def matches(job: StoredJob) -> bool | None:
+        sure = True
+        for verdict in verdicts(job):
+            if verdict is False:
                 return False
-        if tag is not None and tag not in tags_of(job.record) and len(job.record) >= job.size:
-            return False
-        if task is None and arg is None:
-            return True
-        call = records.read(job.record, job.size)
-        return (task is None or call.task == task) and (arg is None or _has_argument(call, arg, parameters))
+            sure = sure and verdict is not None
+        return sure or None
 
     return matches
 
 
-def _has_argument(call: records.StoredCall, arg: str, parameters: Parameters) -> bool:
-    name, text = _value(arg)
-    if call.args is None or call.kwargs is None:
-        return call.cut  # the server has found the text in the record
-    if _equal_any((*call.args, *call.kwargs.values()), arg):
-        return True
-    if name is None:
-        return False
-    if name in call.kwargs:
-        return _equal_any((call.kwargs[name],), text)
-    names = parameters.get(call.task or "", ())
-    place = names.index(name) if name in names else len(call.args)
-    return place < len(call.args) and _equal_any((call.args[place],), text)
+def _is_hidden(call: records.StoredCall, visible: Visible) -> bool:
+    return call.hidden or call.task in visible.hidden
 
 
-def argument_in(arguments: Sequence[tuple[str, Any]], arg: str) -> bool:
-    """Return whether one of these arguments is searched for; each has its name, or its position."""
-    name, text = _value(arg)
-    named = [each for label, each in arguments if label == name]
-    return _equal_any([each for _, each in arguments], arg) or _equal_any(named, text)
+def _shown(matches: Callable[[StoredJob], bool | None], visible: Visible | None) -> Callable[[StoredJob], bool | None]:
+    """Return the matcher without the jobs that match by values that are not shown."""
+    finds, shows = (None, None) if visible is None else (visible.finds, visible.shows)
+    if finds is None and shows is None:
+        return matches
+
+    def shown(job: StoredJob) -> bool | None:
+        found = matches(job)
+        if not found:
+            return found
+        seen = row(job, visible)
+        if finds is not None and not finds(seen):
+            return None if len(job.record) < job.size else False  # as if the kept part did not match
+        return shows is None or shows(seen)
+
+    return shown
 
 
-def _equal_any(values: Sequence[Any], text: str) -> bool:
-    return any(text == value or text == str(value) or text == json.dumps(value) for value in values)
+def page(found: StoredPage, visible: Visible | None = None) -> JobPage:
+    """Return the jobs as users read them; `visible`: without hidden values."""
+    jobs = [row(job, visible) for job in found.jobs]
+    return JobPage(jobs, found.searched, found.total, found.next, found.sampled, len(found.undecided))
 
 
-def page(found: StoredPage) -> JobPage:
-    """Return the jobs as users read them."""
-    return JobPage([row(job) for job in found.jobs], found.searched, found.total, found.next, found.sampled)
-
-
-def row(job: StoredJob) -> JobRow:
-    """Return a job as users read it."""
-    call = records.read(job.record, job.size)
-    key, group = record_header.names(job.record)
+def row(job: StoredJob, visible: Visible | None = None) -> JobRow:
+    """Return a job as users read it; `visible`: without hidden values."""
+    call = records.read(job.record, job.size, job.id)
+    named = record_header.names(job.record)
+    hidden = call.hidden
+    if visible is not None and _is_hidden(call, visible):
+        call, named, hidden = replace(call, args=None, kwargs=None), record_header.Names(), True
     state: Any = _ENDED[job.letter] if job.letter in _ENDED else _STATES[job.place]
     return JobRow(
         id=job.id,
@@ -240,8 +306,8 @@ def row(job: StoredJob) -> JobRow:
         kwargs=call.kwargs,
         size=job.size,
         priority=call.priority,
-        key=key,
-        group=group,
+        key=names.shown_or_none(named.key),
+        group=names.shown_or_none(named.group),
         tags=tags_of(job.record),
         enqueued=moment_us(job.enqueued),
         due=moment_us(job.due),
@@ -252,19 +318,21 @@ def row(job: StoredJob) -> JobRow:
         flow=history.flow_of(job.id, job.record),
         schedule=history.schedule_of(job.id),
         stock=options.stock(job.record),
+        hidden=hidden,
     )
 
 
-def read_cursor(after: object) -> dict[tuple[str, str], list[str] | None]:
-    """Read the `next` of a page; raises ConfigError."""
+def read_cursor(after: object, newest: bool) -> Position | None:
+    """Read the `next` of a page in the same order; raises ConfigError."""
     if after is None or after == "":
-        return {}
+        return None
     try:
-        if not isinstance(after, str):
-            raise TypeError(after)
-        return search.read_cursor(after)
-    except (ValueError, TypeError):
-        raise ConfigError(f"after is the `next` of an earlier page, not {after!r:.80}") from None
+        position = read_position(after) if isinstance(after, str) else None
+    except ValueError:
+        position = None
+    if position is None or position.newest != newest:
+        raise ConfigError(f"after is the `next` of an earlier page in the same order, not {after!r:.80}")
+    return position
 
 
 def read_limits(limit: object, budget: object) -> tuple[int, int]:

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from lockwork.jobs import options
-from lockwork.protocol.queues import history, record_header, records
-from lockwork.protocol.queues.history import PastAttempt
-from lockwork.protocol.queues.job_control import JobSight, Whereabouts
-from lockwork.protocol.queues.leases import JobState
+from lockwork.protocol.history import history
+from lockwork.protocol.history.history import PastAttempt
+from lockwork.protocol.names import shown_or_none
+from lockwork.protocol.queue import record_header, records
+from lockwork.protocol.queue.job_control import JobSight, Whereabouts
+from lockwork.protocol.queue.leases import JobState
 from lockwork.validation import several
 
 State = Literal["scheduled", "blocked", "ready", "running", "succeeded", "dead", "cancelled", "expired", "unknown"]
@@ -41,6 +43,8 @@ class Attempt:
     """The session of the worker process, `host/pid/...`."""
     outcome: Literal["failed", "died", "running", "succeeded", "cancelled"]
     error: JobError | None = None
+    overran: bool = False
+    """True if it succeeded, but ignored its `timeout`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class JobSnapshot:
     progress: Any
     checkpoints: dict[str, Any]
     error: JobError | None
-    """Of a dead job; or of the last attempt, without its traceback, while the job waits for the next one or runs."""
+    """Error of a dead job, or of the last attempt, without its traceback, while the job waits or runs again."""
     due: datetime | None
     expires: datetime | None
     tags: tuple[str, ...]
@@ -64,7 +68,7 @@ class JobSnapshot:
     """The number of the attempt that runs, or that was the last."""
     enqueued: datetime | None = None
     started: datetime | None = None
-    """When the attempt started that runs, or that ended the job."""
+    """Start of the running attempt, or of the attempt that ended the job."""
     ended: datetime | None = None
     worker: str | None = None
     """The session of the worker process that runs it, or ran it last."""
@@ -73,7 +77,7 @@ class JobSnapshot:
     args: tuple[Any, ...] | None = None
     kwargs: dict[str, Any] | None = None
     result: Any = None
-    """What it returned, as long as that is kept."""
+    """Return value, while it is stored."""
     size: int | None = None
     """Bytes of its record."""
     priority: str = "normal"
@@ -85,10 +89,33 @@ class JobSnapshot:
     """The name of the schedule that enqueued it."""
     stock: str | None = None
     """The name of the stock that enqueued it."""
+    crashes: int = 0
+    """Attempts that ended with the death of a process that ran nothing else; three of them make a job dead."""
+    shared_crashes: int = 0
+    """Attempts that ended with the death of a process that ran other jobs, too."""
+    suspect: bool = False
+    """True if it waits to run alone, in an isolation process, because of such an attempt."""
+    overran: bool = False
+    """True if the job succeeded, but ignored its `timeout`; False if history has omitted the job."""
+    hidden: bool = False
+    """True if its task has `hide_arguments`: tools show neither its arguments, nor its key and group."""
+
+
+def process_deaths(crashes: int, shared_crashes: int) -> str:
+    """Say how often a job's process died while it ran, alone or beside other jobs; empty for never."""
+    alone = f"its process died {_times(crashes)} while it ran alone" if crashes else ""
+    beside = f"{_times(shared_crashes)} while it ran beside other jobs" if shared_crashes else ""
+    if alone and beside:
+        return f"{alone}, and {beside}"
+    return alone or (f"its process died {beside}" if beside else "")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
-    """Read what the server said of a job."""
+    """Convert the server's data about a job to a snapshot."""
     row, blob, record = sight.row, sight.blob, sight.record
     state: Any = sight.state
     if state == "ended" or (state == "unknown" and row is not None):
@@ -96,7 +123,8 @@ def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
     size = len(record)
     if row is not None and not record:
         record, size = row.record, row.size
-    call = records.read(record, size) if record else None
+    call = records.read(record, size, id) if record else None
+    named = record_header.names(record)
     error = records.fault(blob if sight.state == "dead" else blob[1:]) if state == "dead" else None
     timeline = _timeline(state, sight)
     attempts = row.attempts if row is not None and sight.attempts is None else sight.attempts
@@ -124,11 +152,16 @@ def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
         result=records.decoded(blob[1:]) if state == "succeeded" and blob[:1] == b"s" else None,
         size=size if call else None,
         priority=call.priority if call else "normal",
-        key=record_header.names(record)[0],
-        group=record_header.names(record)[1],
+        key=shown_or_none(named.key),
+        group=shown_or_none(named.group),
         flow=history.flow_of(id, record),
         schedule=history.schedule_of(id),
         stock=options.stock(record),
+        crashes=sight.counts.crashes,
+        shared_crashes=sight.counts.shared,
+        suspect=sight.suspect,
+        overran=row is not None and row.overran and state == "succeeded",
+        hidden=record_header.is_hidden(record),
     )
 
 
@@ -137,7 +170,7 @@ def _timeline(state: State, sight: JobSight) -> tuple[Attempt, ...]:
     found = [past_attempt(each) for each in (row.timeline if row else sight.timeline)]
     if row is not None and row.started and state in ("succeeded", "cancelled"):
         ended = moment_us(row.ended)
-        found.append(Attempt(row.attempts, moment_us(row.started), ended, row.session, state))
+        found.append(Attempt(row.attempts, moment_us(row.started), ended, row.session, state, overran=row.overran))
     elif sight.token:
         number, started = attempt_of(sight.token)
         found.append(Attempt(number, started, None, sight.session, "running"))

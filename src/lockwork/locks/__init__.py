@@ -1,4 +1,4 @@
-"""Locks and their kin: whatever an owner acquires, holds for a while, and releases."""
+"""Locks and similar objects that an owner acquires, holds and releases."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from lockwork.runtime.runtime import Runtime
 T = TypeVar("T")
 
 
-class CampaignStopped(Exception):
-    """The campaign was stopped while it waited for the lock."""
+class CandidacyStopped(Exception):
+    """The candidacy was stopped while it waited for the lock."""
 
 
 class Changes:
@@ -67,7 +67,7 @@ class Changes:
         return Action(lambda: self.wait_for(condition, timeout), lambda: self.await_for(condition, timeout))
 
 
-class Campaign:
+class Candidacy:
     """One run of an election, from its start until it is stopped."""
 
     def __init__(self) -> None:
@@ -80,37 +80,37 @@ class Campaign:
         self._resigned: Grant | None = None
 
     def lead(self, grant: Grant | None) -> None:
-        """It leads from now on, or does not any more."""
+        """Become the leader under this grant, or with None stop leading."""
         self.grant = grant
         self.changes.notify()
 
     def resign(self, grant: Grant) -> None:
-        """This grant shall be, or is, over."""
+        """Stop leading under this grant."""
         self._resigned = grant
         self.changes.notify()
 
     def must_end(self, grant: Grant) -> bool:
-        """Whether to lead under this grant no longer."""
+        """Return True if this grant no longer makes it the leader."""
         return self.stopped or self._resigned is grant or grant.lost
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the candidacy, from any thread."""
         self.stopped = True
         self.changes.notify()
         if self.wake is not None and not self.over:
             self.wake()
 
     def end(self) -> None:
-        """It has ended."""
+        """Record that the candidacy has ended."""
         self.grant = None
         self.over = True
         self.changes.notify()
 
 
-def stoppable(protocol: Protocol[T], campaign: Campaign) -> Protocol[T]:
-    """Run a protocol; when the campaign is stopped, interrupt it, so that it undoes what it began.
+def stoppable(protocol: Protocol[T], candidacy: Candidacy) -> Protocol[T]:
+    """Run a protocol; when the candidacy is stopped, interrupt it, so that it undoes what it began.
 
-    Raises CampaignStopped.
+    Raises CandidacyStopped.
     """
     step: Callable[[Any], Effect] = protocol.send
     value: Any = None
@@ -120,8 +120,8 @@ def stoppable(protocol: Protocol[T], campaign: Campaign) -> Protocol[T]:
         except StopIteration as done:
             result: T = done.value
             return result
-        if campaign.stopped and isinstance(effect, Park):
-            step, value = protocol.throw, CampaignStopped()
+        if candidacy.stopped and isinstance(effect, Park):
+            step, value = protocol.throw, CandidacyStopped()
             continue
         try:
             value, step = (yield effect), protocol.send
@@ -136,22 +136,22 @@ log: Log = Log("lockwork")
 
 Callback = Callable[[Grant], object]
 _PAUSE = 1.0
-"""Seconds until it waits again after an error, so that a callback that always fails does not keep the server busy."""
+"""Seconds between tries after an error, so that a callback that always fails does not keep the server busy."""
 
 
 class CandidateLock(Lock):
     """The lock whose holder leads."""
 
-    def candidacy(self, campaign: Campaign) -> Protocol[Hold[Grant]]:
-        """Wait for the lock until the campaign is stopped."""
+    def acquire_for(self, candidacy: Candidacy) -> Protocol[Hold[Grant]]:
+        """Wait for the lock until the candidacy is stopped."""
         owner = self._owner()
-        asked = self._request(owner)
-        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
-        return self._booked(owner, asked, stoppable(grants.acquire(asked, None), campaign))
+        request = self._new_request(owner)
+        candidacy.wake = lambda: self._runtime.engine.wake(request.request)
+        return self._acquire_and_register(owner, request, stoppable(grants.acquire(request, None), candidacy))
 
 
 class Candidate:
-    """Runs campaigns, on a thread or in a task; `lock` is the election's, and the callbacks are the user's."""
+    """Runs candidacies, on a thread or in a task; `lock` is the election's, and the callbacks are the user's."""
 
     def __init__(
         self, runtime: Runtime, name: str, lock: CandidateLock, on_gain: Callback | None, on_loss: Callback | None
@@ -162,42 +162,45 @@ class Candidate:
         self._on_gain = on_gain
         self._on_loss = on_loss
 
-    def run(self, campaign: Campaign) -> None:
-        """Campaign on this thread until it is stopped."""
-        perform(self._campaigning(campaign))
+    def run(self, candidacy: Candidacy) -> None:
+        """Run the candidacy on this thread until it is stopped."""
+        perform(self._lead_until_stopped(candidacy))
 
-    async def arun(self, campaign: Campaign) -> None:
+    async def arun(self, candidacy: Candidacy) -> None:
         """Async version of `run`."""
-        await aperform(self._campaigning(campaign))
+        await aperform(self._lead_until_stopped(candidacy))
 
-    def _campaigning(self, campaign: Campaign) -> Actions[None]:
+    def _lead_until_stopped(self, candidacy: Candidacy) -> Actions[None]:
         try:
-            while not campaign.stopped:
-                if not (yield from self._term(campaign)):
-                    yield campaign.changes.waiting(lambda: campaign.stopped, _PAUSE)
-        except CampaignStopped:
+            while not candidacy.stopped:
+                if not (yield from self._term(candidacy)):
+                    yield candidacy.changes.waiting(lambda: candidacy.stopped, _PAUSE)
+        except CandidacyStopped:
             pass
         finally:
-            campaign.end()
+            candidacy.end()
 
-    def _term(self, campaign: Campaign) -> Actions[bool]:
-        """Wait for the lock, and lead while it is held; False after an error. Raises CampaignStopped while it waits."""
+    def _term(self, candidacy: Candidacy) -> Actions[bool]:
+        """Wait for the lock and lead while it is held; return False after an error.
+
+        Raises CandidacyStopped if the candidacy is stopped while it waits.
+        """
         try:
-            hold = yield self._runtime.action(lambda: self._lock.candidacy(campaign))
+            hold = yield self._runtime.action(lambda: self._lock.acquire_for(candidacy))
         except LockworkError as error:
             log.warning("election %r continues when the server is back: %s", self._name, error)
             return False
         grant: Grant = hold.grant or hold.new_grant()
-        campaign.lead(grant)
+        candidacy.lead(grant)
         try:
             gained: bool = yield self._calling(self._on_gain, grant)
             if gained:
-                yield campaign.changes.waiting(lambda: campaign.must_end(grant), None)
+                yield candidacy.changes.waiting(lambda: candidacy.must_end(grant), None)
             return gained
-        finally:  # also when a callback ends this thread: nothing else would give the leadership up
-            yield from self._step_down(campaign, grant)
+        finally:  # also when a callback exits this thread
+            yield from self._step_down(candidacy, grant)
 
-    def _step_down(self, campaign: Campaign, grant: Grant) -> Actions[None]:
+    def _step_down(self, candidacy: Candidacy, grant: Grant) -> Actions[None]:
         try:  # called before the lock is free, so that the next leader's on_gain comes later
             yield self._calling(self._on_loss, grant)
         finally:
@@ -205,10 +208,10 @@ class Candidate:
                 yield Action(grant.release, grant.arelease)
             except LockworkError as error:
                 log.info("election %r: the leadership ended with its lease: %s", self._name, error)
-            campaign.lead(None)
+            candidacy.lead(None)
 
     def _calling(self, called: Callback | None, grant: Grant) -> Action:
-        """Call the user's function; the result is False when it fails."""
+        """Call the user's function; the result is False if it raises."""
         return Action(lambda: self._call(called, grant), lambda: self._acall(called, grant))
 
     def _call(self, called: Callback | None, grant: Grant) -> bool:

@@ -15,13 +15,13 @@ R = TypeVar("R")
 
 
 class Decorating:
-    """For handles that decorate functions; `_template` makes the name of a call, if the name has braces.
+    """For handles that decorate functions; if the name has braces (`_braced`), it is the template of a call's name.
 
     Each call holds the handle, with `with` or `async with`; a subclass may do something else.
     """
 
     name: str
-    _template: Template | None
+    _braced: bool
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
@@ -34,7 +34,7 @@ class Decorating:
         Raises ConfigError.
         """
         self._check_decorated(function)
-        naming = None if self._template is None else self._template.bind(function)
+        naming = Template(self.name, self._what()).bind(function) if self._braced else None
         chosen = self._chosen
 
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
@@ -50,6 +50,11 @@ class Decorating:
             return chosen(naming, args, kwargs)._call(function, args, kwargs)  # noqa: SLF001 - a handle like this one
 
         return through_blocking
+
+    @classmethod
+    def _what(cls) -> str:
+        """Return the term for the name in errors."""
+        raise NotImplementedError
 
     def _check_decorated(self, function: Callable[..., Any]) -> None:
         if not callable(function):

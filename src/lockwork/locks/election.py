@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -17,9 +18,10 @@ from typing import Self
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
-from lockwork.locks.candidacy import Callback, Campaign, Candidate, CandidateLock
+from lockwork.locks.candidacy import Callback, Candidacy, Candidate, CandidateLock
 from lockwork.locks.grant import Grant
-from lockwork.protocol.keys import checked
+from lockwork.naming import literal
+from lockwork.protocol import names
 from lockwork.protocol.locks.grants import LockState
 from lockwork.protocol.locks.overview import Holder, read
 from lockwork.runtime.runtime import Runtime
@@ -40,7 +42,7 @@ class ElectionStatus:
 
 
 class Election:
-    """A candidate while its `with` or `async with` runs; `on_gain` and `on_loss` are called in turn, never at once.
+    """A candidate while its `with` or `async with` runs; `on_gain` and `on_loss` never run at the same time.
 
     In a `with`, the election's own thread calls both. In an `async with`, its task calls both, and they may be
     coroutine functions. They should return soon: `on_loss` cannot be called while `on_gain` runs. An error in either is
@@ -57,33 +59,34 @@ class Election:
         on_loss: Callback | None,
         tags: Sequence[str],
     ) -> None:
-        self.name: str = checked(name, "an election's name")
+        self.name: str = literal(name, "an election's name")
         for what, called in (("on_gain", on_gain), ("on_loss", on_loss)):
             if called is not None and not callable(called):
                 raise ConfigError(f"{what} is a function that takes the grant, not {called!r}")
         self._callbacks = (on_gain, on_loss)
-        self._campaign: Campaign | None = None
+        self._candidacy: Candidacy | None = None
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
         self._lock = CandidateLock(
             runtime, config, f"election:{name}", wait=None, lease=None, on_lost=self._ended, tags=tags
         )
-        self._candidate = Candidate(runtime, name, self._lock, on_gain, on_loss)
+        self._shown = names.display(name)
+        self._candidate = Candidate(runtime, self._shown, self._lock, on_gain, on_loss)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     @property
     def leader(self) -> bool:
-        """Whether this object is the leader now; false from the end of its lease on."""
-        campaign = self._campaign
-        grant = None if campaign is None else campaign.grant
+        """True while this object is the leader; False from the end of its lease on."""
+        candidacy = self._candidacy
+        grant = None if candidacy is None else candidacy.grant
         return grant is not None and not grant.lost
 
     @property
     def fence(self) -> int | None:
         """The fence of this leadership, higher than all earlier ones; None if it is not the leader."""
-        campaign = self._campaign
-        grant = None if campaign is None else campaign.grant
+        candidacy = self._candidacy
+        grant = None if candidacy is None else candidacy.grant
         return grant.fence if grant is not None and not grant.lost else None
 
     def inspect(self) -> ElectionStatus:
@@ -98,38 +101,38 @@ class Election:
         """Block until this object is the leader; False after `timeout`."""
         no_running_loop()
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
-        campaign = self._running()
-        return campaign.changes.wait_for(lambda: self.leader or campaign.over, limit) and self.leader
+        candidacy = self._running()
+        return candidacy.changes.wait_for(lambda: self.leader or candidacy.over, limit) and self.leader
 
     async def await_(self, timeout: Duration | None = None) -> bool:
         """Async version of `wait_`."""
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
-        campaign = self._running()
-        return await campaign.changes.await_for(lambda: self.leader or campaign.over, limit) and self.leader
+        candidacy = self._running()
+        return await candidacy.changes.await_for(lambda: self.leader or candidacy.over, limit) and self.leader
 
     # -- giving up ----------------------------------------------------------------------------------------------------
 
     def resign(self) -> bool:
         """Give up the leadership, and wait again behind the others; False if this object was not the leader."""
         no_running_loop()
-        campaign, grant = self._running(), self._resigned()
+        candidacy, grant = self._running(), self._resigned()
         if grant is not None and threading.current_thread() is not self._thread:
-            campaign.changes.wait_for(lambda: campaign.grant is not grant or campaign.over, None)
+            candidacy.changes.wait_for(lambda: candidacy.grant is not grant or candidacy.over, None)
         return grant is not None
 
     async def aresign(self) -> bool:
         """Async version of `resign`."""
-        campaign, grant = self._running(), self._resigned()
+        candidacy, grant = self._running(), self._resigned()
         if grant is not None and asyncio.current_task() is not self._task:
-            await campaign.changes.await_for(lambda: campaign.grant is not grant or campaign.over, None)
+            await candidacy.changes.await_for(lambda: candidacy.grant is not grant or candidacy.over, None)
         return grant is not None
 
     def stop(self) -> None:
         """Stop being a candidate; the next waiter becomes the leader. `on_loss` has been called when this returns."""
         no_running_loop()
         thread = self._thread
-        if self._campaign is not None:
-            self._campaign.stop()
+        if self._candidacy is not None:
+            self._candidacy.stop()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
             self._thread = None
@@ -137,8 +140,8 @@ class Election:
     async def astop(self) -> None:
         """Async version of `stop`."""
         task = self._task
-        if self._campaign is not None:
-            self._campaign.stop()
+        if self._candidacy is not None:
+            self._candidacy.stop()
         if task is not None and task is not asyncio.current_task():
             await asyncio.shield(task)
             self._task = None
@@ -147,10 +150,11 @@ class Election:
         no_running_loop()
         for called in self._callbacks:
             if inspect.iscoroutinefunction(called):
-                raise ConfigError(f"election {self.name!r} has a coroutine function as callback: use `async with`")
-        campaign = self._begin()
+                raise ConfigError(f"election {self._shown!r} has a coroutine function as callback: use `async with`")
+        candidacy = self._begin()
+        context = copy_context()  # as `async with` does: callbacks and the lock see the job that runs here
         self._thread = threading.Thread(
-            target=self._candidate.run, args=(campaign,), name="lockwork-election", daemon=True
+            target=context.run, args=(self._candidate.run, candidacy), name="lockwork-election", daemon=True
         )
         self._thread.start()
         return self
@@ -161,7 +165,7 @@ class Election:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._candidate.arun(self._begin()), name=f"election-{self.name}")
+        self._task = asyncio.create_task(self._candidate.arun(self._begin()), name=f"election-{self._shown}")
         return self
 
     async def __aexit__(
@@ -169,32 +173,34 @@ class Election:
     ) -> None:
         await self.astop()
 
-    # -- the campaign -------------------------------------------------------------------------------------------------
+    # -- the candidacy -------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> Campaign:
-        if self._campaign is not None and not self._campaign.over:
-            raise ConfigError(f"election {self.name!r} is already running: create another object for another candidate")
-        self._campaign = Campaign()
-        return self._campaign
+    def _begin(self) -> Candidacy:
+        if self._candidacy is not None and not self._candidacy.over:
+            raise ConfigError(
+                f"election {self._shown!r} is already running: create another object for another candidate"
+            )
+        self._candidacy = Candidacy()
+        return self._candidacy
 
-    def _running(self) -> Campaign:
-        if self._campaign is None:
-            raise ConfigError(f"election {self.name!r} has not started: use it in a `with` or an `async with`")
-        return self._campaign
+    def _running(self) -> Candidacy:
+        if self._candidacy is None:
+            raise ConfigError(f"election {self._shown!r} has not started: use it in a `with` or an `async with`")
+        return self._candidacy
 
     def _resigned(self) -> Grant | None:
-        campaign = self._running()
-        grant = campaign.grant
+        candidacy = self._running()
+        grant = candidacy.grant
         if grant is not None:
-            campaign.resign(grant)
+            candidacy.resign(grant)
         return grant
 
     def _ended(self, grant: Grant) -> None:
-        if self._campaign is not None:
-            self._campaign.resign(grant)
+        if self._candidacy is not None:
+            self._candidacy.resign(grant)
 
     def __repr__(self) -> str:
-        return f"<Election {self.name!r}{' leader' if self.leader else ''}>"
+        return f"<Election {self._shown!r}{' leader' if self.leader else ''}>"
 
 
 def _status(state: LockState) -> ElectionStatus:

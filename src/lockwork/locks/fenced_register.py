@@ -9,9 +9,10 @@ from lockwork.config import Config
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.locks.grant import Grant
-from lockwork.protocol import keys
+from lockwork.naming import literal
+from lockwork.protocol import keys, names
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.locks import fenced_register as protocol
+from lockwork.protocol.locks import fenced_register
 from lockwork.runtime.runtime import Runtime
 
 HIGHEST = 2**53 - 1
@@ -30,7 +31,7 @@ def number(fence: Grant | int) -> int:
 
 
 class Written(NamedTuple):
-    """What a register holds, and the fence under which it was written."""
+    """The value of a register, and the fence of its last write."""
 
     value: Any
     fence: int
@@ -40,7 +41,7 @@ class Register:
     """A handle to one named register; its value is kept for good, so its number of names must be bounded."""
 
     def __init__(self, runtime: Runtime, config: Config, name: str) -> None:
-        self.name: str = keys.checked(name, "a register's name")
+        self.name: str = literal(name, "a register's name")
         self._runtime = runtime
         self._key = keys.fenced(config.prefix, name)
         self._cap = config.max_payload
@@ -58,19 +59,21 @@ class Register:
         await self._runtime.arun(self._write(value, fence, strict=strict))
 
     def get(self) -> Written | None:
-        """Read the value and its fence; None when nothing was ever written. Anybody may read."""
-        return _written(self._runtime.run(protocol.read(self._key)))
+        """Read the value and its fence; None if the register was never written. Reading needs no fence."""
+        return _written(self._runtime.run(fenced_register.read(self._key)))
 
     async def aget(self) -> Written | None:
         """Async version of `get`."""
-        return _written(await self._runtime.arun(protocol.read(self._key)))
+        return _written(await self._runtime.arun(fenced_register.read(self._key)))
 
     def _write(self, value: object, fence: Grant | int, *, strict: bool) -> Protocol[None]:
         encoded = codecs.encode(value, "the value of a register", self._cap)
-        return protocol.write(self._key, self.name, new_id(), encoded, number(fence), strict=strict)
+        return fenced_register.write(
+            self._key, names.display(self.name), new_id(), encoded, number(fence), strict=strict
+        )
 
     def __repr__(self) -> str:
-        return f"<Register {self.name!r}>"
+        return f"<Register {names.display(self.name)!r}>"
 
 
 def _written(found: tuple[bytes, int] | None) -> Written | None:

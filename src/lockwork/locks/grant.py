@@ -13,6 +13,7 @@ import msgspec
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.locks.hold import Hold
+from lockwork.protocol import names
 
 _LONGEST = 2000
 """Characters of an exported grant."""
@@ -26,7 +27,7 @@ class Grant:
     `fence` rises with every grant: send it with each write, and let the store refuse a lower one.
     """
 
-    __slots__ = ("_hold", "fence", "name")
+    __slots__ = ("__weakref__", "_hold", "fence", "name")
 
     def __init__(self, hold: Hold[Any]) -> None:
         self._hold = hold
@@ -35,7 +36,7 @@ class Grant:
 
     @property
     def depth(self) -> int:
-        """How often its owner has acquired and not yet released it."""
+        """Number of acquisitions that the owner has not yet released."""
         return self._hold.depth
 
     @property
@@ -49,7 +50,7 @@ class Grant:
 
     @property
     def lost(self) -> bool:
-        """Whether the lease has ended, by release or by time; another owner may hold the lock then."""
+        """True if the lease has ended, by release or by time; another owner may hold the lock then."""
         return self._hold.lost
 
     @property
@@ -107,7 +108,7 @@ class Grant:
 
     def __repr__(self) -> str:
         state = "lost" if self.lost else f"{self.remaining:.1f} s left"
-        return f"<Grant {self.name!r} fence={self.fence} {state}>"
+        return f"<Grant {names.display(self.name)!r} fence={self.fence} {state}>"
 
 
 class LockHold(Hold[Grant]):
@@ -118,14 +119,14 @@ class LockHold(Hold[Grant]):
 
 
 class ExportedGrant(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What the text of an exported grant says: which grant of which lock."""
+    """The content of an exported grant: the lock's key, the owner and the fence."""
 
     key: str
     owner: str
     fence: int
 
     def text(self) -> str:
-        """What `export` returns."""
+        """Return the text for `export`."""
         return urlsafe_b64encode(msgspec.json.encode(self)).decode()
 
 
@@ -138,5 +139,7 @@ def read_export(exported: str, key: str) -> ExportedGrant:
     except (ValueError, binascii.Error, msgspec.MsgspecError):
         raise ConfigError("this is not a text that a lock's export() has returned") from None
     if found.key != key:
-        raise ConfigError(f"this grant was exported by {found.key!r}, and cannot be adopted by {key!r}")
+        raise ConfigError(
+            f"this grant was exported by {names.shown(found.key)!r}, and cannot be adopted by {names.shown(key)!r}"
+        )
     return found

@@ -18,12 +18,12 @@ from lockwork.locks.decorator import Decorating
 from lockwork.locks.grant import Grant
 from lockwork.locks.hold import CancellableBody, Hold, disown, new_lease
 from lockwork.locks.options import LockOptions, LockRuntime, Steps
-from lockwork.naming import template
+from lockwork.naming import has_braces, warn_of_template
 from lockwork.owners import Owner
-from lockwork.protocol import keys
+from lockwork.protocol import keys, names
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
-from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.locks.grants import LOCK, Granted, LockScripts, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import LockObserver, Runtime
@@ -33,13 +33,13 @@ G = TypeVar("G", bound=Grant)
 
 
 class Handle(Decorating, Generic[G]):
-    """A handle to one named lock; it holds nothing itself, so threads and tasks may share it.
+    """A handle to one named lock; it has no state of an owner, so threads and tasks may share it.
 
-    A subclass says what its grants are (`_new_hold`), how its scripts are called (`kind`), what errors call it
-    (`noun`), and where its key is (`_key_of`).
+    A subclass defines its grants (`_new_hold`), its scripts (`scripts`), its name in errors (`noun`), and its key
+    (`_key_of`).
     """
 
-    kind: ClassVar[str] = "lock"
+    scripts: ClassVar[LockScripts] = LOCK
     noun: ClassVar[str] = "lock"
 
     def __init__(
@@ -57,11 +57,11 @@ class Handle(Decorating, Generic[G]):
         self._runtime = runtime
         self._runner = runner or runtime
         self._prefix = config.prefix
-        self._template = template(name, self._what())
-        self.name: str = name if self._template else keys.checked(name, self._what())
-        self._key = "" if self._template else self._key_of(name)
+        self.name: str = names.checked_name(name, self._what())
+        self._braced = has_braces(name)
+        self._key = self._key_of(name)
         options = LockOptions.read(
-            runtime, config, self.kind, self.noun, wait=wait, lease=lease, on_lost=on_lost, tags=tags, runner=runner
+            runtime, config, self.scripts, self.noun, wait=wait, lease=lease, on_lost=on_lost, tags=tags, runner=runner
         )
         self._options = replace(options, name=self.name, key=self._key)
 
@@ -75,12 +75,12 @@ class Handle(Decorating, Generic[G]):
         """
         if _get_running_loop() is not None:
             no_running_loop()
-        hold = self._again() or self._get(wait)
+        hold = self._reenter() or self._first_acquire(wait)
         return hold.grant or hold.new_grant()
 
     async def aacquire(self, wait: Duration | None = None) -> G:
         """Async version of `acquire`; if cancelled, it stops waiting, or releases its grant."""
-        hold = self._again() or await self._aget(wait)
+        hold = self._reenter() or await self._afirst_acquire(wait)
         return hold.grant or hold.new_grant()
 
     def try_acquire(self) -> G | None:
@@ -101,36 +101,36 @@ class Handle(Decorating, Generic[G]):
         """Release once; the last release grants it to the next waiter. Raises NotHeld or LockLost."""
         if _get_running_loop() is not None:
             no_running_loop()
-        leaving = self._leave(self._mine())
-        if leaving is not None:
-            self._runner.run(leaving)
+        release_steps = self._release_once(self._current_hold())
+        if release_steps is not None:
+            self._runner.run(release_steps)
 
     async def arelease(self) -> None:
         """Async version of `release`."""
-        leaving = self._leave(self._mine())
-        if leaving is not None:
-            await self._runner.arun(leaving)
+        release_steps = self._release_once(self._current_hold())
+        if release_steps is not None:
+            await self._runner.arun(release_steps)
 
     def release_all(self) -> None:
         """Release all acquisitions of the current thread or task. Raises NotHeld or LockLost."""
         no_running_loop()
-        leaving = self._leave_all()
-        if leaving is not None:
-            self._runner.run(leaving)
+        release_steps = self._release_completely()
+        if release_steps is not None:
+            self._runner.run(release_steps)
 
     async def arelease_all(self) -> None:
         """Async version of `release_all`."""
-        leaving = self._leave_all()
-        if leaving is not None:
-            await self._runner.arun(leaving)
+        release_steps = self._release_completely()
+        if release_steps is not None:
+            await self._runner.arun(release_steps)
 
     def extend(self, lease: Duration | None = None) -> None:
         """Make the lease last at least `lease` from now (None: the original lease). Raises NotHeld, LockLost."""
-        self._runner.run(self._mine().extend(lease))
+        self._runner.run(self._current_hold().extend(lease))
 
     async def aextend(self, lease: Duration | None = None) -> None:
         """Async version of `extend`."""
-        await self._runner.arun(self._mine().extend(lease))
+        await self._runner.arun(self._current_hold().extend(lease))
 
     def held(self) -> bool:
         """Return whether the current thread or task holds it and its lease has not ended."""
@@ -140,28 +140,28 @@ class Handle(Decorating, Generic[G]):
     def __enter__(self) -> G:
         if _get_running_loop() is not None:
             no_running_loop()
-        hold = self._again() or self._get()
+        hold = self._reenter() or self._first_acquire()
         hold.bodies += 1
         return hold.grant or hold.new_grant()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        hold = self._end_body()
+        hold = self._exit_body()
         if hold is None:
             return
         try:
             if _get_running_loop() is not None:
                 no_running_loop()
-            leaving = self._leave(hold)
-            if leaving is not None:
-                self._runner.run(leaving)
+            release_steps = self._release_once(hold)
+            if release_steps is not None:
+                self._runner.run(release_steps)
         except LockworkError:
             if error is None:
                 raise
 
     async def __aenter__(self) -> G:
-        hold = self._again() or await self._aget()
+        hold = self._reenter() or await self._afirst_acquire()
         hold.bodies += 1
         if hold.body is None:
             task = asyncio.current_task()
@@ -172,97 +172,99 @@ class Handle(Decorating, Generic[G]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        hold = self._end_body()
+        hold = self._exit_body()
         if hold is None:
             return
         body = hold.body
         if body is not None and hold.bodies < body.level:
             hold.body = None  # from here on the engine cancels nothing for this hold
             if body.cancelled:
-                await self._after_cancelled(hold, body.task, error)
+                await self._raise_lock_lost(hold, body.task, error)
                 return
         try:
-            leaving = self._leave(hold)
-            if leaving is not None:
-                await self._runner.arun(leaving)
+            release_steps = self._release_once(hold)
+            if release_steps is not None:
+                await self._runner.arun(release_steps)
         except LockworkError:
             if error is None:
                 raise
 
-    # -- what a subclass may replace ----------------------------------------------------------------------------------
+    # -- for subclasses to override ------------------------------------------------------------------------------------
 
     def _key_of(self, name: str) -> str:
-        """The key of the thing with this name."""
+        """Return the key of the lock with this name."""
         return keys.lock(self._prefix, name)
 
     @classmethod
     def _what(cls) -> str:
         return f"a {cls.noun}'s name"
 
-    def _request(self, owner: Owner) -> Request:
+    def _new_request(self, owner: Owner) -> Request:
         return self._options.request(owner)
 
-    def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
-        """How to get a grant."""
-        return grants.acquire(asked, wait)
+    def _request_grant(self, request: Request, wait: float | None) -> Protocol[Granted]:
+        """Wait on the server for a grant."""
+        return grants.acquire(request, wait)
 
-    def _returning(self, asked: Request) -> Protocol[object]:
-        """How to return what a request has got, or may get."""
-        return grants.abandon(asked)
+    def _abandon_request(self, request: Request) -> Protocol[object]:
+        """Release the grant that a request has received or may still receive."""
+        return grants.abandon(request)
 
     def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[G]:
-        """What this process knows of a new grant, and the grant itself."""
+        """Create the hold of a new grant."""
         raise NotImplementedError
 
-    def _leave(self, hold: Hold[G]) -> Steps[None] | None:
-        """Release once; returns what must be sent to the server, if anything."""
+    def _release_once(self, hold: Hold[G]) -> Steps[None] | None:
+        """Release once; return the calls to the server, None if the owner still holds it."""
         hold.depth -= 1
         return None if hold.depth else hold.end()
 
-    def _leave_all(self) -> Steps[None] | None:
-        return self._mine().end()
+    def _release_completely(self) -> Steps[None] | None:
+        return self._current_hold().end()
 
     # -- the holds of this process ------------------------------------------------------------------------------------
 
     def _used_key(self) -> str:
-        """The key; raises ConfigError for a name that only a call of the decorated function fills."""
-        if self._template is not None:
-            raise self._template.unfilled()
+        """Return the key; warn if the name is a template that was not filled."""
+        if self._braced:
+            warn_of_template(self.name, self._what())
         return self._key
 
     def _owner(self) -> Owner:
         return owners.current()
 
-    def _again(self) -> Hold[G] | None:
-        """The caller's hold, entered once more; None when the caller has none."""
+    def _reenter(self) -> Hold[G] | None:
+        """Enter the caller's hold once more; return None if the caller has no hold."""
         hold: Hold[G] | None = self._runner.holds.get((self._used_key(), owners.current()))
-        if hold is None or hold.lease is None:  # given up, but its body has not ended
+        if hold is None or hold.lease is None:  # released inside its body
             return None
         hold.check()
         hold.depth += 1
         return hold
 
-    def _mine(self) -> Hold[G]:
+    def _current_hold(self) -> Hold[G]:
         hold: Hold[G] | None = self._runner.holds.get((self._key, owners.current()))
         if hold is None or hold.lease is None:
             raise self._not_held()
         return hold
 
     def _not_held(self) -> NotHeld:
-        return NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
+        return NotHeld(f"{self.noun} {self._options.label!r} is not held by this thread or task")
 
-    def _get(self, wait: Duration | None = None) -> Hold[G]:
-        return self._runner.run(self._steps(wait))
+    def _first_acquire(self, wait: Duration | None = None) -> Hold[G]:
+        """Acquire for an owner without a hold."""
+        return self._runner.run(self._acquire_steps(wait))
 
-    def _aget(self, wait: Duration | None = None) -> Coroutine[Any, Any, Hold[G]]:
-        return self._runner.arun(self._steps(wait))
+    def _afirst_acquire(self, wait: Duration | None = None) -> Coroutine[Any, Any, Hold[G]]:
+        return self._runner.arun(self._acquire_steps(wait))
 
-    def _steps(self, wait: Duration | None) -> Steps[Hold[G]]:
-        steps, observer = self._getting(wait), self._runtime.lock_observer
-        return steps if observer is None else self._observed(steps, observer)
+    def _acquire_steps(self, wait: Duration | None) -> Steps[Hold[G]]:
+        """Acquire, and report to the observer of the app."""
+        steps, observer = self._acquire_hold(wait), self._runtime.lock_observer
+        return steps if observer is None else self._with_observer(steps, observer)
 
-    def _observed(self, steps: Steps[Hold[G]], observer: LockObserver) -> Steps[Hold[G]]:
-        observation = observer(self.noun, self.name)
+    def _with_observer(self, steps: Steps[Hold[G]], observer: LockObserver) -> Steps[Hold[G]]:
+        observation = observer(self.noun, self._options.label)
         try:
             hold = yield from steps
         except BaseException as error:
@@ -270,36 +272,36 @@ class Handle(Decorating, Generic[G]):
             raise
         try:
             hold.on_end = observation.granted(hold.fence)
-        except BaseException:  # interrupted: nobody would release it
+        except BaseException:  # interrupted: the caller never receives this hold
             hold.give_up()
             raise
         return hold
 
-    def _getting(self, wait: Duration | None) -> Steps[Hold[G]]:
+    def _acquire_hold(self, wait: Duration | None) -> Steps[Hold[G]]:
         owner = self._owner()
-        asked = self._request(owner)
-        return self._booked(owner, asked, self._acquiring(asked, self._options.patience(wait)))
+        request = self._new_request(owner)
+        return self._acquire_and_register(owner, request, self._request_grant(request, self._options.patience(wait)))
 
-    def _booked(self, owner: Owner, asked: Request, acquiring: Protocol[Granted]) -> Protocol[Hold[G]]:
-        """Acquire and note the hold as one step: interrupted anywhere, it is returned or was never there."""
+    def _acquire_and_register(self, owner: Owner, request: Request, acquiring: Protocol[Granted]) -> Protocol[Hold[G]]:
+        """Acquire and register the hold; if interrupted anywhere, release the grant."""
         granted = yield from acquiring
         try:
-            return self._keep(owner, asked, granted)
+            return self._register_hold(owner, request, granted)
         except BaseException:
-            disown(self._runtime, asked, granted)
-            yield from self._returning(asked)
+            disown(self._runtime, request, granted)
+            yield from self._abandon_request(request)
             raise
 
-    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Hold[G]:
+    def _register_hold(self, owner: Owner, request: Request, granted: Granted) -> Hold[G]:
         since = now()
-        hold = self._new_hold(owner, new_lease(self._options, asked, granted, since), since)
+        hold = self._new_hold(owner, new_lease(self._options, request, granted, since), since)
         hold.keep()
         if granted.handed is not None:
-            self._runtime.lock_counts.handed(asked.key, granted.handed)
+            self._runtime.lock_counts.handed(request.key, granted.handed)
         return hold
 
-    def _end_body(self) -> Hold[G] | None:
-        """End one body; returns the hold to release, None when the body has given it up."""
+    def _exit_body(self) -> Hold[G] | None:
+        """Exit one body; return the hold to release, None if it was released inside the body."""
         place = self._key, owners.current()
         hold: Hold[G] | None = self._runner.holds.get(place)
         if hold is None:
@@ -312,8 +314,8 @@ class Handle(Decorating, Generic[G]):
             del self._runner.holds[place]
         return None
 
-    async def _after_cancelled(self, hold: Hold[G], task: asyncio.Task[Any], error: BaseException | None) -> None:
-        """The engine cancelled the body because the lease was lost: turn that, and only that, into LockLost."""
+    async def _raise_lock_lost(self, hold: Hold[G], task: asyncio.Task[Any], error: BaseException | None) -> None:
+        """Raise LockLost if the body was cancelled only because its lease was lost."""
         others = task.uncancel()
         hold.give_up()
         if error is None or (isinstance(error, asyncio.CancelledError) and others == 0):
@@ -325,7 +327,7 @@ class Handle(Decorating, Generic[G]):
             raise LockLost(f"the lease of {hold.shown} was lost, and the body was cancelled") from error
 
     def _rename(self, name: str) -> None:
-        self.name, self._key, self._template = name, self._key_of(name), None
+        self.name, self._key, self._braced = name, self._key_of(name), False
         self._options = replace(self._options, name=name, key=self._key)
 
     def _named(self, name: str) -> Self:
@@ -334,4 +336,4 @@ class Handle(Decorating, Generic[G]):
         return named
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}>"
+        return f"<{type(self).__name__} {self._options.label!r}>"

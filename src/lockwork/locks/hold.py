@@ -1,4 +1,4 @@
-"""What this process holds: one `Hold` for each grant of a thread or task, from its keeping to its end."""
+"""Holds of this process: one `Hold` for each grant of a thread or task."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from lockwork.durations import Duration, milliseconds
+from lockwork.durations import Duration, lease_milliseconds
 from lockwork.errors import LockLost, LockworkError, NotHeld
 from lockwork.locks.options import LockOptions, Steps
 from lockwork.logs import Log
 from lockwork.owners import Owner
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
-from lockwork.protocol.locks.grants import Granted, Renewal, Request
+from lockwork.protocol.locks.grants import Granted, LockScripts, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
 from lockwork.runtime.engine import Engine
@@ -38,7 +38,7 @@ class CancellableBody:
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self.task: asyncio.Task[Any] = task
         self.level: int = level
-        """How many bodies had begun, this one included."""
+        """Number of bodies that had begun, including this one."""
         self.cancelled: bool = False
 
 
@@ -47,7 +47,11 @@ class Hold(Generic[G]):
 
     __slots__ = ("bodies", "body", "depth", "fence", "grant", "lease", "on_end", "on_lost", "options", "owner", "since")
     grant_class: ClassVar[type[Any]]
-    """What users get of such a hold."""
+    """Class of the grant that users receive."""
+    abandoned_advice: ClassVar[str] = (
+        "Acquire it in the thread or asyncio task that uses it (with wait= instead of asyncio.wait_for), "
+        "or transfer it with export() and adopt()"
+    )
 
     def __init__(self, options: LockOptions, owner: Owner, lease: Lease, since: float) -> None:
         self.options: LockOptions = options
@@ -57,9 +61,9 @@ class Hold(Generic[G]):
         self.since: float = since
         self.fence: int = lease.renewal.fence
         self.depth: int = 1
-        """How often the owner acquired it and has not released it."""
+        """Number of acquisitions that the owner has not released."""
         self.bodies: int = 0
-        """How many `with` bodies have begun under this hold, or under one before it, and have not ended."""
+        """Number of running `with` bodies that began under this hold or an earlier hold."""
         self.body: CancellableBody | None = None
         self.on_lost: Callable[[G], object] | None = options.on_lost
         self.on_end: Callable[[bool], None] | None = None
@@ -76,7 +80,7 @@ class Hold(Generic[G]):
 
     @property
     def lost(self) -> bool:
-        """Whether the lease has ended, by release or by time."""
+        """True if the lease has ended, by release or by time."""
         lease = self.lease  # once: another thread may end it meanwhile
         return lease is None or lease.lost or now() >= lease.deadline
 
@@ -94,16 +98,30 @@ class Hold(Generic[G]):
     @property
     def shown(self) -> str:
         """The lock as errors name it."""
-        return f"{self.options.noun} {self.options.name!r}"
+        return f"{self.options.noun} {self.options.label!r}"
 
     def extend(self, lease: Duration | None) -> Steps[None]:
         """Let the lease last for `lease` from now on at least (None: as long as when acquired). Raises LockLost."""
         kept = self.lease  # before the check: another thread may release it at any time
         self.check()
         assert kept is not None
-        lease_ms = self.options.lease_ms if lease is None else milliseconds(lease, "lease")
+        lease_ms = self.options.lease_ms if lease is None else lease_milliseconds(lease)
         if not (yield from extend(self.options.runtime.engine, [kept], lease_ms)):
             raise LockLost(f"the lease of {self.shown} ended before it was extended")
+
+    def owner_gone(self) -> bool:
+        """Return whether the owner has ended, so that it can release nothing any more."""
+        return self.owner.gone
+
+    def notify_abandoned(self) -> None:
+        """Warn that the lease is not renewed any more because the owner is gone; on the engine's thread."""
+        log.warning(
+            "%s is not renewed any more, and ends in %.1f s: %s acquired it, and ended without releasing it. %s",
+            self.shown,
+            self.remaining,
+            self.owner.described,
+            self.abandoned_advice,
+        )
 
     def notify_lost(self) -> None:
         """Cancel the body, and call `on_lost`; on the engine's thread."""
@@ -115,11 +133,31 @@ class Hold(Generic[G]):
             with contextlib.suppress(RuntimeError):  # the loop is closed: its tasks are over
                 body.loop.call_soon_threadsafe(self._cancel_body)
         if self.on_lost is not None:
-            # on a thread of its own: however long it takes, the engine goes on renewing other leases
+            # on a separate thread: a slow callback must not delay the renewal of other leases
             try:
                 threading.Thread(target=self._call_on_lost, args=(grant,), name="lockwork-on-lost", daemon=True).start()
             except RuntimeError as error:  # the system allows no more threads
                 log.error("on_lost of %s could not be called: %s", self.shown, error)
+        self._strike_abandoned()
+
+    def _strike_abandoned(self) -> None:
+        """Forget this and earlier lost holds whose owners have ended: no code will release them."""
+        lost = self.options.runtime.lost
+        lost[self] = None
+        for hold in list(lost):
+            if hold.lease is None or hold.owner.gone:
+                lost.pop(hold, None)
+                hold.strike_lost()
+
+    def strike_lost(self) -> None:
+        """Take the hold, whose lease is lost, out of this process's books; its grant still says that it was lost."""
+        self.options.runtime.live.pop(self, None)
+        self._strike_place()
+
+    def _strike_place(self) -> None:
+        holds, place = self.options.runner.holds, (self.options.key, self.owner)
+        if holds.get(place) is self:
+            holds.pop(place, None)
 
     def _call_on_lost(self, grant: G) -> None:
         assert self.on_lost is not None
@@ -137,7 +175,7 @@ class Hold(Generic[G]):
     # -- its end ------------------------------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """End the hold, however often it was entered. Raises NotHeld or LockLost."""
+        """End the hold completely, even if it was reentered. Raises NotHeld or LockLost."""
         no_running_loop()
         ending = self.end()
         if ending is not None:
@@ -150,12 +188,12 @@ class Hold(Generic[G]):
             await self.options.runner.arun(ending)
 
     def end(self) -> Steps[None] | None:
-        """Forget the hold, and return what must still be sent to the server, if anything. Raises NotHeld."""
+        """Forget the hold, and return the remaining calls to the server, if any. Raises NotHeld."""
         extra = self.release_arguments()
         return self._end_on_server(*self._forgotten(), extra)
 
     def release_arguments(self) -> tuple[int, ...]:
-        """What the release script wants to know besides: how long a lock with `at_least` stays taken."""
+        """Return extra arguments of the release script: how long a lock with `at_least` stays taken."""
         left = self.since + self.options.at_least - now() if self.options.at_least else 0
         return (round(left * 1000),) if left >= 0.001 else ()
 
@@ -171,17 +209,27 @@ class Hold(Generic[G]):
         if ended is not None:
             self.options.runtime.engine.give_back(ended[0])
 
+    def release_later(self) -> None:
+        """End the hold completely without waiting: the engine notifies the server."""
+        extra = self.release_arguments()
+        ended = self.forget()
+        if ended is not None:
+            self.options.runtime.engine.give_back(ended[0], extra)
+
     def keep(self) -> None:
         """Note the hold in this process, and let the engine renew its lease."""
         lease, runtime, place = self.lease, self.options.runtime, (self.options.key, self.owner)
         assert lease is not None
         lease.on_lost = self.notify_lost
+        lease.holder = self
         before = runtime.holds.get(place)
         if before is not None:
             self.bodies = before.bodies  # the earlier hold was given up inside a body, which has not ended
         runtime.live[self] = None
         runtime.holds[place] = self
         runtime.engine.keep(lease)
+        if self.options.at_least > 1:  # it stays taken for so long, also when it is released before
+            runtime.names.note(lease.renewal.key)
 
     def forget(self) -> Ended | None:
         """Take the hold out of this process's books; None when it had ended before."""
@@ -202,8 +250,15 @@ class Hold(Generic[G]):
     def _forgotten(self) -> Ended:
         ended = self.forget()
         if ended is None:
+            self._check_struck()
             raise self._not_held()
         return ended
+
+    def _check_struck(self) -> None:
+        """Raise LockLost if the hold was taken out of the books because its lease was lost."""
+        lease = self.lease
+        if lease is not None and lease.lost:
+            self._check_released(kept=False)
 
     def _not_held(self) -> NotHeld:
         return NotHeld(f"{self.shown} was already released")
@@ -214,9 +269,11 @@ class Hold(Generic[G]):
             self.ended()
         if not self.bodies:  # else the end of the body will look for it
             self.options.runtime.holds.pop((lease.renewal.key, self.owner), None)
+        if lease.lost:
+            self.options.runtime.lost.pop(self, None)
 
     def _end_on_server(self, lease: Lease, in_time: bool, extra: tuple[int, ...]) -> Steps[None]:
-        kept = (yield from release(lease, extra, self.options.kind)) and in_time
+        kept = (yield from release(lease, extra, self.options.scripts)) and in_time
         if not kept and not lease.lost:  # else the engine has counted it
             self.options.runtime.lock_counts.lost(lease.renewal.key)
         self._check_released(kept)
@@ -226,24 +283,24 @@ class Hold(Generic[G]):
             raise LockLost(f"the lease of {self.shown} ended before it was released: another process may have held it")
 
 
-def new_lease(options: LockOptions, asked: Request, granted: Granted, since: float) -> Lease:
+def new_lease(options: LockOptions, request: Request, granted: Granted, since: float) -> Lease:
     """The lease of a grant that the server has just given."""
-    renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, f"{options.kind}_renew")
-    return Lease(renewal, granted, since, renewed=asked.renewed, on_lost=nothing)
+    renewal = Renewal(request.key, request.owner, granted.fence, request.lease_ms, options.scripts)
+    return Lease(renewal, granted, since, renewed=request.renewed, on_lost=nothing)
 
 
-def release(lease: Lease, extra: tuple[int, ...], kind: str) -> Protocol[bool]:
+def release(lease: Lease, extra: tuple[int, ...], scripts: LockScripts) -> Protocol[bool]:
     """End a lease on the server; False when it was over."""
     renewal = lease.renewal
-    return grants.release(renewal.key, renewal.owner, renewal.fence, *extra, kind=kind)
+    return grants.release(renewal.key, renewal.owner, renewal.fence, *extra, scripts=scripts)
 
 
-def disown(runtime: Runtime, asked: Request, granted: Granted) -> None:
+def disown(runtime: Runtime, request: Request, granted: Granted) -> None:
     """Forget what an interrupted `keep` has noted."""
     for hold in list(runtime.live):
         lease: Lease | None = hold.lease  # once: another thread may release it at any time
         renewal = lease and lease.renewal
-        if renewal and (renewal.key, renewal.owner, renewal.fence) == (asked.key, asked.owner, granted.fence):
+        if renewal and (renewal.key, renewal.owner, renewal.fence) == (request.key, request.owner, granted.fence):
             hold.forget()
 
 

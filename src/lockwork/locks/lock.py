@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from lockwork.config import Config
-from lockwork.durations import Duration, milliseconds
+from lockwork.durations import Duration, lease_milliseconds, milliseconds
 from lockwork.errors import ConfigError, LockLost, LockworkError
 from lockwork.locks.grant import ExportedGrant, Grant, LockHold, read_export
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Hold
 from lockwork.owners import Owner
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.locks import grants as protocol
+from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, LockState
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.overview import Holder, read
@@ -27,7 +27,7 @@ G = TypeVar("G", bound=Grant)
 
 
 class ExclusiveLock(Handle[G]):
-    """What `lw.lock(...)` and `lw.queue(...).lock(...)` share: one holder at a time, who may enter again."""
+    """Base class of `lw.lock(...)` and `lw.queue(...).lock(...)`: a reentrant lock with one holder at a time."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class ExclusiveLock(Handle[G]):
 
     def inspect(self) -> LockState:
         """Read from the server who holds the lock and how many wait (see `LockState.waiters`)."""
-        return self._runtime.run(protocol.state(self._used_key()))
+        return self._runtime.run(grants.state(self._used_key()))
 
     async def ainspect(self) -> LockState:
         """Async version of `inspect`."""
-        return await self._runtime.arun(protocol.state(self._used_key()))
+        return await self._runtime.arun(grants.state(self._used_key()))
 
     def locked(self) -> bool:
         """Return whether the lock is held, or kept for its minimum time. One round trip; `inspect` reads everything."""
@@ -102,9 +102,10 @@ class ExclusiveLock(Handle[G]):
         return await self._runtime.arun(self._force())
 
     def export(self, lease: Duration | None = None) -> str:
-        """Give up this thread's or task's grant, and return a text with which another process can `adopt` it.
+        """Give up this thread's or task's grant, and return a text that another process can `adopt`.
 
-        It must do so within `lease` (None: the handle's lease), which is not renewed. Raises NotHeld or LockLost.
+        The other process must adopt it within `lease` (None: the handle's lease), which is not renewed.
+        Raises NotHeld or LockLost.
         """
         no_running_loop()
         return self._runtime.run(self._exporting(lease))
@@ -125,57 +126,60 @@ class ExclusiveLock(Handle[G]):
         return hold.grant or hold.new_grant()
 
     def _looking(self) -> Protocol[LockState]:
-        return protocol.state(self._used_key(), count=False)
+        return grants.state(self._used_key(), count=False)
 
     def _exporting(self, lease: Duration | None) -> Protocol[str]:
         """Transfer the caller's grant to the adopter of the text; if that fails, release it."""
-        hold = self._mine()
-        lease_ms = self._options.lease_ms if lease is None else milliseconds(lease, "lease")
+        hold = self._current_hold()
+        lease_ms = self._options.lease_ms if lease is None else lease_milliseconds(lease)
         ended = hold.forget()
         if ended is None or not ended[1]:
             raise LockLost(f"the lease of {hold.shown} ended before it could be exported")
-        asked, renewal = self._request(hold.owner), ended[0].renewal
+        request, renewal = self._new_request(hold.owner), ended[0].renewal
         # owned by no holder: under the exporter's own name, its next request would look to the server like the holder's
-        transit = replace(asked, owner=f"{asked.owner}~{asked.request}", lease_ms=lease_ms, kind="lock")
+        transit = replace(request, owner=f"{request.owner}~{request.request}", lease_ms=lease_ms)
         try:
-            moved = yield from protocol.adopt(transit, renewal.owner, renewal.fence)
+            moved = yield from grants.adopt(transit, renewal.owner, renewal.fence)
         except GeneratorExit:
             raise
         except BaseException:
-            yield from protocol.abandon(transit)
+            yield from grants.abandon(transit)
             with contextlib.suppress(LockworkError):
-                yield from protocol.release(renewal.key, renewal.owner, renewal.fence, patience=1)
+                yield from grants.release(renewal.key, renewal.owner, renewal.fence, patience=1)
             raise
         if moved is None:
             raise LockLost(f"the lease of {hold.shown} ended before it could be exported")
-        return ExportedGrant(asked.key, transit.owner, moved.fence).text()
+        return ExportedGrant(request.key, transit.owner, moved.fence).text()
 
     def _adopting(self, exported: str) -> Protocol[Hold[G]]:
         found = read_export(exported, self._used_key())
-        again = self._again()
+        again = self._reenter()
         if again is not None:
             again.depth -= 1
             raise ConfigError(
-                f"lock {self.name!r} is already held by this thread or task, which cannot adopt another grant"
+                f"lock {self._options.label!r} is already held by this thread or task, which cannot adopt another grant"
             )
         owner = self._owner()
-        asked = self._request(owner)
-        return self._booked(owner, asked, self._adopted(protocol.adopt(asked, found.owner, found.fence)))
+        request = self._new_request(owner)
+        return self._acquire_and_register(
+            owner, request, self._adopted(grants.adopt(request, found.owner, found.fence))
+        )
 
     def _adopted(self, adopting: Protocol[Granted | None]) -> Protocol[Granted]:
         granted = yield from adopting
         if granted is None:
             raise LockLost(
-                f"the lease of lock {self.name!r} ended before the grant was adopted, or the grant was already adopted"
+                f"the lease of lock {self._options.label!r} ended before the grant was adopted, or the grant was "
+                "already adopted"
             )
         return granted
 
     def _force(self) -> Protocol[bool]:
-        # the fence says which grant is meant: called again after a lost reply, it must not end the next one
+        # the fence identifies the grant: called again after a lost reply, it must not end the next one
         seen = yield from self._looking()
         if not seen.expires_in:
             return False
-        return (yield from protocol.force(self._key, seen.fence, self._runtime.channels))
+        return (yield from grants.force(self._key, seen.fence, self._runtime.channels))
 
 
 class Lock(ExclusiveLock[Grant]):

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lockwork.config import Config
-from lockwork.durations import Duration, milliseconds
+from lockwork.durations import Duration, lease_milliseconds
 from lockwork.errors import ConfigError, LockLost
 from lockwork.locks.grant import Grant, LockHold
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Ended, Hold, disown, extend, new_lease, nothing, release
 from lockwork.locks.options import LockOptions, Steps
+from lockwork.naming import literal, template
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.locks import multilock as protocol
+from lockwork.protocol.locks import multilock as multilock_protocol
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.names import stored
 from lockwork.protocol.slots import of_key as slot_of
 from lockwork.protocol.slots import tag_of
 from lockwork.runtime.clock import now
@@ -27,7 +29,7 @@ from lockwork.runtime.runtime import Runtime
 MOST = 100
 """Locks that one call may take: a script's work is bounded."""
 Part = tuple[LockOptions, Lease, tuple[int, ...]]
-"""A lock that has ended, its lease, and what its release script wants to know besides."""
+"""A lock that has ended, its lease, and the extra arguments of its release script."""
 
 
 class MultiGrant(Grant):
@@ -49,7 +51,7 @@ class MultiGrant(Grant):
 
 
 class MultiHold(Hold[MultiGrant]):
-    """Several locks held by one thread or task; each part has a hold of its own."""
+    """Several locks held by one thread or task; each part has a separate hold."""
 
     __slots__ = ("grouped", "notified", "parts")
     grant_class = MultiGrant
@@ -75,7 +77,7 @@ class MultiHold(Hold[MultiGrant]):
 
     @property
     def lost(self) -> bool:
-        """Whether the lease of any of the locks has ended."""
+        """True if the lease of any of the locks has ended."""
         return self.lease is None or any(part.lost for part in self.parts)
 
     @property
@@ -88,13 +90,13 @@ class MultiHold(Hold[MultiGrant]):
         # before the check: another thread may release it, or a part, at any time
         kept = {had.renewal.key: had for part in self.parts if (had := part.lease) is not None}
         self.check()
-        lease_ms = self.options.lease_ms if lease is None else milliseconds(lease, "lease")
+        lease_ms = self.options.lease_ms if lease is None else lease_milliseconds(lease)
         for group in self.grouped(self._keys()):
             if not (yield from extend(self.options.runtime.engine, [kept[key] for key in group], lease_ms)):
                 raise LockLost(f"the lease of {self.shown} ended before it was extended")
 
     def end(self) -> Steps[None]:
-        """Leave every part once, and return what must be sent to the server. Raises NotHeld."""
+        """Leave every part once, and return the calls to the server. Raises NotHeld."""
         left = self._leave_parts()
         if left is None:
             raise self._not_held()
@@ -106,12 +108,16 @@ class MultiHold(Hold[MultiGrant]):
         if left is None:
             return None
         ended, parts = left
-        for _, lease, _ in parts:
-            self.options.runtime.engine.give_back(lease)
+        for _, lease, extra in parts:
+            self.options.runtime.engine.give_back(lease, extra)
         return ended
 
     def give_up(self) -> None:
         """End the hold without waiting."""
+        self.forget()
+
+    def release_later(self) -> None:
+        """End the hold without waiting; parts that were also acquired otherwise stay."""
         self.forget()
 
     def keep(self) -> None:
@@ -151,11 +157,11 @@ class MultiHold(Hold[MultiGrant]):
         for options, lease, extra in parts:
             renewal = lease.renewal
             if extra:  # it was first taken for a minimum
-                kept = (yield from release(lease, extra, options.kind)) and kept
+                kept = (yield from release(lease, extra, options.scripts)) and kept
             else:
                 together.setdefault(renewal.owner, {})[renewal.key] = renewal.fence
         for owner, fences in together.items():
-            done = yield from protocol.release(owner, fences, self.grouped(self._keys()))
+            done = yield from multilock_protocol.release(owner, fences, self.grouped(self._keys()))
             kept = kept and all(done.values())
         self._check_released(kept and in_time)
 
@@ -223,17 +229,19 @@ class MultiLock(Handle[MultiGrant]):
         tags: Sequence[str] = (),
     ) -> None:
         for name in names:
-            keys.checked(name, "a lock's name")
+            literal(name, "a lock's name")
         if not 1 <= len(names) <= MOST:
             raise ConfigError(f"a multilock takes 1 to {MOST} locks, not {len(names)}")
-        if len(set(names)) < len(names):
+        ordered = {stored(name): name for name in sorted(names, key=stored)}
+        if len(ordered) < len(names):
             twice = next(name for at, name in enumerate(names) if name in names[:at])
             raise ConfigError(f"a multilock takes each lock once: {twice!r} is duplicated")
         super().__init__(runtime, config, names[0], wait=wait, lease=lease, on_lost=on_lost, tags=tags)
         self.names: tuple[str, ...] = tuple(names)
         self.name: str = ", ".join(names)
+        self._braced: bool = False
         single = replace(self._options, noun="lock", on_lost=None)
-        self._parts = [replace(single, name=name, key=keys.lock(config.prefix, name)) for name in sorted(names)]
+        self._parts = [replace(single, name=name, key=keys.lock(config.prefix, name)) for name in ordered.values()]
         self._key = " ".join(part.key for part in self._parts)  # no key of the server's: where this process has it
         self._options = replace(self._options, name=self.name, key=self._key)
         self._by_slot = False
@@ -249,12 +257,22 @@ class MultiLock(Handle[MultiGrant]):
         """Acquire all locks if all are free and have no waiters; otherwise acquire none and return None."""
         return super().try_acquire()
 
-    def _getting(self, wait: Duration | None) -> Protocol[Hold[MultiGrant]]:
+    def _check_decorated(self, function: Callable[..., Any]) -> None:
+        super()._check_decorated(function)
+        for name in self.names:
+            found = template(name, "a lock's name")
+            if found is not None and found.has_placeholders:
+                raise ConfigError(
+                    f"the names of a multilock are not filled from arguments, and {name!r} looks like a template: "
+                    "acquire the multilock inside the function"
+                )
+
+    def _acquire_hold(self, wait: Duration | None) -> Protocol[Hold[MultiGrant]]:
         return self._collecting(self._owner(), self._options.patience(wait))
 
     def _collecting(self, owner: Owner, wait: float | None) -> Protocol[Hold[MultiGrant]]:
-        """Enter what this owner has already and acquire the rest, noting all as one step."""
-        asked = self._request(owner)
+        """Reenter the locks that this owner holds, acquire the others, and register them as one hold."""
+        request = self._new_request(owner)
         mine = self._parts_of(owner)
         groups = self._grouped([part.key for part in self._parts if part.key not in mine])
         entered: list[Hold[Grant]] = []
@@ -264,41 +282,43 @@ class MultiLock(Handle[MultiGrant]):
                 hold.depth += 1
                 entered.append(hold)
             if groups:
-                got = yield from protocol.acquire(asked, groups, wait)
-            return self._whole(owner, asked, mine, got)
+                got = yield from multilock_protocol.acquire(request, groups, wait)
+            return self._whole(owner, request, mine, got)
         except GeneratorExit:
             raise
         except BaseException as error:
             for hold in entered:
                 hold.depth -= 1
-            self._disown_all(owner, asked, got)
-            yield from protocol.abandon(asked, groups if got else [], error)
+            self._disown_all(owner, request, got)
+            yield from multilock_protocol.abandon(request, groups if got else [], error)
             raise
 
     def _parts_of(self, owner: Owner) -> dict[str, Hold[Grant]]:
-        """What the owner holds of these locks already, by key."""
+        """Return the owner's holds of these locks, by key."""
         known = ((part.key, self._runtime.holds.get((part.key, owner))) for part in self._parts)
         mine: dict[str, Hold[Grant]] = {key: hold for key, hold in known if hold is not None and hold.lease is not None}
         for hold in mine.values():
             hold.check()
         return mine
 
-    def _whole(self, owner: Owner, asked: Request, mine: dict[str, Hold[Grant]], got: dict[str, Granted]) -> MultiHold:
+    def _whole(
+        self, owner: Owner, request: Request, mine: dict[str, Hold[Grant]], got: dict[str, Granted]
+    ) -> MultiHold:
         parts = [
-            mine[part.key] if part.key in mine else _kept(part, owner, replace(asked, key=part.key), got[part.key])
+            mine[part.key] if part.key in mine else _kept(part, owner, replace(request, key=part.key), got[part.key])
             for part in self._parts
         ]
         hold = MultiHold(self._options, owner, parts, now(), self._grouped)
         hold.keep()
         return hold
 
-    def _disown_all(self, owner: Owner, asked: Request, got: dict[str, Granted]) -> None:
-        """Forget what an interrupted `_whole` has noted."""
+    def _disown_all(self, owner: Owner, request: Request, got: dict[str, Granted]) -> None:
+        """Remove the holds that an interrupted `_whole` has registered."""
         whole: MultiHold | None = self._runtime.holds.get((self._key, owner))
         if whole is not None:
             whole.drop()
         for key, granted in got.items():
-            disown(self._runtime, replace(asked, key=key), granted)
+            disown(self._runtime, replace(request, key=key), granted)
 
     def _grouped(self, wanted: Sequence[str]) -> list[list[str]]:
         """The keys, as many together as one script may touch, in the same order for everybody."""
@@ -311,8 +331,8 @@ class MultiLock(Handle[MultiGrant]):
         return [tags[place] for place in sorted(tags)]
 
 
-def _kept(options: LockOptions, owner: Owner, asked: Request, granted: Granted) -> Hold[Grant]:
+def _kept(options: LockOptions, owner: Owner, request: Request, granted: Granted) -> Hold[Grant]:
     since = now()
-    hold = LockHold(options, owner, new_lease(options, asked, granted, since), since)
+    hold = LockHold(options, owner, new_lease(options, request, granted, since), since)
     hold.keep()
     return hold

@@ -1,4 +1,4 @@
-"""What a lock is: its name, its key, its options, and the request that asks the server for it."""
+"""The description of a lock: its name, its key, its options, and the request that asks the server for it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 from typing import Protocol as Interface
 
 from lockwork.config import Config
-from lockwork.durations import Duration, milliseconds, seconds
+from lockwork.durations import Duration, lease_milliseconds, seconds
 from lockwork.errors import ConfigError
+from lockwork.jobs.current import job_in_requests
 from lockwork.owners import Owner
-from lockwork.protocol import keys
+from lockwork.protocol import names
 from lockwork.protocol.effects import Argument
-from lockwork.protocol.locks.grants import Request
-from lockwork.protocol.locks.overview import with_tags
+from lockwork.protocol.locks.grants import LockScripts, Request
+from lockwork.protocol.locks.overview import described
 from lockwork.runtime.runtime import Runtime
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ _requests = itertools.count()
 
 
 class LockRuntime(Interface):
-    """What runs the calls of a lock, and keeps its holds: a Runtime, or the QuorumCalls of a quorum."""
+    """Runs the calls of a lock and stores its holds: a Runtime, or the QuorumCalls of a quorum."""
 
     holds: dict[tuple[str, Owner], Any]
 
@@ -44,10 +45,9 @@ class LockOptions:
 
     runtime: Runtime
     runner: LockRuntime
-    kind: str
-    """Its scripts are called `<kind>_acquire`, `<kind>_release` and so on."""
+    scripts: LockScripts
     noun: str
-    """What errors call it."""
+    """Term for the lock in errors."""
     name: str
     key: str
     wait: float | None
@@ -59,18 +59,18 @@ class LockOptions:
     at_least: float = 0
     """Seconds that the lock stays taken after it was granted."""
     at_once: bool = False
-    """Whether the lease must be whole from the beginning."""
+    """True if the lease must have its full length from the beginning."""
     replicas: int = 0
-    """How many replicas must have a grant before it counts."""
+    """Number of replicas that must have a grant before it counts."""
     extra: tuple[Argument, ...] = ()
-    """What the acquire script wants to know besides."""
+    """Extra arguments of the acquire script."""
 
     @classmethod
     def read(
         cls,
         runtime: Runtime,
         config: Config,
-        kind: str,
+        scripts: LockScripts,
         noun: str,
         *,
         wait: Duration | None,
@@ -85,31 +85,35 @@ class LockOptions:
         return cls(
             runtime,
             runner or runtime,
-            kind,
+            scripts,
             noun,
             "",
             "",
             None if wait is None else seconds(wait, "wait", zero=True),
-            milliseconds(config.lock_lease if lease is None else lease, "lease"),
+            lease_milliseconds(config.lock_lease if lease is None else lease),
             lease is None,
             on_lost,
             _checked_tags(tags),
         )
 
+    @property
+    def label(self) -> str:
+        """The name as errors show it."""
+        return names.display(self.name)
+
     def request(self, owner: Owner) -> Request:
         """Ask for the lock in the name of `owner`."""
         process = self.runtime.process
-        request = f"{process}.{next(_requests):x}"
         return Request(
             self.key,
             self.name,
             f"{process}:{owner.text}",
-            with_tags(request, self.tags) if self.tags else request,
+            described(f"{process}.{next(_requests):x}", self.tags, job_in_requests()),
             self.runtime.channel,
             self.lease_ms,
             self.renewed,
             self.replicas,
-            self.kind,
+            self.scripts,
             self.noun,
             self.extra,
             self.at_once,
@@ -125,7 +129,4 @@ def _checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
         raise ConfigError(f"tags are a list of texts, not one text: [{tags!r}]")
     if not isinstance(tags, Iterable):
         raise ConfigError(f"tags are a list of texts, not {tags!r}")
-    for tag in tags:
-        if "," in keys.checked(tag, "a tag"):
-            raise ConfigError(f"a tag must not contain a comma: {tag!r}")
-    return tuple(tags)
+    return tuple([names.checked_name(tag, "a tag") for tag in tags])

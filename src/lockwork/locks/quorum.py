@@ -23,7 +23,7 @@ from lockwork.runtime.runtime import Runtime
 
 
 class QuorumApp(Interface):
-    """What a quorum needs of a Lockwork object."""
+    """The interface of a Lockwork object that a quorum uses."""
 
     runtime: Runtime
     config: Config

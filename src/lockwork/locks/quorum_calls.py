@@ -25,7 +25,7 @@ from lockwork.runtime.sync_driver import drive, no_running_loop
 
 T = TypeVar("T")
 _THREADS = 8
-"""For each server, so that one which does not answer delays no call to the others."""
+"""For each server, so that an unresponsive server delays no call to the others."""
 _living: weakref.WeakSet[QuorumCalls] = weakref.WeakSet()
 
 
@@ -39,15 +39,20 @@ class QuorumCalls:
 
     def _reset(self) -> None:
         self.holds: dict[tuple[str, Owner], Any] = {}
-        """What this process holds, by key and owner."""
+        """Holds of this process, by key and owner."""
         self._pools: list[ThreadPoolExecutor] | None = None
         self._opening = threading.Lock()
         self._late: set[asyncio.Task[Any]] = set()
 
     @property
     def process(self) -> str:
-        """This process, as the first server knows it."""
+        """Id of this process on the first server."""
         return self.runtimes[0].process
+
+    @property
+    def active(self) -> bool:
+        """True if engines may renew leases."""
+        return all(runtime.active for runtime in self.runtimes)
 
     def run(self, rounds: Rounds[T]) -> T:
         """Run rounds on this thread."""
@@ -142,6 +147,11 @@ class QuorumCalls:
                 await runtime.arun(_once(undo))
 
 
+def living() -> list[QuorumCalls]:
+    """Return the live QuorumCalls of this process."""
+    return list(_living)
+
+
 class _Gate:
     """Takes the answers of one round until it is closed."""
 
@@ -158,7 +168,7 @@ class _Gate:
             return self._open
 
     def close(self) -> dict[Node, Any]:
-        """Take no more answers, and return those that came in time."""
+        """Accept no more answers, and return the answers that arrived in time."""
         with self._lock:
             self._open = False
             return self._answers

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from lockwork.config import Config
-from lockwork.durations import Duration, milliseconds
+from lockwork.durations import Duration, lease_milliseconds
 from lockwork.errors import LockLost
+from lockwork.jobs.current import job_in_requests
 from lockwork.locks.grant import Grant
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Ended, Hold, nothing
@@ -16,10 +17,10 @@ from lockwork.locks.options import LockOptions, Steps
 from lockwork.locks.quorum_calls import QuorumCalls
 from lockwork.owners import Owner
 from lockwork.protocol import keys
-from lockwork.protocol.locks import quorum as protocol
+from lockwork.protocol.locks import quorum as quorum_protocol
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
-from lockwork.protocol.locks.overview import with_tags
+from lockwork.protocol.locks.overview import described
 from lockwork.protocol.locks.quorum import Node, QuorumGranted, Rounds, majority, validity
 from lockwork.runtime.clock import now
 
@@ -49,9 +50,9 @@ class QuorumGrant(Grant):
 
 
 class QuorumHold(Hold[QuorumGrant]):
-    """A lock on a majority of servers held by one thread or task: one lease on each of them."""
+    """A lock on a majority of servers held by one thread or task: one lease on each server."""
 
-    __slots__ = ("asked", "calls", "notified", "patience", "votes")
+    __slots__ = ("abandoned", "calls", "notified", "patience", "requests", "votes")
     grant_class = QuorumGrant
 
     def __init__(
@@ -60,14 +61,16 @@ class QuorumHold(Hold[QuorumGrant]):
         owner: Owner,
         calls: QuorumCalls,
         patience: float,
-        asked: Sequence[Request],
+        requests: Sequence[Request],
         granted: QuorumGranted,
     ) -> None:
         since = now()
         self.calls: QuorumCalls = calls
         self.patience: float = patience
-        self.asked: dict[Node, Request] = {node: asked[node] for node in granted.votes}
+        self.requests: dict[Node, Request] = {node: requests[node] for node in granted.votes}
         self.notified: bool = False
+        self.abandoned: bool = False
+        """True if the servers' engines stopped renewing it because the owner is gone."""
         # no engine knows this lease: it only says that the hold was not given up yet
         renewal = Renewal(options.key, "", granted.fence, options.lease_ms)
         lease = Lease(renewal, Granted(granted.fence, float("inf")), since, renewed=False, on_lost=nothing)
@@ -79,7 +82,7 @@ class QuorumHold(Hold[QuorumGrant]):
                 renewed=one.renewed,
                 on_lost=self._vote_lost,
             )
-            for node, one in self.asked.items()
+            for node, one in self.requests.items()
         }
         super().__init__(options, owner, lease, since)
 
@@ -91,7 +94,7 @@ class QuorumHold(Hold[QuorumGrant]):
 
     @property
     def lost(self) -> bool:
-        """Whether it was given up, or fewer than a majority of the leases run."""
+        """True if it was given up, or fewer than a majority of the leases run."""
         return self.lease is None or now() >= self.deadline
 
     @property
@@ -103,7 +106,14 @@ class QuorumHold(Hold[QuorumGrant]):
         """Note the hold in this process, and let each server's engine renew its lease."""
         self.calls.holds[self.options.key, self.owner] = self
         for node, vote in self.votes.items():
+            vote.holder = self
             self.calls.runtimes[node].engine.keep(vote)
+
+    def notify_abandoned(self) -> None:
+        """Warn once that renewal has stopped."""
+        if not self.abandoned:
+            self.abandoned = True
+            super().notify_abandoned()
 
     def drop(self) -> Ended | None:
         """Take the hold out of this process's books; None when it had ended before."""
@@ -133,6 +143,10 @@ class QuorumHold(Hold[QuorumGrant]):
         """End the hold without waiting."""
         self.forget()
 
+    def release_later(self) -> None:
+        """End the hold without waiting."""
+        self.forget()
+
     def end(self) -> Steps[None]:
         """Forget the hold, and return the round that ends it everywhere. Raises NotHeld."""
         ended = self.drop()
@@ -143,7 +157,7 @@ class QuorumHold(Hold[QuorumGrant]):
     def extend(self, lease: Duration | None) -> Rounds[None]:
         """Extend the leases on all servers. Raises LockLost when they are fewer than a majority."""
         self.check()
-        lease_ms = self.options.lease_ms if lease is None else milliseconds(lease, "lease")
+        lease_ms = self.options.lease_ms if lease is None else lease_milliseconds(lease)
         try:
             extended = yield from self._extend(lease_ms)
         except GeneratorExit:
@@ -159,12 +173,12 @@ class QuorumHold(Hold[QuorumGrant]):
         return len(self.calls.runtimes)
 
     def _end_everywhere(self, in_time: bool) -> Rounds[None]:
-        kept = yield from protocol.release(self.asked, self.fence, self._servers, self.patience)
+        kept = yield from quorum_protocol.release(self.requests, self.fence, self._servers, self.patience)
         self._check_released(kept and in_time)
 
     def _extend(self, lease_ms: int) -> Rounds[int]:
         extended = 0
-        answers = yield from protocol.extend(self.asked, self.fence, lease_ms, self.patience)
+        answers = yield from quorum_protocol.extend(self.requests, self.fence, lease_ms, self.patience)
         for node, deadline in answers.items():
             engine = self.calls.runtimes[node].engine
             if deadline is None:
@@ -220,33 +234,33 @@ class QuorumLock(Handle[QuorumGrant]):
     def _key_of(self, name: str) -> str:
         return keys.quorum(self._prefix, name)
 
-    def _getting(self, wait: Duration | None) -> Rounds[Hold[QuorumGrant]]:
+    def _acquire_hold(self, wait: Duration | None) -> Rounds[Hold[QuorumGrant]]:
         return self._rounds(self._owner(), self._options.patience(wait))
 
     def _rounds(self, owner: Owner, wait: float | None) -> Rounds[Hold[QuorumGrant]]:
-        """Acquire and note the hold as one step: interrupted anywhere, it is returned or was never there."""
-        asked = self._requests(owner)
-        granted = yield from protocol.acquire(asked, wait, self._limit, _PAUSE)
+        """Acquire and register the hold; if interrupted anywhere, release the grant."""
+        requests = self._requests(owner)
+        granted = yield from quorum_protocol.acquire(requests, wait, self._limit, _PAUSE)
         try:
-            hold = QuorumHold(self._options, owner, self._calls, self._limit, asked, granted)
+            hold = QuorumHold(self._options, owner, self._calls, self._limit, requests, granted)
             hold.keep()
         except BaseException:
             noted: QuorumHold | None = self._calls.holds.get((self._key, owner))
             if noted is not None and noted.fence == granted.fence:
                 noted.drop()
-            yield from protocol.release(dict(enumerate(asked)), granted.fence, len(asked), self._limit)
+            yield from quorum_protocol.release(dict(enumerate(requests)), granted.fence, len(requests), self._limit)
             raise
         return hold
 
     def _requests(self, owner: Owner) -> list[Request]:
-        # an owner per request: what an earlier try left on a server is never taken for this one's
-        number, options = f"{next(_requests):x}", self._options
+        # an owner per request, so that a grant of an earlier try does not count for this one
+        number, options, job = f"{next(_requests):x}", self._options, job_in_requests()
         return [
             Request(
                 keys.quorum(prefix, self.name),
-                self.name,
+                options.name,
                 f"{runtime.process}:{owner.text}~{number}",
-                with_tags(f"{runtime.process}.q{number}", options.tags),
+                described(f"{runtime.process}.q{number}", options.tags, job),
                 runtime.channel,
                 options.lease_ms,
                 options.renewed,

@@ -14,13 +14,13 @@ from lockwork.locks.grant import Grant
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Hold
 from lockwork.locks.options import LockOptions, Steps
-from lockwork.naming import template
 from lockwork.owners import Owner
-from lockwork.protocol import keys
+from lockwork.protocol import keys, names
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.locks import permits as protocol
+from lockwork.protocol.locks.grants import LockScripts
 from lockwork.protocol.locks.leases import Lease
-from lockwork.protocol.locks.permits import PermitHolder, PermitsState, PermitWaiter
+from lockwork.protocol.permits import permits
+from lockwork.protocol.permits.permits import PermitHolder, PermitsState, PermitWaiter
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import whole
 
@@ -41,7 +41,7 @@ class RWGrant(Grant):
 
     @property
     def mode(self) -> Mode:
-        """What it has now."""
+        """The current mode."""
         return self._sides.mode
 
     def downgrade(self) -> None:
@@ -68,7 +68,7 @@ class RWHold(Hold[RWGrant]):
         super().__init__(options, owner, lease, since)
 
     def leave(self, mode: Mode, times: int) -> Steps[None] | None:
-        """Leave one side so many times; returns what must be sent to the server, if anything."""
+        """Leave one side `times` times; return the calls to the server, if any."""
         self.entered[mode] -= times
         self.depth: int = self.depth - times
         if not self.depth:
@@ -84,14 +84,14 @@ class RWHold(Hold[RWGrant]):
         self.mode = "read"  # from now on, whether or not the server has received the call
         assert lease is not None
         renewal = lease.renewal
-        if not (yield from protocol.downgrade(renewal.key, renewal.owner, renewal.fence, 1)):
+        if not (yield from permits.downgrade(renewal.key, renewal.owner, renewal.fence, 1)):
             raise LockLost(f"the lease of {self.shown} ended before it was downgraded")
 
 
 class Side(Handle[RWGrant]):
-    """What reading and writing share; see RWLock."""
+    """Base class of the read side and the write side; see RWLock."""
 
-    kind = protocol.KIND
+    scripts: ClassVar[LockScripts] = permits.SCRIPTS
     mode: ClassVar[Mode]
 
     def __init__(
@@ -106,8 +106,8 @@ class Side(Handle[RWGrant]):
         tags: Sequence[str] = (),
     ) -> None:
         super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
-        units = protocol.ALL if self.mode == "write" else 1
-        self._options = replace(self._options, extra=(units, protocol.ALL))
+        units = permits.ALL if self.mode == "write" else 1
+        self._options = replace(self._options, extra=(units, permits.ALL))
 
     def acquire(self, wait: Duration | None = None) -> RWGrant:
         """Wait up to `wait` for the grant (None: the handle's `wait`), in order of arrival, and return it.
@@ -144,7 +144,7 @@ class Side(Handle[RWGrant]):
         hold: RWHold | None = self._runner.holds.get((self._key, owners.current()))
         return hold
 
-    def _again(self) -> Hold[RWGrant] | None:
+    def _reenter(self) -> Hold[RWGrant] | None:
         self._used_key()
         hold = self._known()
         if hold is None or hold.lease is None:
@@ -152,24 +152,24 @@ class Side(Handle[RWGrant]):
         hold.check()
         if hold.mode == "read" and self.mode == "write":
             raise WouldDeadlock(
-                f"this thread or task holds read-write lock {self.name!r} for reading, so the write lock would "
-                "deadlock: release the read lock first, or start with the write lock"
+                f"this thread or task holds read-write lock {self._options.label!r} for reading, so the write lock "
+                "would deadlock: release the read lock first, or start with the write lock"
             )
         hold.depth += 1
         hold.entered[self.mode] += 1
         return hold
 
-    def _mine(self) -> RWHold:
+    def _current_hold(self) -> RWHold:
         hold = self._known()
         if hold is None or hold.lease is None or not hold.entered[self.mode]:
             raise self._not_held()
         return hold
 
-    def _leave(self, hold: Hold[RWGrant]) -> Steps[None] | None:  # noqa: ARG002 - the method of every handle
-        return self._mine().leave(self.mode, 1)  # the body may have left this side, and hold the other one
+    def _release_once(self, hold: Hold[RWGrant]) -> Steps[None] | None:  # noqa: ARG002 - the method of every handle
+        return self._current_hold().leave(self.mode, 1)  # the body may have left this side, and hold the other one
 
-    def _leave_all(self) -> Steps[None] | None:
-        hold = self._mine()
+    def _release_completely(self) -> Steps[None] | None:
+        hold = self._current_hold()
         return hold.leave(self.mode, hold.entered[self.mode])
 
 
@@ -214,7 +214,6 @@ class RWLock:
     ) -> None:
         self._runtime = runtime
         self.name: str = name
-        self._template = template(name, "a read-write lock's name")
         self._prefix = config.prefix
         self._read = ReadSide(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
         self._write = WriteSide(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
@@ -237,23 +236,21 @@ class RWLock:
 
     def force_release(self) -> int:
         """Release it by force for the writer or all readers; returns their number. The waiters are next."""
-        return self._runtime.run(protocol.force(self._key(), self._runtime.channels))
+        return self._runtime.run(permits.force(self._key(), self._runtime.channels))
 
     async def aforce_release(self) -> int:
         """Async version of `force_release`."""
-        return await self._runtime.arun(protocol.force(self._key(), self._runtime.channels))
+        return await self._runtime.arun(permits.force(self._key(), self._runtime.channels))
 
     def _look(self, readers: int, waiters: int) -> Protocol[PermitsState]:
-        holders = max(1, whole(readers, "readers", 0, protocol.ALL))
-        return protocol.state(self._key(), holders=holders, waiters=whole(waiters, "waiters", 0, protocol.ALL))
+        holders = max(1, whole(readers, "readers", 0, permits.ALL))
+        return permits.state(self._key(), holders=holders, waiters=whole(waiters, "waiters", 0, permits.ALL))
 
     def _key(self) -> str:
-        if self._template is not None:
-            raise self._template.unfilled()
         return keys.rwlock(self._prefix, self.name)
 
     def __repr__(self) -> str:
-        return f"<RWLock {self.name!r}>"
+        return f"<RWLock {names.display(self.name)!r}>"
 
 
 def _shown(state: PermitsState) -> RWLockState:

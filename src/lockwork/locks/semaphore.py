@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from weakref import WeakValueDictionary
+from typing import ClassVar
+from weakref import WeakValueDictionary, ref
 
 from lockwork import owners
 from lockwork.config import Config
@@ -18,9 +19,10 @@ from lockwork.locks.options import LockOptions, Steps
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.locks import permits as protocol
+from lockwork.protocol.locks.grants import LockScripts
 from lockwork.protocol.locks.leases import Lease
-from lockwork.protocol.locks.permits import PermitsState
+from lockwork.protocol.permits import permits as permits_protocol
+from lockwork.protocol.permits.permits import PermitsState
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import whole
 
@@ -37,22 +39,61 @@ class PermitStack(list[Hold[Grant]]):
 class PermitOwner(Owner):
     """The owner of one permit: to the server the thread or task that took it, in this process a place of its own."""
 
-    __slots__ = ("stack",)
+    __slots__ = ("stack", "taker")
 
     def __init__(self, taker: Owner, stack: PermitStack) -> None:
         self.text: str = taker.text
+        self.taker: Owner = taker
         self.stack: PermitStack = stack
+
+    @property
+    def described(self) -> str:  # type: ignore[override]
+        """The taker as warnings name it."""
+        return self.taker.described
+
+    @property
+    def gone(self) -> bool:
+        """True if the taker has ended."""
+        return self.taker.gone
+
+    def acts_for(self, owner: Owner) -> bool:
+        """Return whether `owner` took the permit."""
+        return self.taker is owner
 
 
 class PermitHold(LockHold):
-    """The permits of one acquire."""
+    """The permits of one acquire. Any thread may release them, so they last while the program refers to the grant."""
 
-    __slots__ = ("stack",)
+    __slots__ = ("_given", "stack")
+    abandoned_advice = "Use `with`, or release it in `finally`"
 
     def __init__(self, options: LockOptions, owner: Owner, lease: Lease, since: float) -> None:
         super().__init__(options, owner, lease, since)
         assert isinstance(owner, PermitOwner)
         self.stack: PermitStack = owner.stack
+        self._given: ref[Grant] | None = None
+        """The grant, once only the program refers to it."""
+
+    def new_grant(self) -> Grant:
+        """Return the grant that the program has, or another one of this hold."""
+        given = self._given and self._given()
+        return given or super().new_grant()
+
+    def owner_gone(self) -> bool:
+        """Return whether the taker has ended, and no one refers to the grant any more."""
+        if not self.owner.gone:
+            return False
+        grant = self.grant
+        if grant is not None:
+            self._given = ref(grant)
+            self.grant: Grant | None = None
+            del grant  # the last reference, unless the program has one
+        return self._given is None or self._given() is None
+
+    def strike_lost(self) -> None:
+        """Take the hold, whose lease is lost, out of this process's books."""
+        super().strike_lost()
+        self.stack.discard(self)
 
     def keep(self) -> None:
         """Note the hold, as the newest of its thread or task."""
@@ -74,7 +115,7 @@ class Semaphore(Handle[Grant]):
     `release` and the end of a `with` block return the permits that this thread or task acquired last.
     """
 
-    kind = protocol.KIND
+    scripts: ClassVar[LockScripts] = permits_protocol.SCRIPTS
     noun = "semaphore"
 
     def __init__(
@@ -91,7 +132,7 @@ class Semaphore(Handle[Grant]):
         tags: Sequence[str] = (),
     ) -> None:
         super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
-        self.permits: int = whole(permits, "permits", 1, protocol.ALL)
+        self.permits: int = whole(permits, "permits", 1, permits_protocol.ALL)
         self.units: int = whole(units, "units", 1, self.permits)
         self._options = replace(self._options, extra=(self.units, self.permits))
 
@@ -132,11 +173,11 @@ class Semaphore(Handle[Grant]):
 
     def force_release(self) -> int:
         """Release all permits by force; returns the number of ended grants. The waiters are next."""
-        return self._runtime.run(protocol.force(self._used_key(), self._runtime.channels))
+        return self._runtime.run(permits_protocol.force(self._key, self._runtime.channels))
 
     async def aforce_release(self) -> int:
         """Async version of `force_release`."""
-        return await self._runtime.arun(protocol.force(self._used_key(), self._runtime.channels))
+        return await self._runtime.arun(permits_protocol.force(self._key, self._runtime.channels))
 
     # -- each acquire has a place of its own in this process ----------------------------------------------------------
 
@@ -146,7 +187,7 @@ class Semaphore(Handle[Grant]):
     def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[Grant]:
         return PermitHold(self._options, owner, lease, since)
 
-    def _again(self) -> Hold[Grant] | None:
+    def _reenter(self) -> Hold[Grant] | None:
         self._used_key()
         return None
 
@@ -167,20 +208,20 @@ class Semaphore(Handle[Grant]):
                 stack.discard(hold)
 
     def _stack(self) -> PermitStack:
-        """What the current thread or task took; in a forked child, nothing."""
+        """Return the permits of the current thread or task; none in a forked child."""
         return _stacks.get((self._runtime.process, self._key, owners.current())) or PermitStack()
 
     def _all_mine(self) -> list[Hold[Grant]]:
-        """Its holds that were not given up, the newest first."""
+        """Return the holds of the current thread or task that were not given up, the newest first."""
         held = [hold for hold in reversed(tuple(self._stack())) if hold.lease is not None]
         if not held:
             raise self._not_held()
         return held
 
-    def _mine(self) -> Hold[Grant]:
+    def _current_hold(self) -> Hold[Grant]:
         return self._all_mine()[0]
 
-    def _leave_all(self) -> Steps[None]:
+    def _release_completely(self) -> Steps[None]:
         return self._leaving_all(self._all_mine())
 
     def _leaving_all(self, held: list[Hold[Grant]]) -> Steps[None]:
@@ -195,7 +236,7 @@ class Semaphore(Handle[Grant]):
         if lost is not None:
             raise lost
 
-    def _end_body(self) -> Hold[Grant] | None:
+    def _exit_body(self) -> Hold[Grant] | None:
         stack = self._stack()
         hold = next((hold for hold in reversed(tuple(stack)) if hold.bodies), None)
         if hold is None:
@@ -209,8 +250,10 @@ class Semaphore(Handle[Grant]):
         return None
 
     def _look(self, holders: int, waiters: int) -> Protocol[PermitsState]:
-        most = whole(holders, "holders", 0, protocol.ALL)
-        return protocol.state(self._used_key(), holders=most, waiters=whole(waiters, "waiters", 0, protocol.ALL))
+        most = whole(holders, "holders", 0, permits_protocol.ALL)
+        return permits_protocol.state(
+            self._used_key(), holders=most, waiters=whole(waiters, "waiters", 0, permits_protocol.ALL)
+        )
 
     def _shown(self, state: PermitsState) -> PermitsState:
         return state if state.capacity else replace(state, capacity=self.permits)

@@ -11,6 +11,7 @@ from lockwork.locks.options import Steps
 from lockwork.owners import Owner, current
 from lockwork.protocol.locks.grants import Granted, Request
 from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.locks.overview import STICKY
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 
@@ -37,6 +38,7 @@ class StickyHold(LockHold):
             if runtime.live.pop(self, self) is not None:
                 return False
             lease.on_lost = cached.lost
+            lease.holder = None
             self.lease: Lease | None = None  # code that still looks at the grant must not take it for held
             self.grant: Grant | None = None
             if self.on_end is not None:
@@ -52,13 +54,26 @@ class StickyHold(LockHold):
             raise
         return True
 
+    def release_later(self) -> None:
+        """Leave the lock in this process if that may be, else let the engine release it."""
+        if not self.put_down():
+            super().release_later()
+
     def forget(self) -> Ended | None:
         """Take the hold out of this process's books, and the lock out of the cache."""
+        self._end_cached()
+        return super().forget()
+
+    def strike_lost(self) -> None:
+        """Take the hold, whose lease is lost, out of this process's books, and the lock out of the cache."""
+        self._end_cached()
+        super().strike_lost()
+
+    def _end_cached(self) -> None:
         cache = self.options.runtime.sticky_cache
         cached = cache.all.get(self.options.key)
         if cached is not None and cached.lease is self.lease:
             cache.end(cached)
-        return super().forget()
 
 
 class StickyLock(Lock):
@@ -67,12 +82,12 @@ class StickyLock(Lock):
     def _new_hold(self, owner: Owner, lease: Lease, since: float) -> StickyHold:
         return StickyHold(self._options, owner, lease, since)
 
-    def _again(self) -> Hold[Grant] | None:
+    def _reenter(self) -> Hold[Grant] | None:
         """The caller's hold, entered once more, or a new one if this process has the lock and it is not in use."""
         runtime, key = self._runtime, self._key
         place = key, current()
         if place in runtime.holds:  # entered already, if only by a body that has lost it
-            return super()._again()
+            return super()._reenter()
         try:
             cached = runtime.sticky_cache.idle.pop(key, None)
             if cached is None:
@@ -82,8 +97,10 @@ class StickyLock(Lock):
             since = now()
             hold = StickyHold(self._options, place[1], lease, since)
             lease.on_lost = hold.notify_lost
+            lease.holder = hold
             if lease.lost or since >= lease.deadline:
                 lease.on_lost = nothing
+                lease.holder = None
                 runtime.sticky_cache.end(cached)
                 return None
             runtime.holds[place] = hold
@@ -93,29 +110,29 @@ class StickyLock(Lock):
             raise
         return hold
 
-    def _leave(self, hold: Hold[Grant]) -> Steps[None] | None:
+    def _release_once(self, hold: Hold[Grant]) -> Steps[None] | None:
         hold.depth -= 1
         if hold.depth or (type(hold) is StickyHold and hold.put_down()):
             return None
         return hold.end()
 
-    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Hold[Grant]:
-        hold = super()._keep(owner, asked, granted)
+    def _register_hold(self, owner: Owner, request: Request, granted: Granted) -> Hold[Grant]:
+        hold = super()._register_hold(owner, request, granted)
         if not granted.waited:  # if others wanted it, too, it goes back to the waiters
             assert hold.lease is not None
             self._runtime.sticky_cache.begin(hold.lease)
             self._runtime.engine.listen()
         return hold
 
-    def _request(self, owner: Owner) -> Request:
+    def _new_request(self, owner: Owner) -> Request:
         # The server sees an owner per request. Were it the thread, a call of the same thread would look to the server
         # like the owner of the grant that another thread is using now.
-        asked = super()._request(owner)
-        return replace(asked, owner=f"{asked.owner}~{asked.request}", request=f"~{asked.request}")
+        request = super()._new_request(owner)
+        return replace(request, owner=f"{request.owner}~{request.request}", request=f"{STICKY}{request.request}")
 
 
 def interrupted(runtime: Runtime, key: str, hold: Hold[Grant] | None) -> None:
-    """Give the lock back to the server if nobody in this process has it now; `hold` does not count."""
+    """Release the lock on the server if no owner in this process holds it now; `hold` does not count."""
     if hold is not None:
         runtime.live.pop(hold, None)
     cached = runtime.sticky_cache.all.get(key)

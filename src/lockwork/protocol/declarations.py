@@ -1,21 +1,27 @@
 """The header of a server script: its keys and arguments, which Lua locals they become, and how Python makes a call.
 
-    -- KEYS: <push>, tries: hash, dead: zset; run
+    -- KEYS: <queue/push>, tries: hash, dead: zset; run
     -- ARGV: again: flag, want: number, request, seal?, (id, record, delay)
     -- Out of memory: goes on
+    -- Flags: no-writes
+    -- Indexed: stats
+    -- Codes: <stock/earlier>, granted=1, refused=0
 
-`<push>` stands for the KEYS of parts/push.lua, `ready*3` for three keys in one table, `runs*` for all the keys that are
-left. A key with a type is read before anything is written: a key that holds another type of data then stops the script
-while nothing is done. Keys behind the semicolon are named by the caller; the others are attributes of its keys object.
-`flag` is true for "1", a `number` is converted, `seal?` may be missing. `(id, record, delay)` repeats to the end: its
-first argument is number `FIRST`, and the next one `STRIDE` further.
+`<queue/push>` stands for the KEYS of queue/parts/push.lua, `ready*3` for three keys in one table, `runs*` for the
+remaining keys. A key with a type is read before the script writes, so a key that holds another type of data stops the
+script before it changes anything. Keys behind the semicolon are named by the caller; the others are attributes of its
+keys object. `flag` is true for "1", a `number` is converted, `seal?` may be missing. `(id, record, delay)` repeats to
+the end: its first argument is number `FIRST`, and the next one `STRIDE` further. A script that is flagged `no-writes`
+is also a read-only function (functions.py). The names of the indexed keys are added to their index after a call
+(index/index.py). Codes are numbers in the script's reply: the Lua locals GRANTED and REFUSED, and in Python
+`scripts.codes(name).granted`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -23,9 +29,13 @@ Names = str | Sequence[str]
 
 _DECLARATION = re.compile(r"^-- (KEYS|ARGV): ((?:.*,\n--)*.*)\n", re.MULTILINE)
 _GOES_ON = re.compile(r"^-- Out of memory: goes on\n", re.MULTILINE)
+_NO_WRITES = re.compile(r"^-- Flags: no-writes\n", re.MULTILINE)
+_INDEXED = re.compile(r"^-- Indexed: (.*)\n", re.MULTILINE)
+_CODES = re.compile(r"^-- Codes: (.*)\n", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: (.*)\n", re.MULTILINE)
-_GROUP = re.compile(r"<(\w+)>")
+_GROUP = re.compile(r"<([\w/]+)>")
 _KEY = re.compile(r"(\w+)(\*(\d*))?(\?)?(?:: (hash|list|set|zset))?")
+_CODE = re.compile(r"(\w+)=(-?\d+)")
 _ARGUMENT = re.compile(r"(\w+)(\?)?(?:: (flag|number))?")
 _LOCAL = re.compile(r"^local (?:function (\w+)|([\w, ]+))", re.MULTILINE)
 _READS = {"hash": "HLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD"}
@@ -60,6 +70,12 @@ class Declaration:
     """Any arguments may follow."""
     goes_on: bool = False
     """The script also runs when the server is out of memory."""
+    no_writes: bool = False
+    """The script can be called as a read-only function."""
+    indexed: tuple[int, ...] = ()
+    """Positions of the keys whose names belong into an index."""
+    codes: tuple[tuple[str, int], ...] = ()
+    """Names of the numbers in the reply."""
 
     marked: bool = field(init=False)
     """The first argument says that an earlier try may have been applied."""
@@ -137,6 +153,15 @@ class Declaration:
         names += [f"({', '.join(self.group)})"] * bool(self.group) + ["..."] * self.rest
         raise DeclarationError(f"{self.script}: {len(args)} arguments for {', '.join(names) or 'none'}")
 
+    def position(self, name: str) -> int:
+        """Return at which place of the keys a key is; raises DeclarationError."""
+        at = 0
+        for key in (*self.own, *self.given):
+            if key.name == name:
+                return at
+            at += 1 if key.count is None else key.count
+        raise DeclarationError(f"{self.script}: no key {name!r}")
+
     @property
     def names(self) -> dict[str, Key | None]:
         """What the script's text finds as locals."""
@@ -146,11 +171,14 @@ class Declaration:
             found |= {"FIRST": None}
         if len(self.group) > 1:
             found |= {"STRIDE": None}
-        return found
+        return found | {name.upper(): None for name, _ in self.codes}
 
     def lua(self) -> str:
         """Return the Lua text that takes the keys and arguments, and reads from the keys before anything is written."""
         lines = [*self._take_keys(), *self._take_arguments()]
+        if self.codes:
+            names = ", ".join(name.upper() for name, _ in self.codes)
+            lines.append(f"local {names} = {', '.join(str(value) for _, value in self.codes)}")
         for key in (*self.own, *self.given):
             if key.kind and key.count is None:
                 lines.append(f"redis.call('{_READS[key.kind]}', {key.name})")
@@ -206,7 +234,11 @@ def read(script: str, text: str, part: Callable[[str], str]) -> Declaration:
         group,
         rest,
         _GOES_ON.search(text) is not None,
+        _NO_WRITES.search(text) is not None,
+        codes=_codes(script, text, part),
     )
+    if match := _INDEXED.search(text):
+        declared = replace(declared, indexed=tuple(map(declared.position, match[1].split(", "))))
     names = [key.name for key in (*declared.own, *declared.given)] + [name for name, _, _ in args]
     if twice := {name for name in names if names.count(name) > 1}:
         raise DeclarationError(f"{script}: declared twice: {', '.join(sorted(twice))}")
@@ -236,12 +268,25 @@ def _keys(script: str, text: str, part: Callable[[str], str]) -> list[Key]:
 
 def part_keys(name: str, part: Callable[[str], str]) -> list[Key]:
     """Return the keys that a part uses, by its header."""
-    return _keys(f"parts/{name}", _lines(part(name)).get("KEYS", ""), part)
+    return _keys(f"part {name}", _lines(part(name)).get("KEYS", ""), part)
 
 
 @cache
 def _lines(text: str) -> dict[str, str]:
     return {match[1]: match[2].replace("\n--", " ") for match in _DECLARATION.finditer(text)}
+
+
+def _codes(script: str, text: str, part: Callable[[str], str]) -> tuple[tuple[str, int], ...]:
+    match = _CODES.search(text)
+    codes: list[tuple[str, int]] = []
+    for word in match[1].split(", ") if match else ():
+        if group := _GROUP.fullmatch(word):
+            codes += _codes(f"part {group[1]}", part(group[1]), part)
+        elif code := _CODE.fullmatch(word):
+            codes.append((code[1], int(code[2])))
+        else:
+            raise DeclarationError(f"{script}: no code {word!r}")
+    return tuple(codes)
 
 
 def _arguments(script: str, text: str) -> tuple[list[tuple[str, str, bool]], tuple[str, ...], bool]:
@@ -264,13 +309,13 @@ def check_part(declared: Declaration, name: str, text: str, before: str, part: C
     for key in part_keys(name, part):
         known = names.get(key.name)
         if known is None or known.count != key.count:
-            raise DeclarationError(f"{declared.script}: parts/{name} needs the key {key.name!r}")
+            raise DeclarationError(f"{declared.script}: part {name} needs the key {key.name!r}")
     if needs := _NEEDS.search(text):
         missing = set(needs[1].split(", ")) - names.keys() - locals_of(before)
         if missing:
-            raise DeclarationError(f"{declared.script}: parts/{name} needs {', '.join(sorted(missing))}")
+            raise DeclarationError(f"{declared.script}: part {name} needs {', '.join(sorted(missing))}")
     if hidden := locals_of(text) & names.keys():
-        raise DeclarationError(f"{declared.script}: parts/{name} hides {', '.join(sorted(hidden))}")
+        raise DeclarationError(f"{declared.script}: part {name} hides {', '.join(sorted(hidden))}")
 
 
 @cache
@@ -284,7 +329,7 @@ def locals_of(text: str) -> set[str]:
 
 def expand(declared: Declaration, text: str) -> str:
     """Return the script's text with its declarations as Lua."""
-    lua, text = declared.lua(), _GOES_ON.sub("", text)
+    lua, text = declared.lua(), _INDEXED.sub("", _NO_WRITES.sub("", _GOES_ON.sub("", text)))
     if not _DECLARATION.search(text):
         return text
     kept = _DECLARATION.sub("", text)

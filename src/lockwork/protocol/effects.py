@@ -143,7 +143,14 @@ class Calls:
     calls: Sequence[Call]
 
 
-Effect = Call | Calls | Park | Clock | Shards
+@dataclass(slots=True, eq=False)
+class Indexed:
+    """The result are the names of a kind that the apps of this process add to its index (index/index.py)."""
+
+    kind: str
+
+
+Effect = Call | Calls | Park | Clock | Shards | Indexed
 Result = TypeVar("Result")
 Protocol = Generator[Effect, Any, Result]
 

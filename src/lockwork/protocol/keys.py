@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from lockwork.errors import ConfigError
 from lockwork.protocol import slots
+from lockwork.protocol.names import stored
 
 PRIORITIES = ("high", "normal", "low")
 MOST_PARTITIONS = 256
@@ -15,13 +16,24 @@ _NAME = re.compile(r"[^\s{}\x00-\x1f\x7f\ud800-\udfff]{1,200}")
 
 
 def checked(name: object, what: str) -> str:
-    """Return `name` if it can stand in a key (1 to 200 characters, no space, brace or control); raises ConfigError."""
+    """Return the name of a task, a queue or another thing in code, which keys hold unescaped; raises ConfigError.
+
+    It has 1 to 200 characters, and no white space, brace or control character. Names that may come from users' data are
+    escaped instead (`names.stored`).
+    """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         shown = repr(name) if len(repr(name)) <= 60 else repr(name)[:57] + "..."
+        if not isinstance(name, str):
+            raise ConfigError(f"{what} must be text, not {shown}")
         raise ConfigError(
             f"{what} must be 1 to 200 characters without white space, braces or control characters, not {shown}"
         )
     return name
+
+
+def is_name(name: str) -> bool:
+    """Return True if `checked` accepts the name."""
+    return _NAME.fullmatch(name) is not None
 
 
 def channel(prefix: str, process: str) -> str:
@@ -41,27 +53,27 @@ def process(channel: str) -> str:
 
 def lock(prefix: str, name: str) -> str:
     """The one key of a lock: holder, fence and waiting line."""
-    return f"{prefix}:{{lock:{name}}}"
+    return f"{prefix}:{{lock:{stored(name)}}}"
 
 
 def quorum(prefix: str, name: str) -> str:
     """The one key of a quorum lock on each of its servers; its shape is a lock's."""
-    return f"{prefix}:{{quorum:{name}}}"
+    return f"{prefix}:{{quorum:{stored(name)}}}"
 
 
 def semaphore(prefix: str, name: str) -> str:
     """The one key of a semaphore: capacity, holders and waiting line."""
-    return f"{prefix}:{{sem:{name}}}"
+    return f"{prefix}:{{sem:{stored(name)}}}"
 
 
 def rwlock(prefix: str, name: str) -> str:
     """The one key of a read-write lock: holders and waiting line."""
-    return f"{prefix}:{{rw:{name}}}"
+    return f"{prefix}:{{rw:{stored(name)}}}"
 
 
 def fenced(prefix: str, name: str) -> str:
     """The one key of a fenced register: its value, and the fence under which it was written."""
-    return f"{prefix}:{{fenced:{name}}}"
+    return f"{prefix}:{{fenced:{stored(name)}}}"
 
 
 class LimiterKeys(NamedTuple):
@@ -73,7 +85,7 @@ class LimiterKeys(NamedTuple):
 
 def limiter(prefix: str, name: str) -> LimiterKeys:
     """Return the keys of a limiter."""
-    base = f"{prefix}:{{limiter:{name}}}"
+    base = f"{prefix}:{{limiter:{stored(name)}}}"
     return LimiterKeys(base, f"{base}:log")
 
 
@@ -87,7 +99,7 @@ class BarrierKeys(NamedTuple):
 
 def barrier(prefix: str, name: str) -> BarrierKeys:
     """Return the keys of a barrier."""
-    base = f"{prefix}:{{barrier:{name}}}"
+    base = f"{prefix}:{{barrier:{stored(name)}}}"
     return BarrierKeys(base, f"{base}:places", f"{base}:order")
 
 
@@ -100,7 +112,7 @@ class LatchKeys(NamedTuple):
 
 def latch(prefix: str, name: str) -> LatchKeys:
     """Return the keys of a latch."""
-    base = f"{prefix}:{{latch:{name}}}"
+    base = f"{prefix}:{{latch:{stored(name)}}}"
     return LatchKeys(base, (f"{base}:done:0", f"{base}:done:1"))
 
 
@@ -115,13 +127,13 @@ class DelayQueueKeys(NamedTuple):
 
 def delay_queue(prefix: str, name: str) -> DelayQueueKeys:
     """Return the keys of a delay queue."""
-    base = f"{prefix}:{{dq:{name}}}"
+    base = f"{prefix}:{{dq:{stored(name)}}}"
     return DelayQueueKeys(base, f"{base}:waiters", f"{base}:state", (f"{base}:done:0", f"{base}:done:1"))
 
 
 def once(prefix: str, name: str) -> str:
     """The one key of what runs once per period: its run, and its result."""
-    return f"{prefix}:{{once:{name}}}"
+    return f"{prefix}:{{once:{stored(name)}}}"
 
 
 class StockKeys(NamedTuple):
@@ -152,12 +164,15 @@ class QueueKeys:
         "long_results",
         "minutes",
         "name",
+        "parked",
+        "parked_since",
         "prefix",
         "ready",
         "results",
         "rounds",
         "sleeper",
         "stats",
+        "suspects",
         "throttled",
         "timelines",
         "tries",
@@ -184,6 +199,7 @@ class QueueKeys:
         self.idle_workers: str = f"{base}:idle_workers"
         self.workers: str = f"{base}:workers"
         self.stats: str = f"{base}:stats"
+        self.suspects: str = f"{base}:suspects"
         self.group_queue: str = f"{base}:group_queue"
         self.groups: str = f"{base}:groups"
         self.throttled: str = f"{base}:throttled"
@@ -198,6 +214,8 @@ class QueueKeys:
         self.history: str = f"{base}:history"
         self.history_order: str = f"{base}:history:order"
         self.timelines: str = f"{base}:attempts"
+        self.parked: str = f"{base}:parked"
+        self.parked_since: str = f"{base}:parked:since"
         self.minutes: tuple[str, str] = (f"{base}:metrics:minutes:0", f"{base}:metrics:minutes:1")
         self.hours: tuple[str, str] = (f"{base}:metrics:hours:0", f"{base}:metrics:hours:1")
         self.counted_tasks: str = f"{base}:metrics:tasks"
@@ -231,15 +249,16 @@ class QueueKeys:
 
     def lock(self, name: str) -> str:
         """The one key of a lock that lives with the queue; its shape is any lock's."""
-        return f"{self.base}:lock:{name}"
+        return f"{self.base}:lock:{stored(name)}"
 
     def stock(self, name: str) -> StockKeys:
         """Return the keys of a stock."""
+        name = stored(name)
         return StockKeys(f"{self.base}:stock:{name}", f"{self.base}:holds:{name}")
 
     def stock_deleted(self, name: str) -> str:
         """Who deleted a stock lately."""
-        return f"{self.base}:gone:{name}"
+        return f"{self.base}:deleted:{stored(name)}"
 
 
 def checked_queue(name: object) -> str:

@@ -1,4 +1,4 @@
-"""The server scripts: read from lua/, shared parts included by name, addressed by SHA-1."""
+"""The server scripts: read from the folders of their features, parts included by path, addressed by SHA-1."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
+from types import SimpleNamespace
 
 from lockwork.protocol import declarations
 from lockwork.protocol.declarations import Declaration
 
-_INCLUDE = re.compile(r"^-- include: (\w+)\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^-- include: ([\w/]+)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,27 @@ class Script:
         object.__setattr__(self, "sha", digest)
 
 
+def part_path(name: str) -> str:
+    """Return the file of a part without its suffix: parts/now for now, queue/parts/groups for queue/groups."""
+    folder, slash, part = name.rpartition("/")
+    return f"{folder}{slash}parts/{part}"
+
+
+def names() -> list[str]:
+    """Return the names of all scripts, sorted."""
+    features = [entry for entry in files("lockwork.protocol").iterdir() if entry.is_dir() and entry.name != "parts"]
+    return sorted(
+        f"{feature.name}/{file.name.removesuffix('.lua')}"
+        for feature in features
+        for file in feature.iterdir()
+        if file.name.endswith(".lua")
+    )
+
+
 @cache
 def read(path: str) -> str:
-    """Return the text of a file below lua/."""
-    return files("lockwork.protocol").joinpath("lua", path).read_text(encoding="utf-8")
+    """Return the text of a Lua file of the protocol."""
+    return files("lockwork.protocol").joinpath(path).read_text(encoding="utf-8")
 
 
 def assemble(name: str, replaced: Mapping[str, str] | None = None) -> Script:
@@ -46,7 +64,7 @@ def assemble(name: str, replaced: Mapping[str, str] | None = None) -> Script:
         return texts[path] if path in texts else read(f"{path}.lua")
 
     def part(name: str) -> str:
-        return text_of(f"parts/{name}")
+        return text_of(part_path(name))
 
     included: set[str] = set()
     done: list[str] = []
@@ -73,6 +91,12 @@ def assemble(name: str, replaced: Mapping[str, str] | None = None) -> Script:
 def script(name: str) -> Script:
     """Return script `name` as it runs in production."""
     return assemble(name)
+
+
+@cache
+def codes(name: str) -> SimpleNamespace:
+    """Return the codes in the reply of script `name`, as its header declares them."""
+    return SimpleNamespace(**dict(script(name).declared.codes))
 
 
 @cache

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypedDict, Unpack
-
-import msgspec
 
 from lockwork.config import check_names
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
+from lockwork.protocol.dead import dead as dead_protocol
+from lockwork.protocol.dead.dead import DeadGroup, DeadJob, DeadPage, Filter
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked
-from lockwork.protocol.queues import dead as protocol
-from lockwork.protocol.queues.dead import DeadGroup, DeadJob, DeadPage, Filter
+from lockwork.protocol.queue.records import raw
 from lockwork.queues.limits import MOST
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import whole
@@ -50,7 +49,10 @@ class DeadSet:
         self._queue = queue
 
     def count(self, **matching: Unpack[Matching]) -> int:
-        """Count the jobs that match; for options see Matching. Raises ConfigError, as all methods here."""
+        """Count the jobs that match, without jobs that die meanwhile; for options see Matching.
+
+        Raises ConfigError, as all methods here.
+        """
         return self._runtime.run(self._count(checked_filter(matching)))
 
     async def acount(self, **matching: Unpack[Matching]) -> int:
@@ -77,7 +79,10 @@ class DeadSet:
         return await self._runtime.arun(self._get(_id(id)))
 
     def groups(self, **matching: Unpack[Matching]) -> list[DeadGroup]:
-        """Group the jobs that match by error and task, the largest group first."""
+        """Group the jobs that match by error and task, the largest group first, without jobs that die meanwhile.
+
+        Reads every matching job.
+        """
         return self._runtime.run(self._groups(checked_filter(matching)))
 
     async def agroups(self, **matching: Unpack[Matching]) -> list[DeadGroup]:
@@ -125,40 +130,40 @@ class DeadSet:
     def _count(self, wanted: Filter) -> Protocol[int]:
         found = 0
         for partition in self._partitions:
-            found += yield from protocol.count(partition, wanted)
+            found += yield from dead_protocol.count(partition, wanted)
         return found
 
     def _groups(self, wanted: Filter) -> Protocol[list[DeadGroup]]:
         same: defaultdict[tuple[str, str], list[DeadGroup]] = defaultdict(list)
         for partition in self._partitions:
-            for group in (yield from protocol.groups(partition, wanted)):
+            for group in (yield from dead_protocol.groups(partition, wanted)):
                 same[group.error, group.task or ""].append(group)
         return [_merged(same[kind]) for kind in sorted(same, key=lambda kind: (-_jobs(same[kind]), kind))]
 
     def _get(self, id: str) -> Protocol[DeadJob | None]:
         for partition in self._partitions:
-            job = yield from protocol.get(partition, id)
+            job = yield from dead_protocol.get(partition, id)
             if job is not None:
                 return job
         return None
 
     def _retry(self, id: str, anew: bool) -> Protocol[bool]:
         for partition in self._partitions:
-            if (yield from protocol.retry_one(partition, id, new_id(), anew=anew)):
+            if (yield from dead_protocol.retry_one(partition, id, new_id(), anew=anew)):
                 return True
         return False
 
     def _delete(self, id: str) -> Protocol[bool]:
         for partition in self._partitions:
-            if (yield from protocol.delete_one(partition, id, new_id())):
+            if (yield from dead_protocol.delete_one(partition, id, new_id())):
                 return True
         return False
 
     def _retry_all(self, wanted: Filter, most: int | None, anew: bool) -> Protocol[int]:
-        return self._up_to(most, lambda keys, left: protocol.retry(keys, wanted, new_id(), left, anew=anew))
+        return self._up_to(most, lambda keys, left: dead_protocol.retry(keys, wanted, new_id(), left, anew=anew))
 
     def _delete_all(self, wanted: Filter, most: int | None) -> Protocol[int]:
-        return self._up_to(most, lambda keys, left: protocol.delete(keys, wanted, new_id(), left))
+        return self._up_to(most, lambda keys, left: dead_protocol.delete(keys, wanted, new_id(), left))
 
     def _up_to(self, most: int | None, change: Callable[[QueueKeys, int | None], Protocol[int]]) -> Protocol[int]:
         """Change `most` jobs, partition by partition; returns how many."""
@@ -169,29 +174,20 @@ class DeadSet:
         return done
 
     def _page(self, wanted: Filter, after: str, most: int) -> Protocol[DeadPage]:
-        """Read a page of each partition, and show the newest jobs of all of them."""
-        cursors = _cursors(after, len(self._partitions))
-        found: list[tuple[DeadJob, int]] = []
-        pages: dict[int, DeadPage] = {}
-        for number, cursor in enumerate(cursors):
-            if cursor is not None:  # None: that partition was read to its end
-                page = pages[number] = yield from protocol.page(
-                    self._partitions[number], wanted, cursor, most, newest=True
-                )
-                found += [(job, number) for job in page.jobs]
-        found.sort(key=lambda each: -float(each[0].died))  # jobs of one partition stay in their order
-        shown = found[:most]
-        for number, page in pages.items():
-            mine = [job for job, whose in shown if whose == number]
-            if len(mine) == len(page.jobs):
-                cursors[number] = page.next
-            elif mine:
-                cursors[number] = protocol.behind(page, mine[-1])
-            elif not cursors[number]:
-                cursors[number] = protocol.begun(page)
-        problem = next((page.problem for page in pages.values() if page.problem), None)
-        read_at = max((page.at_ms for page in pages.values()), default=0)
-        return DeadPage([job for job, _ in shown], _next(cursors), problem, read_at)
+        """Read a page of each partition, and show the newest jobs of all; the next page begins after them."""
+        cursor = _cursor(after)
+        pages = []
+        for partition in self._partitions:
+            page = yield from dead_protocol.page(partition, wanted, cursor, most, newest=True)
+            pages.append(page)
+        found = [job for page in pages for job in page.jobs]
+        found.sort(key=lambda job: (float(job.died), raw(job.id)), reverse=True)
+        problem = next((page.problem for page in pages if page.problem), None)
+        read_at = max((page.at_ms for page in pages), default=0)
+        shown = DeadPage(found[:most], None, problem, read_at)
+        if shown.jobs and (len(found) > most or any(page.next for page in pages)):
+            shown = replace(shown, next=dead_protocol.behind(shown, shown.jobs[-1]))
+        return shown
 
     def __repr__(self) -> str:
         return f"<DeadSet of queue {self._queue!r}>"
@@ -212,38 +208,16 @@ def _id(id: object) -> str:
     return id
 
 
-_decode = msgspec.json.Decoder(list[str | None]).decode
-
-
-def _cursors(after: object, partitions: int) -> list[str | None]:
-    """Read the `next` of a page: where each partition continues, "" at its beginning, None when it was read to its end.
-
-    Raises ConfigError.
-    """
-    if after == "":
-        return [""] * partitions
+def _cursor(after: object) -> str:
+    """Check the `next` of a page; raises ConfigError."""
     try:
         if not isinstance(after, str):
             raise TypeError(after)
-        cursors: list[str | None] = [after] if partitions == 1 else _decode(urlsafe_b64decode(after))
-        for cursor in cursors:
-            if cursor:
-                protocol.check_cursor(cursor)
-        if len(cursors) != partitions:
-            raise ValueError(after)
-    except (ValueError, TypeError, msgspec.MsgspecError):
-        of = f" of a queue of {partitions} partitions" if partitions > 1 else ""
-        raise ConfigError(f"after is the `next` of an earlier page{of}, not {after!r:.80}") from None
-    return cursors
-
-
-def _next(cursors: Sequence[str | None]) -> str | None:
-    """Return the `next` of a page that leaves the partitions here; None when all were read to their end."""
-    if len(cursors) == 1:
-        return cursors[0]
-    if not any(cursor is not None for cursor in cursors):
-        return None
-    return urlsafe_b64encode(msgspec.json.encode(cursors)).decode()
+        if after:
+            dead_protocol.check_cursor(after)
+    except (ValueError, TypeError):
+        raise ConfigError(f"after is the `next` of an earlier page, not {after!r:.80}") from None
+    return after
 
 
 def checked_filter(matching: Matching) -> Filter:

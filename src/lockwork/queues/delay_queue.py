@@ -9,10 +9,11 @@ from typing import Literal
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
-from lockwork.protocol import keys
+from lockwork.naming import literal
+from lockwork.protocol import keys, names
+from lockwork.protocol.delay_queue import delay_queue
+from lockwork.protocol.delay_queue.delay_queue import DelayQueueEntry
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.queues import delay_queue as protocol
-from lockwork.protocol.queues.delay_queue import Entry
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import one_of, whole
 
@@ -27,12 +28,12 @@ _LATEST = 1 << 53
 class DelayQueue:
     """Unique ids in order of due time; threads and asyncio tasks may share a handle.
 
-    An id is taken at most once, and is lost if the caller that took it crashes; use jobs for work that must not be
+    Callers take an id at most once, and is lost if the caller that took it crashes; use jobs for work that must not be
     lost.
     """
 
     def __init__(self, runtime: Runtime, prefix: str, name: str) -> None:
-        self.name: str = keys.checked(name, "a delay queue's name")
+        self.name: str = literal(name, "a delay queue's name")
         self._runtime = runtime
         self._keys = keys.delay_queue(prefix, name)
 
@@ -47,7 +48,7 @@ class DelayQueue:
         """Queue one id or many, due after `delay` or at `at`; returns how many were added or moved.
 
         An id that is already queued keeps its time, or moves to the new time with "replace". Ids with the same time are
-        ordered by their bytes. If a call with more than 1,000 ids is interrupted, it may have queued some of them.
+        ordered by their bytes. If a call with more than 1,000 ids is interrupted, it may have queued some ids.
         """
         return self._runtime.run(self._add(ids, delay, at, on_duplicate))
 
@@ -62,7 +63,7 @@ class DelayQueue:
         """Async version of `add`."""
         return await self._runtime.arun(self._add(ids, delay, at, on_duplicate))
 
-    def pop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
+    def pop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[DelayQueueEntry]:
         """Take up to `limit` due entries, the oldest first; if there are none, wait until one is due.
 
         `wait` limits the time to wait (0: do not wait, None: no limit). If it is interrupted, it puts the entries back.
@@ -70,17 +71,17 @@ class DelayQueue:
         """
         return self._runtime.run(self._pop(limit, wait))
 
-    async def apop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
+    async def apop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[DelayQueueEntry]:
         """Async version of `pop`; if cancelled, it puts the entries back."""
         return await self._runtime.arun(self._pop(limit, wait))
 
-    def peek(self, limit: int = 1, *, due: bool = True) -> list[Entry]:
+    def peek(self, limit: int = 1, *, due: bool = True) -> list[DelayQueueEntry]:
         """Read the entries that `pop` would take; with `due=False`, also entries that are not due yet."""
-        return self._runtime.run(protocol.peek(self._keys, _most(limit), due=due))
+        return self._runtime.run(delay_queue.peek(self._keys, _most(limit), due=due))
 
-    async def apeek(self, limit: int = 1, *, due: bool = True) -> list[Entry]:
+    async def apeek(self, limit: int = 1, *, due: bool = True) -> list[DelayQueueEntry]:
         """Async version of `peek`."""
-        return await self._runtime.arun(protocol.peek(self._keys, _most(limit), due=due))
+        return await self._runtime.arun(delay_queue.peek(self._keys, _most(limit), due=due))
 
     def remove(self, id: str, score: int | None = None) -> bool:
         """Remove an entry, due or not; with the `score` that was read, only if it has not been moved since."""
@@ -92,19 +93,19 @@ class DelayQueue:
 
     def clear(self) -> int:
         """Remove all entries; returns their number."""
-        return self._runtime.run(protocol.clear(self._keys, new_id()))
+        return self._runtime.run(delay_queue.clear(self._keys, new_id()))
 
     async def aclear(self) -> int:
         """Async version of `clear`."""
-        return await self._runtime.arun(protocol.clear(self._keys, new_id()))
+        return await self._runtime.arun(delay_queue.clear(self._keys, new_id()))
 
     def len(self) -> int:
         """Count the entries, due or not."""
-        return self._runtime.run(protocol.count(self._keys))
+        return self._runtime.run(delay_queue.count(self._keys))
 
     async def alen(self) -> int:
         """Async version of `len`."""
-        return await self._runtime.arun(protocol.count(self._keys))
+        return await self._runtime.arun(delay_queue.count(self._keys))
 
     def __len__(self) -> int:
         return self.len()
@@ -121,26 +122,26 @@ class DelayQueue:
         if at is not None and delay_us:
             raise ConfigError("pass a delay or a time, not both")
         moment = None if at is None else _moment(at)
-        return protocol.add(self._keys, new_id(), checked, moment, delay_us, replace=chosen == "replace")
+        return delay_queue.add(self._keys, new_id(), checked, moment, delay_us, replace=chosen == "replace")
 
-    def _pop(self, limit: int, wait: Duration | None) -> Protocol[list[Entry]]:
+    def _pop(self, limit: int, wait: Duration | None) -> Protocol[list[DelayQueueEntry]]:
         patience = None if wait is None else seconds(wait, "wait", zero=True)
-        return protocol.pop(self._keys, new_id(), self._runtime.channel, _most(limit), patience)
+        return delay_queue.pop(self._keys, new_id(), self._runtime.channel, _most(limit), patience)
 
     def _remove(self, id: str, score: int | None) -> Protocol[bool]:
         if score is not None and (isinstance(score, bool) or not isinstance(score, int)):
             raise ConfigError(f"a score is a whole number of microseconds, as in an entry, not {score!r}")
-        return protocol.remove(self._keys, new_id(), _id(id), score)
+        return delay_queue.remove(self._keys, new_id(), _id(id), score)
 
     def __repr__(self) -> str:
-        return f"<DelayQueue {self.name!r}>"
+        return f"<DelayQueue {names.display(self.name)!r}>"
 
 
 def _id(id: object) -> str:
     if not isinstance(id, str) or not 1 <= len(id) <= _LONGEST:
         raise ConfigError(f"an id is text of 1 to {_LONGEST} characters, not {id!r:.80}")
     try:
-        protocol.stored(id)
+        delay_queue.stored(id)
     except UnicodeEncodeError:
         raise ConfigError(f"an id must be text that UTF-8 can hold, not {id!r:.80}") from None
     return id
@@ -153,7 +154,7 @@ def _most(limit: object) -> int:
 def _moment(at: object) -> int:
     if not isinstance(at, datetime) or at.tzinfo is None or at.utcoffset() is None:
         raise ConfigError(f"at must be a datetime with a time zone, not {at!r}")
-    moment = protocol.score(at)
+    moment = delay_queue.score(at)
     if not 0 <= moment < _LATEST:
         raise ConfigError(f"at must lie between 1970 and 2255, not {at!r}")
     return moment

@@ -9,7 +9,7 @@ from lockwork.config import check_names
 from lockwork.durations import parsed
 from lockwork.errors import ConfigError
 from lockwork.protocol.effects import Argument
-from lockwork.protocol.queues.limits import QueueRules
+from lockwork.protocol.queue.limits import QueueRules
 
 MOST = 1_000_000_000
 _UNITS = {1000: "s", 60_000: "m", 3_600_000: "h", 86_400_000: "d"}
@@ -19,11 +19,11 @@ class LimitSettings(TypedDict, total=False):
     """The options of `queue.limit`; None removes a limit, and an omitted limit does not change."""
 
     rate: str | None
-    """How many jobs may start per period, over all workers: "100/s", "5/m", "10/30s"."""
+    """Maximum number of jobs that start per period, over all workers: "100/s", "5/m", "10/30s"."""
     concurrency: int | None
-    """How many jobs may run at once, over all workers."""
+    """Maximum number of jobs that run at once, over all workers."""
     size: int | None
-    """How many jobs may wait, ready or scheduled; a further enqueue raises QueueFull. 0 accepts no jobs."""
+    """Maximum number of waiting jobs, ready or scheduled; a further enqueue raises QueueFull. 0 accepts no jobs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
 from itertools import zip_longest
-from math import lcm
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Literal, TypeVar, Unpack
 
 from lockwork.config import Config
 from lockwork.durations import Duration, in_milliseconds, seconds
@@ -16,13 +13,14 @@ from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.locks.grant import OnLost
 from lockwork.protocol.effects import Argument, Clock, Protocol, concurrently
-from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked, checked_queue
-from lockwork.protocol.queues import browse
-from lockwork.protocol.queues import limits as rules
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.browse import WaitingJob
-from lockwork.protocol.queues.limits import QueueRules
-from lockwork.protocol.queues.status import QueueStatus, WorkerInfo
+from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked_queue
+from lockwork.protocol.queue import browse
+from lockwork.protocol.queue import limits as rules
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.browse import WaitingJob
+from lockwork.protocol.queue.limits import QueueRules
+from lockwork.protocol.queue.status import QueueStatus, WorkerInfo
+from lockwork.queues.combining import combined_rules, combined_status, combined_workers
 from lockwork.queues.dead import DeadSet
 from lockwork.queues.limits import MOST, LimitSettings, QueueLimits, changes
 from lockwork.queues.queue_lock import QueueLock
@@ -48,7 +46,7 @@ class Queue:
 
     @property
     def partitions(self) -> list[Queue]:
-        """Its partitions, each a separate queue; a queue without partitions is its own only partition."""
+        """The queue's partitions, each a separate queue; a queue without partitions is its own only partition."""
         return [Queue(self._runtime, self._config, each.name, self._errors) for each in self._partitions]
 
     @property
@@ -69,16 +67,13 @@ class Queue:
     ) -> QueueLock:
         """A lock that belongs to this queue: `grant.release_and_enqueue(task.call(...))` is one atomic step.
 
-        Its options are those of `lw.lock`. It does not exclude an `lw.lock` of the same name. If the queue has
+        It takes the options of `lw.lock`. It does not exclude an `lw.lock` of the same name. If the queue has
         partitions, the lock's name decides its partition.
         """
-        partitions = self._config.partitions
-        # of a queue without partitions, the name may also be a template for a decorated function
-        home = partitions.place(self.name, checked(name, "a lock's name")) if self.name in partitions else self.name
         return QueueLock(
             self._runtime,
             self._config,
-            home,
+            self.name,
             name,
             wait=wait,
             lease=lease,
@@ -182,7 +177,8 @@ class Queue:
 
     def _status(self) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
         found = yield from queue_status.statuses(self._partitions)
-        return _sum([status for status, _ in found]), _workers([one for _, some in found for one in some])
+        status = combined_status([status for status, _ in found])
+        return status, combined_workers([worker for _, workers in found for worker in workers])
 
     def _clear(self) -> Protocol[int]:
         return sum((yield from self._each(lambda keys: browse.clear(keys, new_id(), self._window_ms))))
@@ -195,13 +191,13 @@ class Queue:
                     f"them: set {name} for each, lw.queue({self._partitions[0].name!r}).limit({name}=...), "
                     "or limit groups"
                 )
-        return _in_force((yield from self._each(lambda keys: rules.change(keys, changed))))
+        return combined_rules((yield from self._each(lambda keys: rules.change(keys, changed))))
 
     def _rules(self) -> Protocol[QueueRules]:
-        return _in_force((yield from self._each(rules.rules)))
+        return combined_rules((yield from self._each(rules.rules)))
 
     def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
-        """Wait for each partition in turn, until a round finds all of them empty: a job may enqueue to any of them."""
+        """Wait for one partition after the other, until a round finds every partition empty: jobs enqueue more jobs."""
         channel = self._runtime.channel
         if len(self._partitions) == 1:
             return (yield from rules.drain(self._partitions[0], channel, limit, delayed=delayed))
@@ -243,43 +239,3 @@ class Queue:
 
 def _patience(timeout: Duration | None) -> float | None:
     return None if timeout is None else seconds(timeout, "timeout", zero=True)
-
-
-def _sum(found: list[QueueStatus]) -> QueueStatus:
-    paused = all(status.paused for status in found)
-    counted: Any = {
-        field.name: sum(getattr(status, field.name) for status in found)
-        for field in fields(QueueStatus)
-        if field.name != "paused"
-    }
-    return QueueStatus(**counted, paused=paused)
-
-
-def _workers(found: list[WorkerInfo]) -> list[WorkerInfo]:
-    """Merge the entries of each session, whose jobs are of several partitions."""
-    same: defaultdict[str, list[WorkerInfo]] = defaultdict(list)
-    for info in found:
-        same[info.session].append(info)
-    return [
-        replace(infos[0], running=sum(one.running for one in infos), expires_in=min(one.expires_in for one in infos))
-        for infos in same.values()
-    ]
-
-
-def _in_force(found: list[QueueRules]) -> QueueRules:
-    """Add up the limits of all partitions; no limit if one of them has none."""
-    pauses = [one.paused for one in found if one.paused is not None]
-    rates = [one.rate for one in found if one.rate is not None]
-    at_once = [one.concurrency for one in found if one.concurrency is not None]
-    sizes = [one.size for one in found if one.size is not None]
-    return QueueRules(
-        max(pauses) if len(pauses) == len(found) else None,
-        _added(rates) if len(rates) == len(found) else None,
-        sum(at_once) if len(at_once) == len(found) else None,
-        sum(sizes) if len(sizes) == len(found) else None,
-    )
-
-
-def _added(rates: list[tuple[int, int]]) -> tuple[int, int]:
-    period = lcm(*(per_ms for _, per_ms in rates))
-    return sum(jobs * (period // per_ms) for jobs, per_ms in rates), period

@@ -21,7 +21,8 @@ from lockwork.partitions import Partitions
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.leases import Lease
-from lockwork.protocol.queues.enqueue import NewJob, release_and_push
+from lockwork.protocol.names import checked_name, stored
+from lockwork.protocol.queue.enqueue import NewJob, release_and_push
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.tasks.call import TaskCall
@@ -37,7 +38,7 @@ class QueueGrant(Grant):
         self._enqueuing = hold
 
     def release_and_enqueue(self, call: TaskCall) -> Job[Any]:
-        """Release the lock, however often it was entered, and enqueue `call` in the same step.
+        """Release the lock completely, even if it was reentered, and enqueue `call` in the same step.
 
         Raises LockLost if the lease has ended; then nothing was enqueued, because another holder may have done the
         work. Raises NotHeld, or ConfigError if the task has another queue; then the grant does not change.
@@ -76,17 +77,18 @@ class QueueHold(Hold[QueueGrant]):
         keep_ms = next(iter(self.release_arguments()), 0)
         ended = self.forget()
         if ended is None:
+            self._check_struck()
             raise NotHeld(f"{self.shown} was already released, so nothing was enqueued")
         return self._release_and_enqueue(*ended, keep_ms, job)
 
     def _job(self, call: TaskCall) -> NewJob:
-        lock, queue = f"lock {self.options.name!r}", self.queue
+        lock, queue = f"lock {self.options.label!r}", self.queue
         if not isinstance(call, TaskCall):
             raise ConfigError(f"a lock is released with a call of a task, such as send.call(42), not {call!r:.60}")
         if not queue.partitions.belongs(queue.name, call.queue, call.record, lock):
             raise ConfigError(
                 f"{lock} lives with queue {queue.name!r} and the task's queue is {call.queue!r}: "
-                f"one atomic step needs one queue, so make it lw.queue({call.queue!r}).lock({self.options.name!r})"
+                f"one atomic step needs one queue, so make it lw.queue({call.queue!r}).lock({self.options.label!r})"
             )
         return call.job(new_id())
 
@@ -96,7 +98,7 @@ class QueueHold(Hold[QueueGrant]):
             if in_time:  # by our own clock, which is never later than the server's
                 released = yield from release_and_push(queue.keys, lease.renewal, keep_ms, job)
             else:
-                yield from release(lease, (), self.options.kind)
+                yield from release(lease, (), self.options.scripts)
                 released = False
         except BaseException:
             # refused or interrupted: if it is still ours, the next waiter must not wait until the lease has ended
@@ -112,7 +114,7 @@ class QueueHold(Hold[QueueGrant]):
 
 
 class QueueLock(ExclusiveLock[QueueGrant]):
-    """See `lw.queue(...).lock(...)`: a lock whose key lies with the queue's. It is none of those of `lw.lock`."""
+    """See `lw.queue(...).lock(...)`: a lock stored with the queue; it is separate from `lw.lock`."""
 
     def __init__(
         self,
@@ -129,8 +131,8 @@ class QueueLock(ExclusiveLock[QueueGrant]):
         replicas: int,
         errors: Errors | None = None,
     ) -> None:
-        self.queue: str = queue
-        self._queue = LockedQueue(queue, QueueKeys(config.prefix, queue), config.partitions, errors)
+        self._whole_queue, self._config, self._errors = queue, config, errors
+        self._place(checked_name(name, self._what()))
         super().__init__(
             runtime,
             config,
@@ -146,8 +148,19 @@ class QueueLock(ExclusiveLock[QueueGrant]):
     def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[QueueGrant]:
         return QueueHold(self._options, owner, lease, since, self._queue)
 
+    def _place(self, name: str) -> None:
+        """Set the queue, or the partition that the name decides."""
+        partitions = self._config.partitions
+        self.queue: str = partitions.place(self._whole_queue, stored(name))
+        keys = QueueKeys(self._config.prefix, self.queue)
+        self._queue = LockedQueue(self.queue, keys, partitions, self._errors)
+
+    def _rename(self, name: str) -> None:
+        self._place(name)
+        super()._rename(name)
+
     def _key_of(self, name: str) -> str:
         return self._queue.keys.lock(name)
 
     def __repr__(self) -> str:
-        return f"<QueueLock {self.name!r} queue={self.queue!r}>"
+        return f"<QueueLock {self._options.label!r} queue={self.queue!r}>"

@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import hiredis
 
 from lockwork.errors import LockworkError, ServerUnavailable
 from lockwork.protocol.effects import Call
 from lockwork.runtime.async_reconnect import opened_within
+from lockwork.runtime.call_errors import raise_call_error
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import YOUNG, Endpoint, Identity
 from lockwork.runtime.replies import Demoted, Failover, Retry
-from lockwork.runtime.resp import LARGE, NOTHING, new_reader, pack_call, unacknowledged
+from lockwork.runtime.resp import LARGE, NOTHING, new_reader, pack_call, pack_function_call, unacknowledged
 
 
 class Answers(asyncio.Protocol):
-    """Replies come in the order of `pending`; `progress` is called when some came, `ended` when no more will.
+    """Receives replies, in the order of `pending`; calls `progress` after replies, and `ended` after the last.
 
-    It takes the place of asyncio's streams after the handshake: a reading task would cost a turn of the loop each time.
+    It replaces asyncio's streams after the handshake: with a stream, each read would cost one turn of the loop.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Answers(asyncio.Protocol):
         self._parser = new_reader()
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come."""
+        """Parse the received bytes."""
         parser, pending = self._parser, self._pending
         try:
             parser.feed(data)
@@ -52,25 +53,25 @@ class Answers(asyncio.Protocol):
             self._progress()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing comes any more."""
+        """End after the connection is lost."""
         self._ended(self, exc or "the server closed it")
 
 
 _SOON = 8
-"""Calls that are worth a write of their own, unless many more are under way."""
+"""Number of calls that are written at once, unless many more are under way."""
 _LOOK = 0.00015
-"""Seconds in which the loop looks for the first answer before it sleeps: to be woken costs more than to look."""
+"""Seconds for which the loop polls for the first answer before it sleeps: a wake-up costs more than a poll."""
 _SKIPPED = 64
-"""Calls for which it sleeps at once after an answer that took longer: the server is far away, or busy."""
+"""Number of calls without polling after an answer that took longer: the server is distant, or busy."""
 
 
 class Mux:
-    """A pipelined connection: `submit` never waits, answers come in the order of the questions."""
+    """A pipelined connection: `submit` never waits, and replies arrive in the order of the requests."""
 
     def __init__(self, endpoint: Endpoint, *, silence: float, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._silence = silence
-        """Seconds without an answer after which the connection is given up; opening it may take as long."""
+        """Seconds without a reply after which the connection is abandoned; also the time limit for opening it."""
         self._allow_eviction = allow_eviction
         self._loop = asyncio.get_running_loop()
         self._opening: asyncio.Task[None] | None = None
@@ -84,20 +85,21 @@ class Mux:
         self._unsent: list[bytes] = []
         self._pending: deque[asyncio.Future[Any]] = deque()
         self._end: asyncio.Task[Any] | None = None
+        self._last_end: AsyncGenerator[None, None] | None = None
         self._progress = 0.0
         self._written = 0
-        """Bytes that were given to the connection."""
+        """Number of bytes written to the connection."""
         self._arrived = 0
-        """How many of them had reached the other side when that was looked at last."""
+        """Number of them that the peer had received at the last check."""
         self._skip = 0
         self._sent: set[str] = set()
-        """Scripts that have come to the server by this connection."""
+        """Scripts that reached the server through this connection."""
         endpoint.observers.add(self._moved)
         self._watch: asyncio.TimerHandle | None = None
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection to the server of now."""
+        """True if a connection to the current server exists."""
         return self._writer is not None and self._era == self._endpoint.era
 
     async def connect(self) -> None:
@@ -107,7 +109,7 @@ class Mux:
         if self._writer is not None and not self.connected:
             self._drop(self._answers, "another server has taken its place")
         if self._writer is None:
-            # in a task of its own, for all waiters: one caller's cancellation must not undo it for the others
+            # in a separate asyncio task: the cancellation of one caller must not cancel it for the others
             opening = self._opening
             if opening is None:
                 opening = self._opening = self._loop.create_task(self._open(), name="lockwork-connect")
@@ -124,24 +126,40 @@ class Mux:
         opened.writer.transport.set_protocol(self._answers)
         self._writer, self._identity, self._era, self._since = opened.writer, opened.identity, opened.era, now()
         self._written = self._arrived = 0
-        # a loop that ends cancels its tasks, and the connection is closed with this one, whether it has begun or not
+        # a loop that ends cancels its asyncio tasks; this task then closes the connection, even before its first step
         self._end = self._loop.create_task(asyncio.Event().wait(), name="lockwork-connection")
         self._end.add_done_callback(partial(self._with_the_loop, self._answers))
+        if self._last_end is None:
+            self._last_end = self._until_loop_ends()
+            await anext(self._last_end)
+
+    async def _until_loop_ends(self) -> AsyncGenerator[None, None]:
+        """Close a connection that a cancelled task opened for its cleanup: a loop that ends closes generators last."""
+        try:
+            yield
+        finally:
+            self._drop(self._answers, "the event loop was closed")
+            if self._end is not None:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._end
+            await asyncio.sleep(0)  # the loop closes the socket in its next turn
 
     def _opened(self, opening: asyncio.Task[None]) -> None:
         self._opening = None
         if not opening.cancelled():
-            opening.exception()  # its waiters raise it, if any are left
+            opening.exception()  # the waiters raise it, if any remain
 
     def call(self, call: Call, *, whole: bool) -> asyncio.Future[Any]:
-        """Submit a call: with its script if `whole`, or if it keeps its order and is the first of that script here.
+        """Submit a call, with its script if `whole`, or if it keeps its order and is the script's first use here.
 
-        A script that the server does not know has to be sent again, behind the calls that came after it.
+        If the server does not know the script, the call is sent again, after the calls that followed it.
         """
         if self._identity is None:
             call = call.unguarded()
         if call.ordered and call.script.sha not in self._sent:
             whole = True
+        if self._endpoint.by_function and call.script.declared.no_writes:
+            return self.submit(pack_function_call(call))
         future = self.submit(pack_call(call, whole=whole))
         if call.prompt:
             self._flush()
@@ -149,14 +167,17 @@ class Mux:
             self._sent.add(call.script.sha)
         return future
 
-    def submit(self, packed: bytes) -> asyncio.Future[Any]:
-        """Send a command, soon and with others; the future gets its reply, errors as values, or raises Retry.
+    def raise_error(self, call: Call, message: str) -> NoReturn:
+        """Raise the exception for an error reply to a call."""
+        raise_call_error(self._endpoint, call, message)
 
-        Raises Retry itself when the connection broke before it could be used.
+    def submit(self, packed: bytes) -> asyncio.Future[Any]:
+        """Send a command, soon and together with others. The future gets its reply, errors as values, or raises Retry.
+
+        Raises Retry directly if the connection broke before it could be used.
         """
         if self._writer is None:
-            # the caller of connect gets this error one turn of the loop later; no reply comes, and the next reply is
-            # not for it
+            # the caller of connect gets this error one turn of the loop later; the command gets no reply
             raise Retry(f"the connection to {self._endpoint.shown} broke before it could be used")
         future: asyncio.Future[Any] = self._loop.create_future()
         unsent, pending = self._unsent, self._pending
@@ -165,7 +186,7 @@ class Mux:
             self._arrived = self._written
             if self._watch is None:
                 self._watch = self._loop.call_later(self._silence, self._check)
-            # waiting for company would cost the first a turn of the loop; those behind it travel together
+            # delaying the first call would cost it a turn of the loop; the calls after it travel together
             pending.append(future)
             self._writer.transport.write(packed)
             self._written += len(packed)
@@ -177,14 +198,14 @@ class Mux:
         pending.append(future)
         unsent.append(packed)
         if len(unsent) >= _SOON and 4 * len(unsent) >= len(pending):
-            # the server works on these while the loop's other tasks make theirs
+            # the server works on these while the loop's other coroutines prepare theirs
             self._flush()
         elif len(unsent) == 1:
             self._loop.call_soon(self._flush)
         return future
 
     def renounce(self, why: Failover) -> None:
-        """Close the connection, because another server may have its address by now; not again and again."""
+        """Close the connection unless it is new, because another server may have its address by now."""
         if self._writer is None:
             return
         if isinstance(why, Demoted):
@@ -200,10 +221,8 @@ class Mux:
         if opening is not None:
             with contextlib.suppress(asyncio.CancelledError, Retry, LockworkError):
                 await opening
-        if self._end is not None:
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._end
-        await asyncio.sleep(0)  # the loop closes the socket in its next turn
+        if self._last_end is not None:
+            await self._last_end.aclose()
 
     def abandon(self) -> None:
         """Close the connections from any thread, after their loop was closed."""
@@ -221,7 +240,8 @@ class Mux:
         self._closed = True
         self._endpoint.observers.discard(self._moved)
         if self._opening is not None:
-            # redis-py's connect may swallow that (asyncio.wait_for of Python 3.11), so the task checks again at its end
+            # redis-py's connect may swallow the cancellation (asyncio.wait_for of Python 3.11), so the task checks
+            # again at its end
             self._opening.cancel()
         self._drop(self._answers, "it was closed")
         if self._watch is not None:
@@ -232,7 +252,7 @@ class Mux:
         self._loop.call_soon_threadsafe(self._leave)
 
     def _leave(self) -> None:
-        # its server may hang, and then answers nothing that was asked before
+        # the replaced server may hang, and then never answers earlier requests
         if not self.connected:
             self._drop(self._answers, "another server has taken its place")
 
@@ -247,7 +267,7 @@ class Mux:
             self._written += len(packed)
 
     def _look(self, future: asyncio.Future[Any], until: float) -> None:
-        """Let the loop look for the answer without sleeping."""
+        """Let the loop poll for the reply without sleeping."""
         if future.done():
             return
         if now() < until:
@@ -260,23 +280,23 @@ class Mux:
 
     def _drop(self, answers: Answers | None, problem: BaseException | str) -> None:
         if answers is not self._answers or self._writer is None:
-            return  # a connection that was given up before
+            return  # an earlier, abandoned connection
         writer, self._writer, self._answers = self._writer, None, None
         if self._pending and self._identity is not None:
             self._abandoned.append(self._identity)
         self._identity = None
-        self._unsent = []  # those are not for the next connection: their callers get an error now
+        self._unsent = []  # their callers get an error now, so the next connection must not send them
         while self._pending:
             future = self._pending.popleft()
             if not future.done():
                 future.set_exception(Retry(f"the connection to {self._endpoint.shown} broke: {problem}"))
-                future.exception()  # its caller may have been cancelled: then no other code reads it
+                future.exception()  # its caller may have been cancelled: then no other code retrieves the exception
         writer.transport.abort()
         if self._end is not None:
             self._end.cancel()
 
     def _check(self) -> None:
-        # a peer that fell silent is only seen by its silence
+        # only a timer detects a peer that fell silent
         self._watch = None
         if not self._pending:
             return
@@ -288,6 +308,6 @@ class Mux:
             if self._arrived - before < LARGE:
                 self._drop(self._answers, "the server stopped answering")
                 return
-            # it is busy with what was written, and gets on with it: the answer may take longer
+            # the peer makes progress with the written bytes: the reply may take longer
             self._progress, left = now(), self._silence
         self._watch = self._loop.call_later(max(left, 0.05), self._check)

@@ -1,4 +1,4 @@
-"""The asyncio driver: runs a protocol in the caller's task; the calls of all tasks share one connection."""
+"""The asyncio driver: runs a protocol in the caller's asyncio task; all calls of a loop share one connection."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import hiredis
 
 from lockwork.errors import LockworkError
-from lockwork.protocol.effects import Call, Calls, Clock, Effect, Park, Protocol, Shards
+from lockwork.protocol.effects import Call, Calls, Clock, Effect, Indexed, Park, Protocol, Shards
 from lockwork.runtime.async_connection import Mux
 from lockwork.runtime.clock import HEALTHY, REPLICAS, limit, now
 from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
-from lockwork.runtime.replies import Failover, Late, Moved, NoScript, Retry, acknowledged, raise_error
+from lockwork.runtime.replies import Failover, Late, Moved, NoScript, Retry, acknowledged
 from lockwork.runtime.resp import ASKING, pack_ahead, pack_wait
 from lockwork.runtime.trying import Tries
 from lockwork.runtime.wakeups import WakeupSource
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 async def adrive(protocol: Generator[E, Any, T], perform: Callable[[E], Awaitable[Any]]) -> T:
-    """Run `protocol` to its end in this task; when the task is cancelled, the protocol's clean-up is done first."""
+    """Run `protocol` to its end; if the asyncio task is cancelled, run the protocol's cleanup first."""
     step: Callable[[Any], E] = protocol.send
     value: Any = None
     while True:
@@ -50,10 +50,11 @@ async def adrive(protocol: Generator[E, Any, T], perform: Callable[[E], Awaitabl
 async def _clean_up(
     protocol: Generator[E, Any, Any], perform: Callable[[E], Awaitable[Any]], cancelled: asyncio.CancelledError
 ) -> None:
-    """Let the protocol undo what it began, whatever else is cancelled meanwhile."""
+    """Let the protocol undo its effects, even if the asyncio task is cancelled again."""
     task = asyncio.get_running_loop().create_task(_drive_out(protocol, perform, cancelled))
     while not task.done():
-        with contextlib.suppress(asyncio.CancelledError):  # ours comes again; the task's own ends the loop
+        # adrive raises this cancellation later; a cancelled cleanup is done, which ends the loop
+        with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(task)
     if not task.cancelled():
         task.result()
@@ -83,38 +84,50 @@ class AsyncDriver:
         self._endpoint = endpoint
         self._cluster = endpoint if isinstance(endpoint, ClusterEndpoint) else None
         self._listener = listener
+        self._names = listener.names
         self._patience = patience
         self._allow_eviction = allow_eviction
         self._silence = min(TIMEOUT, max(HEALTHY, patience))
         self.mux: Mux = self._new_mux(endpoint)
-        """Of a Cluster, nobody uses this one."""
+        """Connection to the server; unused for a Cluster."""
         self._others: dict[tuple[Endpoint, bool], Mux] = {}
-        """By node of a Cluster; and a second connection, for calls that wait for replicas: other calls need not wait
-        behind them."""
+        """Connections by node of a Cluster, and a second one for calls that wait for replicas, so that other calls do
+        not queue behind them.
+        """
 
     def run(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:
-        """Run `protocol` to its end; when the task is cancelled, the protocol's clean-up is done first."""
+        """Run `protocol` to its end; if the asyncio task is cancelled, run the protocol's cleanup first."""
         return adrive(protocol, self._perform)
 
     def _perform(self, effect: Effect) -> Coroutine[Any, Any, Any]:
         if type(effect) is Call:
-            return self._call(effect)
+            return self._noted(effect) if effect.script.declared.indexed else self._call(effect)
         if type(effect) is Shards:
             return self._shards()
         if type(effect) is Calls:
             return self._calls(effect.calls)
+        if type(effect) is Indexed:
+            return self._own(effect.kind)
         assert type(effect) is Park
         return self._listener.async_wait(effect.ticket, effect.until, effect.key)
 
     async def _calls(self, calls: Sequence[Call]) -> list[Any]:
-        """Run calls together: those for one server leave in one turn of the loop."""
+        """Run calls together: all calls to one server are sent in one turn of the loop."""
         return await asyncio.gather(*map(self._settled, calls))
+
+    async def _own(self, kind: str) -> list[str]:
+        return self._names.own(kind)
 
     async def _settled(self, call: Call) -> Any:
         try:
-            return await self._call(call)
+            return await (self._noted(call) if call.script.declared.indexed else self._call(call))
         except LockworkError as error:
             return error
+
+    async def _noted(self, call: Call) -> Any:
+        reply = await self._call(call)
+        self._names.used(call)
+        return reply
 
     async def _call(self, call: Call) -> Any:
         began, tries, whole, moved = now(), None, False, None
@@ -136,9 +149,10 @@ class AsyncDriver:
                     reply = await self._limited(mux, sent, began, whole=whole, asking=asking)
                 if type(reply) is not hiredis.ReplyError:
                     return reply
-                raise_error(str(reply), self._endpoint.shown, call.script.name)
+                mux.raise_error(call, str(reply))
             except NoScript:
                 whole = True
+                self._names.forget()
             except Retry as error:
                 moved = self._endpoint.failed(error)
                 if isinstance(error, Failover):
@@ -176,7 +190,7 @@ class AsyncDriver:
     async def _routed(
         self, cluster: ClusterEndpoint, call: Call, moved: Moved | None, began: float
     ) -> tuple[Mux, Call]:
-        """Return the connection to the node for a call, and the call as it is sent there."""
+        """Return the connection to the node for a call, and the call in the form for that node."""
         if cluster.stale:
             seconds = max(self._left(call, began), SHORTEST)
             try:
@@ -222,6 +236,6 @@ class AsyncDriver:
             await mux.aclose()
 
     def abandon(self) -> None:
-        """Close the connections from any thread, also when the loop is closed."""
+        """Close the connections from any thread, even if the loop is closed."""
         for mux in (self.mux, *list(self._others.values())):
             mux.abandon()

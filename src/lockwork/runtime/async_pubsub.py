@@ -1,4 +1,4 @@
-"""A subscription on the event loop itself: no thread between the server and the coroutine that waits."""
+"""A subscription on the event loop: messages reach a waiting coroutine without a thread switch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log: Log = Log("lockwork")
 
 
 class Hearing:
-    """A subscription of its own, which delivers to the mailboxes of the process."""
+    """A separate subscription that delivers to the mailboxes of the process."""
 
     def __init__(self, endpoint: Endpoint, channel: str, mail: Mailboxes, *, allow_eviction: bool) -> None:
         self._endpoint = endpoint
@@ -31,7 +31,7 @@ class Hearing:
         self._allow_eviction = allow_eviction
 
     async def run(self) -> None:
-        """Receive messages until cancelled; while the server is away, the engine warns."""
+        """Receive messages until cancelled; if the server is unreachable, the engine logs the warning."""
         tries, complained = 0, False
         while True:
             ear, unknown = _Ear(self._mail), None
@@ -70,7 +70,7 @@ class Hearing:
 
 
 class _Ear(asyncio.Protocol):
-    """The receiving end of such a connection."""
+    """Receives the messages of such a connection."""
 
     def __init__(self, mail: Mailboxes) -> None:
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,7 +81,7 @@ class _Ear(asyncio.Protocol):
         self._parser = new_reader()
 
     def data_received(self, data: bytes) -> None:
-        """Deliver what has come."""
+        """Deliver the received messages."""
         self.heard = now()
         try:
             self._parser.feed(data)
@@ -91,14 +91,14 @@ class _Ear(asyncio.Protocol):
             self.connection_lost(None)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
-        """Nothing comes any more."""
+        """End after the connection is lost."""
         if not self.over.done():
             self.over.set_result(None)
 
     def _take(self, reply: Any) -> None:
         words = reply if isinstance(reply, list) else []
         if isinstance(reply, hiredis.ReplyError):
-            # to a ping: it is busy or loads its data, and still sends its messages
+            # an error reply to a ping: the server is busy or loads its data, and still sends its messages
             if not self.confirmed:
                 self.refused = True
                 self.connection_lost(None)
@@ -106,4 +106,4 @@ class _Ear(asyncio.Protocol):
             self._mail.deliver(*split(words[2]))
         elif words[:1] == [b"subscribe"]:
             self.confirmed = True
-            self._mail.wake_all()  # what was sent before we listened is lost
+            self._mail.wake_all()  # messages before the subscription were lost

@@ -16,7 +16,7 @@ _READ_SIZE = 1 << 16
 
 
 class Opened(NamedTuple):
-    """A new connection, whose transport gets a protocol of its owner's; `era`: see Endpoint."""
+    """A new connection, whose transport gets the owner's protocol; `era`: see Endpoint."""
 
     writer: asyncio.StreamWriter
     identity: Identity | None
@@ -24,9 +24,9 @@ class Opened(NamedTuple):
 
 
 async def opened_within(seconds: float, endpoint: Endpoint, abandoned: list[Identity], allow_eviction: bool) -> Opened:
-    """Connect and check the server; raises Retry, also when it takes longer, or a LockworkError.
+    """Connect and check the server; raises Retry, also after `seconds`, or a LockworkError.
 
-    The connections in `abandoned` are ended on the server, and taken out.
+    Ends the connections in `abandoned` on the server, and removes them from the list.
     """
     connection: Any = None
     try:
@@ -43,7 +43,7 @@ async def opened_within(seconds: float, endpoint: Endpoint, abandoned: list[Iden
                 abandoned.pop()
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            # redis-py's connect may swallow it (asyncio.wait_for of Python 3.11)
+            # redis-py's connect may swallow the cancellation (asyncio.wait_for of Python 3.11)
             raise asyncio.CancelledError
         if reader.at_eof():
             raise ConnectionResetError("closed by the server")

@@ -1,4 +1,4 @@
-"""The client's clock, and how long a call may take on it."""
+"""The client's clock, and the time limit of a call."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 from lockwork.protocol.effects import Call
 
 HEALTHY: float = 1.0
-"""Seconds that a healthy server may need for a call, whatever the caller's patience."""
+"""Seconds that a healthy server may need for a call, regardless of the caller's patience."""
 REPLICAS: float = 1.0
-"""Seconds that replicas have to acknowledge a grant."""
+"""Seconds for replicas to acknowledge a grant."""
 
 if hasattr(time, "CLOCK_BOOTTIME"):
 
     def now() -> float:
-        """Seconds since some point in the past; it measures durations, and goes on during suspend."""
+        """Return a monotonic time in seconds that measures durations, including system suspend."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 else:
@@ -22,9 +22,9 @@ else:
 
 
 def limit(call: Call, patience: float) -> float:
-    """Seconds that a call with this patience may take, all its tries together.
+    """Return the seconds that a call with this patience may take, including all tries.
 
-    A healthy server gets a second, unless the call is brief; replicas that the call waits for get their time on top.
+    A healthy server gets one second, unless the call is brief; waiting for replicas adds their limit.
     """
     usual = patience if call.brief else max(HEALTHY, patience)
     return usual + REPLICAS if call.replicas else usual

@@ -1,4 +1,4 @@
-"""A Redis or Valkey Cluster: which node serves which slot, and how that is found again when it changes.
+"""A Redis or Valkey Cluster: the map of slots to nodes, and its refresh after changes.
 
 The rules for clients: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/.
 """
@@ -21,6 +21,7 @@ from lockwork.protocol import scripts, slots
 from lockwork.protocol.effects import Call
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint, Opener, taken_over
+from lockwork.runtime.reentry import entered_once, new_lock
 from lockwork.runtime.replies import Busy, Moved, Retry
 from lockwork.runtime.resp import pack
 from lockwork.runtime.sync_connection import Wire
@@ -29,19 +30,19 @@ from lockwork.validation import several
 Place = tuple[str, int]
 
 _ANSWER = 0.5
-"""Seconds in which a node must tell the slots."""
+"""Time limit in seconds for a node to return the slots."""
 _REST = 0.2
-"""Seconds between two questions for the slots: during a failover, every call would ask."""
+"""Minimum seconds between two requests for the slots: during a failover, every call would send one."""
 
 
 class _NoSlots(Retry):
-    """A node knows of none that serves slots."""
+    """A node reports that no node serves slots."""
 
     sent = False
 
 
 class ClusterEndpoint(Endpoint):
-    """All nodes of a Cluster. As an endpoint itself it leads to any primary, which is enough to hear of messages."""
+    """All nodes of a Cluster. As a single endpoint it leads to any primary, which suffices to receive messages."""
 
     cluster = True
 
@@ -55,17 +56,17 @@ class ClusterEndpoint(Endpoint):
         self._nodes: dict[Place, Endpoint] = {}
         self._slots: list[Endpoint | None] = [None] * slots.SLOTS
         self._primaries: list[Endpoint] = []
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._asked = 0.0
         self._turn = 0
         self._suspect: Endpoint | None = None
-        """A node that knows best where a slot has gone: it is asked first."""
+        """The node that redirected a call: it is the first to ask for the slots."""
         self._silent: set[Endpoint] = set()
-        """Nodes that did not answer the last time: they are asked last."""
+        """Nodes that did not answer the last time: they come last."""
         self._refreshing: threading.Thread | None = None
         self.stale: bool = True
         self.version: int = 0
-        """Goes up when it is known anew which node serves a slot; the observers are then called."""
+        """Number that rises with each new map of slots; the observers are then called."""
 
     def shards(self) -> int:
         """Return the number of primaries."""
@@ -73,7 +74,7 @@ class ClusterEndpoint(Endpoint):
 
     @property
     def found(self) -> str:
-        """How many shards there are, as a sentence."""
+        """Return the number of shards, as a sentence."""
         return f"the Cluster has {several(len(self._primaries), 'shard', 'shards')}" if self._primaries else ""
 
     def slot(self, key: str) -> int:
@@ -81,21 +82,21 @@ class ClusterEndpoint(Endpoint):
         return slots.of_key(key)
 
     def owner(self, slot: int) -> Endpoint | None:
-        """Return the primary of a slot, as far as is known."""
+        """Return the primary of a slot, if known."""
         return self._slots[slot]
 
     def primaries(self) -> list[Endpoint]:
-        """Return the nodes that serve slots, as far as is known."""
+        """Return the known nodes that serve slots."""
         return self._primaries
 
     def doubt(self, node: Endpoint | None = None) -> None:
-        """Note that a slot may have gone elsewhere; `node` has said so, and is asked first."""
+        """Record that a slot may have moved; `node` reported it, and is the first to ask."""
         self._suspect, self.stale = node, True
 
     def route(self, call: Call) -> Endpoint:
-        """Return the node for a call, as far as is known; raises Retry when no node serves its slot."""
+        """Return the known node for a call; raises Retry if no node serves its slot."""
         if not call.keys:
-            # a shard may go while all are walked
+            # a shard may disappear while a caller iterates over all
             return self._primaries[min(call.shard, len(self._primaries) - 1)]
         key = call.keys[0]
         number = slots.of_key(key)
@@ -108,11 +109,11 @@ class ClusterEndpoint(Endpoint):
         return node
 
     def prepare(self, call: Call) -> Call:
-        """Return the call with the script as it runs on one node of many."""
+        """Return the call with the script in its form for a Cluster node."""
         return replace(call, script=scripts.on_cluster(call.script.name), packed=None)
 
     def moved_slot(self, moved: Moved) -> Endpoint:
-        """Note where a slot is, as a node has said; returns that node."""
+        """Record the slot's node from a redirection; return that node."""
         host = moved.host or self._primaries[0].options["host"]
         with self._lock:
             node = self._node((host, moved.port))
@@ -125,7 +126,7 @@ class ClusterEndpoint(Endpoint):
         return node
 
     def failed(self, error: Retry) -> Moved | None:
-        """Note why a call failed: another node may have taken the place of one; returns where the call is to go."""
+        """Record the reason of a failed call, because slots may have moved; return its redirection, if any."""
         if isinstance(error, Moved):
             return error
         if "CLUSTERDOWN" in str(error) and (unserved := self._unserved()):
@@ -134,18 +135,18 @@ class ClusterEndpoint(Endpoint):
         return None
 
     def _unserved(self) -> str:
-        """Name the slots that no node serves, as far as is known; empty if there are none."""
+        """Name the slots that no node is known to serve; empty if there are none."""
         free = [number for number, node in enumerate(self._slots) if node is None]
         if not self._primaries or not free:
             return ""
         return f"slot {free[0]}" if len(free) == 1 else f"{len(free)} slots, of which {free[0]} is the first"
 
     def refresh(self, *, anyway: bool = False) -> None:
-        """Ask one node after the other for the slots; raises Retry when none answers, or ServerUnsuitable.
+        """Ask the nodes for the slots, one after the other; raises Retry if none answers, or ServerUnsuitable.
 
-        `anyway`: also when nothing shows that they have moved.
+        anyway: even without a sign that slots have moved.
         """
-        with self._lock:
+        with entered_once(self._lock):
             if not (self.stale or anyway) or (self._primaries and now() - self._asked < _REST):
                 return
             self._asked = now()
@@ -176,18 +177,18 @@ class ClusterEndpoint(Endpoint):
         await asyncio.to_thread(self.refresh)
 
     def refresh_soon(self) -> None:
-        """Do the same on a thread of its own, unless one does; the observers are called when it is done."""
+        """Refresh on a separate thread, unless a refresh runs; the observers are called when it is done."""
         if self._refreshing is None or not self._refreshing.is_alive():
             self._refreshing = threading.Thread(target=self._refresh_quietly, name="lockwork-slots", daemon=True)
             with contextlib.suppress(RuntimeError):  # no more threads, for instance at the interpreter's exit
                 self._refreshing.start()
 
     def _refresh_quietly(self) -> None:
-        with contextlib.suppress(Retry, LockworkError):  # calls ask, too, and raise it
+        with contextlib.suppress(Retry, LockworkError):  # each call also refreshes, and raises the error
             self.refresh(anyway=True)
 
     def locate(self) -> None:
-        """Choose a primary for the next connection to the Cluster as a whole, another one each time."""
+        """Choose a primary for the next connection to the Cluster as a whole, a different one each time."""
         self.refresh()
         with self._lock:
             self._turn += 1
@@ -199,14 +200,14 @@ class ClusterEndpoint(Endpoint):
         await asyncio.to_thread(self.locate)
 
     def after_fork(self) -> None:
-        """In a child: a lock may be held by a thread that only the parent has."""
-        self._lock = threading.Lock()
+        """Replace the locks in a forked child: a thread that exists only in the parent may hold one."""
+        self._lock = new_lock()
         self._refreshing = None
 
     def _announce(self) -> None:
         self.version += 1
         for notify in list(self.observers):
-            with contextlib.suppress(RuntimeError):  # its event loop has ended
+            with contextlib.suppress(RuntimeError):  # the observer's event loop is closed
                 notify()
 
     def _node(self, place: Place) -> Endpoint:
@@ -244,7 +245,7 @@ class ClusterEndpoint(Endpoint):
         found: list[Endpoint | None] = [None] * slots.SLOTS
         primaries: dict[Endpoint, None] = {}
         for first, last, primary, *_ in ranges:
-            # a node that does not know its own address names none
+            # a node that does not know its own address sends an empty one
             node = self._node((primary[0].decode() if primary[0] else asked.options["host"], primary[1]))
             primaries[node] = None
             found[first : last + 1] = [node] * (last + 1 - first)
@@ -256,14 +257,14 @@ class ClusterEndpoint(Endpoint):
             if node not in known:
                 del self._nodes[place]
                 self._silent.discard(node)
-                node.moved()  # its connections are closed when they are met
+                node.moved()  # its connections are closed at their next use
 
 
 _SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
 
 
 def from_url(url: object) -> Opener | None:
-    """Read redis+cluster://user:password@host:port,host:port; None for a URL of another scheme. Raises ConfigError."""
+    """Parse redis+cluster://user:password@host:port,host:port; return None for another scheme. Raises ConfigError."""
     scheme, _, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
     kind = _SCHEMES.get(scheme.lower())
     if kind is None:
@@ -283,7 +284,7 @@ def from_url(url: object) -> Opener | None:
 
 
 def from_client(client: object) -> Opener | None:
-    """Connect as a client of redis-py's RedisCluster does; None for another client."""
+    """Connect like a client of redis-py's RedisCluster; return None for another client."""
     if not isinstance(client, RedisCluster | AsyncRedisCluster):
         return None
     manager: Any = client.nodes_manager

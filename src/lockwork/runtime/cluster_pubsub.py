@@ -1,6 +1,6 @@
-"""How a process hears its messages on a Cluster: one connection per shard, with a sharded channel for each slot in use.
+"""Messages of a process on a Cluster: one connection per shard, with a sharded channel for each slot in use.
 
-Besides, one of the connections has the channels of the process itself, on which a message reaches it from any node.
+In addition, one connection has the channels of the process, which receive messages published on any node.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from lockwork.runtime.shard_channels import ShardChannel, ShardChannels
 log: Log = Log("lockwork")
 
 _LATE = 1.0
-"""Seconds without an answer of a node after which the others are asked whether it still serves its slots."""
+"""Seconds without a reply from a node after which the others are asked if it still serves its slots."""
 _AGAIN = 0.25
-"""Seconds between two questions for the slots while some channel has no node."""
+"""Seconds between two requests for the slots while some channel has no node."""
 
 
 class ClusterSubscription:
-    """The pub/sub connections of a process to the primaries, which its engine tends as it does a single one."""
+    """The pub/sub connections of a process to the primaries; the engine maintains them like a single one."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ClusterSubscription:
         self.deliver: Callable[[str, str], None] = deliver
         self.missed: Callable[[], None] = missed
         self._own = own
-        """The channels of the process itself; others may be added."""
+        """Channels of the process; more may be added."""
         self._selector = selector
         self._ring = ring
         self._allow_eviction = allow_eviction
@@ -59,13 +59,13 @@ class ClusterSubscription:
         """The node where `_own` is subscribed."""
         self._places: dict[ShardChannel, Endpoint | None] = {}
         self._version = 0
-        """Of the slots that `_places` is made from."""
+        """Version of the slots from which `_places` was built."""
         self._ask_at: float | None = None
-        """When the slots are asked for again; None when all is well."""
+        """Time of the next request for the slots; None if none is needed."""
         self.next_event: float | None = None
 
     def tend(self) -> None:
-        """Subscribe what is new, drop what nobody needs, follow the slots, and keep the connections honest."""
+        """Subscribe new channels, drop unused ones, follow moved slots, and check the connections."""
         new, dropped = self.channels.taken()
         for channel in new:
             self._places[channel] = None
@@ -93,7 +93,7 @@ class ClusterSubscription:
         self._nodes.clear()
 
     def _follow(self) -> None:
-        """Move each channel to the node that serves its slot now."""
+        """Move each channel to the current node of its slot."""
         primaries = set(self.cluster.primaries())
         for node in [node for node in self._nodes if node not in primaries]:
             self._nodes.pop(node).close()
@@ -109,7 +109,7 @@ class ClusterSubscription:
             self._to(node).add(channel.name)
 
     def _settle(self) -> None:
-        """Choose the node for the channels of the process: it stays while it is a primary, and answers."""
+        """Choose the node for the channels of the process; keep it while it is a primary and answers."""
         primaries = self.cluster.primaries()
         if self._home not in primaries or self._to(self._home).failing:
             here = [node for node in primaries if node in self._nodes and not self._nodes[node].failing]
@@ -132,7 +132,7 @@ class ClusterSubscription:
         return found
 
     def _ask_for_slots(self) -> None:
-        """Find out which node serves what, when that is not known or a node does not answer."""
+        """Refresh the slots if some are unknown or a node does not answer."""
         at = now()
         homeless = self._home is None or None in self._places.values()
         late = any(each.late_at is not None and each.late_at <= at for each in self._nodes.values())
@@ -144,7 +144,7 @@ class ClusterSubscription:
 
 
 class _NodeSubscription(PubSubConnection):
-    """The pub/sub connection to one node: the channels that are to be subscribed there."""
+    """The pub/sub connection to one node, with the channels to subscribe there."""
 
     def __init__(
         self,
@@ -159,36 +159,36 @@ class _NodeSubscription(PubSubConnection):
         self._whole = whole
         self._wanted: dict[str, None] = {}
         self._sent: deque[tuple[bytes, str]] = deque()
-        """Commands without an answer so far."""
+        """Commands without a reply so far."""
         self._waits_since = 0.0
-        """When the first of them was sent, or the last answer came."""
+        """Time when the first of them was sent, or of the last reply."""
         self._plain = False
-        """Whether the server refuses sharded channels: then it publishes to the channels of processes."""
+        """True if the server refuses sharded channels; it then publishes to the channels of processes."""
 
     @property
     def late_at(self) -> float | None:
-        """When an answer that is owed is late; None when none is."""
+        """Time at which the pending reply is late; None without a pending reply."""
         return self._waits_since + _LATE if self._sent or self._dial is not None else None
 
     @property
     def failing(self) -> bool:
-        """Whether the connection broke more than once, and is not back."""
+        """True if the connection broke more than once and is still down."""
         return self._tries > 1 and not self._wire.connected
 
     def add(self, name: str) -> None:
-        """Subscribe a channel, unless it is subscribed."""
+        """Subscribe to a channel, unless it is subscribed."""
         if name not in self._wanted:
             self._wanted[name] = None
             self._subscribe(name)
 
     def drop(self, name: str) -> None:
-        """Subscribe a channel no more."""
+        """Unsubscribe from a channel."""
         if name in self._wanted:
             del self._wanted[name]
             self._command("SUNSUBSCRIBE" if _is_sharded(name) else "UNSUBSCRIBE", name)
 
     def tend(self) -> None:
-        """As any connection; and note when a new one is asked for."""
+        """Maintain the connection, and record requests for a new one."""
         dialing = self._dial is not None
         super().tend()
         if self._dial is not None and not dialing:
@@ -232,14 +232,14 @@ class _NodeSubscription(PubSubConnection):
         if asked == (verb, name) or (verb == b"pong" and asked[0] == b"ping"):
             self._answered()
         elif verb == b"sunsubscribe" and self._wanted.pop(name, self) is None:
-            # the node has dropped it without being asked: the slot has moved, or the node is a replica now
+            # the node dropped the channel without a request: the slot has moved, or the node is now a replica
             self._whole.cluster.doubt(self._endpoint)
         if verb == b"ssubscribe":
             self._confirm()
             self._whole.channels.confirmed(name)
         elif verb == b"subscribe":
             self._confirm()
-            self._whole.missed()  # what was sent before we listened is lost
+            self._whole.missed()  # messages before the subscription were lost
         return True
 
     def _answered(self) -> None:
@@ -250,12 +250,12 @@ class _NodeSubscription(PubSubConnection):
     def _refused(self, asked: tuple[bytes, str], why: str) -> None:
         verb, name = asked
         if verb not in (b"ssubscribe", b"subscribe"):
-            return  # to a ping: it is busy or loads its data, and still sends its messages
+            return  # an error reply to a ping: the server is busy or loads its data, and still sends its messages
         if why.startswith(("MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN", "LOADING")):
             self._wanted.pop(name, None)
             self._whole.cluster.doubt(self._endpoint if why.startswith("MOVED") else None)
             return
-        # before Redis 7, or without the right: the scripts then publish to the channels of processes
+        # before Redis 7, or without permission: the scripts then publish to the channels of processes
         self._plain = self._plain or verb == b"ssubscribe"
         if "unknown command" not in why and now() - self._warned > SILENCE:
             self._warned = now()
@@ -268,7 +268,7 @@ class _NodeSubscription(PubSubConnection):
 
 
 class ShardHearing:
-    """What a worker process hears of its queues, by the engine's connections, for as long as `run` runs."""
+    """Messages of a worker process about its queues, through the engine's connections, while `run` runs."""
 
     def __init__(
         self,
@@ -280,13 +280,13 @@ class ShardHearing:
     ) -> None:
         self._channel = channel
         self._places = places
-        """Sharded channels, and what is waited for there."""
+        """Sharded channels, with the tickets of their waiters."""
         self._own = own
         self._channels = channels
         self._listen = listen
 
     async def run(self) -> None:
-        """Listen until cancelled."""
+        """Receive messages until cancelled."""
         self._own[self._channel] = None
         for name, ticket in self._places:
             self._channels.enter(name, ticket)

@@ -1,4 +1,4 @@
-"""How the server of an app is opened when it is first needed: by its URL, as a client has it, or one of our own."""
+"""Opens an app's server at first use: by URL, like an existing client, or as an embedded server."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from lockwork.errors import ConfigError
 from lockwork.runtime import cluster, sentinel
-from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.endpoint import Endpoint, usual_scheme
 from lockwork.runtime.runtime import Opened
 
 
 def opener(url: str | None, client: object) -> Callable[[], Opened]:
-    """What opens it, which is called at first use; raises ConfigError for what names no server."""
+    """Return the function that opens the server at first use; raises ConfigError if the settings name no server."""
     if url is not None and client is not None:
         raise ConfigError("pass a URL or a client, not both")
     if client is not None:
@@ -24,6 +24,7 @@ def opener(url: str | None, client: object) -> Callable[[], Opened]:
         raise ConfigError("the server's URL is empty: omit it to use LOCKWORK_URL or the embedded server")
     given = url or os.environ.get("LOCKWORK_URL")
     if given:
+        given = usual_scheme(given)
         if several := sentinel.from_url(given) or cluster.from_url(given):
             return several
         endpoint = Endpoint.from_url(given)

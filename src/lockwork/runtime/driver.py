@@ -1,4 +1,4 @@
-"""Control flows above protocols, which call the user's functions: a generator of actions, for threads and asyncio."""
+"""Control flows above protocols, which call the user's functions: generators of actions, for threads and asyncio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One step of a control flow that threads and asyncio tasks share: how each of them does it.
+    """One step of a control flow that threads and asyncio tasks share, in a version for each.
 
     It must not raise StopIteration, which a generator cannot receive.
     """
@@ -27,10 +27,10 @@ Actions = Generator[Action, Any, T]
 
 
 def perform(actions: Actions[T]) -> T:
-    """Do the actions on this thread."""
+    """Run the actions on this thread."""
     return drive(actions, lambda action: action.blocking())
 
 
 def aperform(actions: Actions[T]) -> Coroutine[Any, Any, T]:
-    """Async version of `perform`; when the task is cancelled, the clean-up is done first."""
+    """Async version of `perform`; if the asyncio task is cancelled, the cleanup runs first."""
     return adrive(actions, lambda action: action.awaiting())

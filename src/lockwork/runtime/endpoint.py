@@ -1,9 +1,11 @@
-"""Where the server is and how to connect to it; the redis-py connections made here do the handshake for all drivers."""
+"""The address of the server and its connections; redis-py does the handshake for all drivers."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import re
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -25,22 +27,22 @@ from lockwork.runtime.replies import Demoted, Moved, Retry, passing, raise_error
 from lockwork.runtime.resp import pack
 
 _NO_CONNECTION = 2**63 - 1
-"""The server numbers connections from 1 on. Never 0: Redis 6.2 takes `CLIENT KILL ID 0` for all connections."""
+"""An unused connection number. Never 0: Redis 6.2 applies `CLIENT KILL ID 0` to all connections."""
 COMMANDS: tuple[tuple[str, ...], ...] = (("INFO",), ("CLIENT", "ID"), ("CLIENT", "KILL", "ID", str(_NO_CONNECTION)))
-"""What a new connection sends; the last ends nothing, and shows whether this user may end connections."""
+"""Commands on a new connection. The last one ends no connection; it shows if this user may end connections."""
 ASK: bytes = b"".join(pack(*command) for command in COMMANDS)
 _RUN = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 
 
 class Identity(NamedTuple):
-    """A connection's number, in one life of the server: a restarted one counts anew."""
+    """Number of a connection, with the run id of the server: a restarted server counts from 1 again."""
 
     run: bytes
     number: int
 
 
 def identify(replies: Sequence[object]) -> Identity | None:
-    """Read the replies to ASK; None when this user could not end the connection later."""
+    """Parse the replies to ASK; return None if this user cannot end the connection later."""
     info, number, ended = replies
     found = _RUN.search(info) if isinstance(info, bytes) else None
     if found is None or not isinstance(number, int) or not isinstance(ended, int):
@@ -49,7 +51,7 @@ def identify(replies: Sequence[object]) -> Identity | None:
 
 
 def end(gone: Identity) -> bytes:
-    """The command that ends a connection; an error means that it has ended already."""
+    """Return the command that ends a connection; an error reply means that it has already ended."""
     return pack("CLIENT", "KILL", "ID", gone.number)
 
 
@@ -57,15 +59,15 @@ log: Log = Log("lockwork")
 
 OLDEST = (6, 2)
 _warned: set[str] = set()
-"""Servers that this process has warned about: each of its connections finds the same."""
+"""Servers with a logged warning: each connection of this process would repeat it."""
 
 
 def check(replies: Sequence[object], endpoint: Endpoint, *, allow_eviction: bool) -> Identity | None:
-    """Return who the connection is, from the replies to ASK; None, with a warning, if this user could not end it later.
+    """Return the connection's identity from the replies to ASK; None, with a warning, if this user cannot end it later.
 
     Raises ServerUnsuitable unless INFO shows a server of at least 6.2 that evicts no keys, Demoted for a read-only
-    replica, Retry when the server cannot serve just now, and ServerRefused when a password is missing. A user without
-    INFO is not checked.
+    replica, Retry if the server cannot serve now, and ServerRefused if a password is missing. A user without permission
+    for INFO is not checked.
     """
     where = endpoint.shown
     for reply, command in zip(replies, COMMANDS, strict=True):
@@ -82,7 +84,7 @@ def check(replies: Sequence[object], endpoint: Endpoint, *, allow_eviction: bool
 def _check_info(info: bytes, endpoint: Endpoint, *, allow_eviction: bool) -> None:
     where = endpoint.shown
     facts = dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
-    if "sentinel" in (facts.get("redis_mode"), facts.get("server_mode")):  # as Redis and Valkey name it
+    if "sentinel" in (facts.get("redis_mode"), facts.get("server_mode")):  # the field names of Redis and Valkey
         raise ServerUnsuitable(
             f"the server at {where} is a Sentinel: give the URL redis+sentinel://host:port/NAME, with the name of the "
             "primary that it watches"
@@ -120,6 +122,17 @@ def _warn(replies: Sequence[object], where: str) -> None:
 
 
 _SCHEMES = ("redis", "rediss", "unix")
+_ALIASES = {"valkey": "redis", "valkeys": "rediss"}
+"""Schemes of other clients, with any suffix such as +cluster."""
+_OBJECTS = frozenset(
+    {
+        "command_packer", "credential_provider", "driver_info", "encoder_class", "event_dispatcher",
+        "maint_notifications_config", "parser_class", "redis_connect_func", "ssl_ocsp_context",
+    }
+)  # fmt: skip
+"""Connection options whose values are not text."""
+_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+"""A percent sign without an escape sequence."""
 _KINDS = {
     "redis": (Connection, AsyncTCP),
     "rediss": (SSLConnection, AsyncTLS),
@@ -127,23 +140,23 @@ _KINDS = {
 }
 _TAKEN_OVER = ("host", "port", "path", "db", "username", "password", "credential_provider")
 TIMEOUT: float = 5.0
-"""Seconds that a healthy server may take for a call; then the connection is given up and the call sent again."""
+"""Seconds that a healthy server may take for a call; then the connection is abandoned and the call is retried."""
 
 
 YOUNG: float = 1.0
-"""Seconds in which a new connection is not closed for another, unless its server turned out to be a replica."""
+"""Seconds in which a new connection is not replaced, unless its server is a replica."""
 SHORTEST: float = 0.05
-"""Seconds that even the last try of a call has."""
+"""Minimum seconds for the last try of a call."""
 
 
 class Endpoint:
-    """One server, or what leads to several.
+    """One server, or an address that leads to several.
 
-    `shown` is its address without the password; `described` says what server that is.
+    `shown` is its address without the password; `described` names the kind of server.
     """
 
     cluster: bool = False
-    """Whether it is a Cluster, or a node of one."""
+    """True for a Cluster, or a node of one."""
 
     def __init__(self, kind: str, options: dict[str, Any]) -> None:
         self._kind = kind
@@ -164,32 +177,34 @@ class Endpoint:
         self.shown: str = f"{kind}://{place}"
         self.described: str = f"the server at {self.shown}"
         self.era: int = 0
-        """Goes up when the server changes; a connection of an earlier era is closed, and not used again."""
+        """Number that rises when the server changes; a connection of an earlier era is closed, and not used again."""
         self.observers: set[Callable[[], object]] = set()
-        """Called on any thread when `moved` is."""
+        """Functions that `moved` calls, on any thread."""
+        self.by_function: bool = False
+        """True if reads are sent as function calls, because the user may not run scripts (call_errors.py)."""
         self._run: bytes | None = None
 
     def of_cluster(self) -> str:
-        """Return the URL of the Cluster that this server is a node of."""
+        """Return the URL of the Cluster to which this node belongs."""
         if self._kind == "unix":
             return "redis+cluster://host:port"
         return f"{self._kind}+cluster://{self.options.get('host', 'localhost')}:{self.options.get('port', 6379)}"
 
     @property
     def found(self) -> str:
-        """What was found when it was reached, as a sentence, if that says more than its address."""
+        """Describe the reached server in a sentence, if that adds to its address."""
         return ""
 
     def shards(self) -> int:
-        """Return the number of servers that share the keys, as far as is known."""
+        """Return the known number of servers that share the keys."""
         return 1
 
     def slot(self, key: str) -> int:  # noqa: ARG002 - a Cluster's
-        """Return the same number for keys that one call may have."""
+        """Return a number that is equal for keys that may be in one call."""
         return 0
 
     def reached(self, run: bytes | None) -> int:
-        """Note which server a new connection has reached, by its run id if known; returns the connection's era."""
+        """Record the server of a new connection, by its run id if known; return the connection's era."""
         if run is not None and run != self._run:
             before, self._run = self._run, run
             if before is not None:
@@ -197,41 +212,42 @@ class Endpoint:
         return self.era
 
     def demoted(self, era: int) -> None:
-        """Note that the server which connections of this era have reached is a read-only replica now."""
+        """Record that the server of this era's connections is now a read-only replica."""
         if era == self.era:
             self.era += 1
 
     def failed(self, error: Retry) -> Moved | None:  # noqa: ARG002 - a Cluster's
-        """Note why a call failed; returns where it is to go if it has been told."""
+        """Record the reason of a failed call; return its redirection, if any."""
         return None
 
     def moved(self) -> None:
-        """Note that the address leads to another server now."""
+        """Record that the address now leads to another server."""
         self._run = None
         self.era += 1
         for notify in list(self.observers):
-            with contextlib.suppress(RuntimeError):  # its event loop has ended
+            with contextlib.suppress(RuntimeError):  # the observer's event loop is closed
                 notify()
 
     def locate(self) -> None:
-        """Find where the next connection has to lead, where that can change; raises Retry or a LockworkError."""
+        """Find the address for the next connection, if it can change; raises Retry or a LockworkError."""
 
     async def alocate(self) -> None:
         """Async version of `locate`."""
 
     def after_fork(self) -> None:
-        """In a child: a lock may be held by a thread that only the parent has."""
+        """Replace the locks in a forked child: a thread that exists only in the parent may hold one."""
 
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
-        """Read a redis://, rediss:// or unix:// URL; raises ConfigError."""
+        """Parse a redis://, rediss:// or unix:// URL; raises ConfigError."""
         if not isinstance(url, str):
             raise ConfigError(
                 f"a server's URL is text such as redis://localhost:6379, not {type(url)}; a client is given as client="
             )
+        url = usual_scheme(url)
         scheme = url.partition("://")[0].lower() if "://" in url else ""
         if scheme not in _SCHEMES:
-            known = ", ".join(f"{name}://" for name in (*_SCHEMES, "redis+sentinel", "redis+cluster"))
+            known = ", ".join(f"{name}://" for name in (*_SCHEMES, *_ALIASES, "redis+sentinel", "redis+cluster"))
             raise ConfigError(
                 f"a server's URL begins with {known}, as redis://localhost:6379 does; {_scheme_shown(url)}"
             )
@@ -240,6 +256,10 @@ class Endpoint:
                 f"a {scheme}:// URL names one server: begin it with {scheme}+cluster:// for nodes of a Cluster, or "
                 f"with {scheme}+sentinel:// for Sentinels"
             )
+        if _ESCAPE.search(url.partition("://")[2].partition("?")[0]):
+            raise ConfigError(
+                f"the {scheme}:// URL of the server has a % that begins no escape: write %25 for a % in the password"
+            )
         try:
             options: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
             path = urlsplit(url).path.strip("/")
@@ -247,24 +267,48 @@ class Endpoint:
             # the error's text may quote the password
             raise ConfigError(
                 f"the {scheme}:// URL of the server cannot be read: are signs like / @ : # in the password escaped "
-                "(%2F for a slash), and is the port a number?"
+                "(%2F for a slash), and is the port a number up to 65535?"
             ) from None
         if scheme != "unix" and path and not path.isdecimal():
             raise ConfigError("the database in the server's URL, after the last slash, must be a number")
         options.pop("connection_class", None)
         endpoint = cls(scheme, options)
         try:
-            endpoint.connection()
+            endpoint.check_options()
         except TypeError as error:
             unknown = str(error).rpartition("argument ")[2]
             raise ConfigError(f"the server's URL has an option that connections do not know: {unknown}") from None
+        except (ValueError, LookupError, OSError, redis.RedisError) as error:
+            raise ConfigError(
+                f"no connection can be made with the options in the server's URL: {_without_secrets(error, options)}"
+            ) from None
         return endpoint
+
+    def check_options(self) -> None:
+        """Check the connection options without connecting; raises the errors of redis-py and Python's TLS."""
+        if objects := _OBJECTS & self.options.keys():
+            raise ValueError(f"{min(objects)}= is an object: pass a client with it as client=")
+        codecs.lookup(str(self.options.get("encoding", "utf-8")))
+        int(self.options.get("port", 0))
+        size = self.options.get("socket_read_size", 1)
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"socket_read_size must be a positive number, not {size!r:.20}")
+        made = self.connection()
+        self.async_connection()
+        if isinstance(made, SSLConnection):
+            tls = ssl.create_default_context()
+            if made.ssl_min_version is not None:
+                tls.minimum_version = made.ssl_min_version
+            if made.ca_data is not None:
+                tls.load_verify_locations(cadata=made.ca_data)
+            if made.ssl_ciphers:
+                tls.set_ciphers(made.ssl_ciphers)
 
     @classmethod
     def from_client(cls, client: object) -> Endpoint:
-        """Connect where a redis-py client, sync or asyncio, connects; its connections stay its own.
+        """Connect to the server of a sync or asyncio redis-py client; does not use the client's connections.
 
-        Raises ConfigError for what is no client of one server, and for settings that no connection can have.
+        Raises ConfigError for an object that is not a client of one server, and for unsupported settings.
         """
         if not isinstance(client, redis.Redis | redis.asyncio.Redis):
             raise ConfigError(f"client must be a redis.Redis or redis.asyncio.Redis for one server, not {type(client)}")
@@ -282,9 +326,9 @@ class Endpoint:
         raise ConfigError(f"connections of {pool.connection_class} are not supported: give a URL instead")
 
     def connection(self, timeout: float = TIMEOUT) -> AbstractConnection:
-        """A new, unconnected redis-py connection that never retries on its own."""
+        """Return a new, unconnected redis-py connection without automatic retries."""
         make = cast("type[AbstractConnection]", _KINDS[self._kind][0])
-        # a name may have two addresses, of which one is dead: the other needs time, too
+        # a name may have two addresses with one unreachable: leave time for the other
         limits = {"socket_connect_timeout": timeout / 2, "socket_timeout": timeout}
         return make(**{**self.options, **limits}, retry=NoRetry(NoBackoff(), 0))
 
@@ -295,11 +339,11 @@ class Endpoint:
 
 
 Opener = Callable[[], tuple[Endpoint, Callable[[], None]]]
-"""What opens an endpoint when it is first needed; its second result is called at the end."""
+"""Opens an endpoint at first use; its second result is called at the end."""
 
 
 def taken_over(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a client's connections that ours take over."""
+    """Return the settings of a client's connections that Lockwork's connections use."""
     return {
         key: value
         for key, value in settings.items()
@@ -307,8 +351,26 @@ def taken_over(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def usual_scheme(url: Any) -> Any:
+    """Return the URL with redis:// or rediss:// in place of valkey:// or valkeys://, also before a + in the scheme."""
+    if not isinstance(url, str):
+        return url
+    head, separator, rest = url.partition("://")
+    name, plus, suffix = head.partition("+")
+    return f"{_ALIASES.get(name.lower(), name)}{plus}{suffix}{separator}{rest}" if separator else url
+
+
+def _without_secrets(error: Exception, options: Mapping[str, Any]) -> str:
+    text = " ".join(str(error).split())
+    for name in ("password", "ssl_password"):
+        secret = options.get(name)
+        if secret and str(secret) in text:
+            return type(error).__name__
+    return text
+
+
 def _scheme_shown(url: str) -> str:
-    # never the whole URL: it may hold a password
+    # never the whole URL: it may contain a password
     head, separator, _ = url.partition("://")
     known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", head) is not None
     return f"this one begins with {head + separator!r}" if separator and known else "this URL begins with none of them"

@@ -1,7 +1,8 @@
-"""The engine: one daemon thread with its own connections, for what must not depend on the user's thread or loop.
+"""The engine: one daemon thread with separate connections, independent of the user's threads and loops.
 
-It renews all leases of the process in batches, receives the wake-ups for all its waiters over one subscription, and
-notifies holders of lost leases. It starts when first needed, and survives a server that goes away.
+The engine renews all leases of the process in batches, receives the wake-ups for all its waiters over one subscription,
+and notifies holders of lost leases. It adds the names that the process uses to their index. It starts at first use, and
+survives server outages.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from lockwork.logs import Log
 from lockwork.protocol.keys import sharded
@@ -22,7 +24,9 @@ from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.cluster_pubsub import ClusterSubscription, ShardHearing
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.lock_counts import LockCounts
+from lockwork.runtime.name_index import NameIndex
 from lockwork.runtime.pubsub import Subscription
+from lockwork.runtime.reentry import entered_once, held_here, new_lock
 from lockwork.runtime.renewal import Renewing
 from lockwork.runtime.shard_channels import LINGER, ShardChannels
 from lockwork.runtime.sticky_cache import StickyCache
@@ -32,13 +36,13 @@ from lockwork.runtime.wakeups import Mailboxes
 log: Log = Log("lockwork")
 
 _SHORT = 0.9
-"""Seconds; a lease of the usual length is not due before that."""
+"""Seconds; a lease of the default length is not due earlier."""
 _MOST = 1000
-"""Keys of which it is remembered that a message named them."""
+"""Maximum number of remembered keys from messages."""
 
 
 class Engine:
-    """See the module; `channel` is where this process is woken."""
+    """The engine (see the module docstring); `channel` receives the wake-ups of this process."""
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Engine:
         channel: str,
         sticky_cache: StickyCache,
         lock_counts: LockCounts,
+        names: NameIndex,
         *,
         allow_eviction: bool,
     ) -> None:
@@ -54,54 +59,58 @@ class Engine:
         self._cluster = endpoint if isinstance(endpoint, ClusterEndpoint) else None
         self._mail = Mailboxes()
         self._channels = ShardChannels(self._mail)
-        """Those of a Cluster, for waiters of this process."""
+        """Channels of a Cluster, for waiters of this process."""
         self._own: dict[str, None] = {channel: None}
-        """The channels of a process itself, on a Cluster."""
+        """Channels of the process, on a Cluster."""
         self._book = LeaseBook()
         self._hints = Hints()
         self._suspects: set[str] = set()
-        """Keys of locks that were taken away, as messages say."""
+        """Keys of locks that were reported as taken away."""
         self._turn = 0.0
-        """When the server may be asked about them."""
+        """Earliest time of the next check of these keys."""
         self._sticky_cache = sticky_cache
         self._lock_counts = lock_counts
+        self.names = names
+        self._waiting: dict[str, str] = {}
+        """Keys for which this process waits, by ticket."""
         self._allow_eviction = allow_eviction
         self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
         self._renewing = Renewing(self._book, self._driver)
-        self._start = threading.Lock()
+        self._start = new_lock()
         self._thread: threading.Thread | None = None
         self._stop = False
         self._listen = False
         self._era = endpoint.era
-        """When it changes, the subscription must be looked after."""
+        """Era of the endpoint; when it changes, the subscription must be checked."""
         self._planned = 0.0
         self._busy = False
-        """Whether leases were added since the engine planned last."""
+        """True if leases were added since the engine's last plan."""
         self._sender: socket.socket | None = None
         self._receiver: socket.socket | None = None
         self._odd: list[socket.socket] = []
-        """Ends of pairs whose thread may never have begun."""
-        endpoint.observers.add(self._wake_up)  # may be called from now on, so all else is there
+        """Socket pair ends whose thread may never have begun."""
+        names.wake, names.locks = self._names_noted, self._lock_keys
+        endpoint.observers.add(self._wake_up)  # may be called from now on, so all attributes must exist
 
     # -- for any thread -------------------------------------------------------------------------------------------
 
     def keep(self, lease: Lease) -> None:
-        """Watch over a lease: renew it if it wants that, and notify its holder when it is lost."""
+        """Watch a lease: renew it if it requests that, and notify its holder when it is lost."""
         self._book.add(lease)
         self._busy = True
         if not lease.renewed:
-            self._listen = True  # it is never renewed, so only a message from the server shows that it was taken away
+            self._listen = True  # it is never renewed, so only a message from the server reports its loss
         if lease.next < self._planned:
             self._wake_up()
         elif self._thread is None:
             self._ensure()
 
     def drop(self, lease: Lease) -> None:
-        """Stop watching over a lease."""
+        """Stop watching a lease."""
         self._book.remove(lease)
 
     def prolong(self, lease: Lease, deadline: float) -> bool:
-        """The holder itself has extended a lease; False when it was lost meanwhile."""
+        """Record that the holder extended a lease; return False if it was lost meanwhile."""
         lease.deadline = max(lease.deadline, deadline)
         if not lease.renewed:
             lease.next = lease.deadline
@@ -109,12 +118,15 @@ class Engine:
         return not lease.lost
 
     def lost(self, lease: Lease) -> None:
-        """The holder itself has learned from the server that its lease is over."""
+        """Record that a lease is over, as the server reported to its holder."""
         self._book.lose(lease)
 
-    def give_back(self, lease: Lease) -> None:
-        """Release a grant from the engine's thread: the caller need not wait for it."""
-        self._renewing.back.append(lease)
+    def give_back(self, lease: Lease, extra: tuple[int, ...] = ()) -> None:
+        """Release a grant on the engine's thread, so that the caller need not wait.
+
+        extra: additional arguments of the release script.
+        """
+        self._renewing.back.append((lease, extra))
         self._wake_up()
 
     def wake(self, ticket: str) -> None:
@@ -122,24 +134,36 @@ class Engine:
         self._mail.deliver(ticket, "look")
 
     def wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
-        """Block until a message for `ticket`, from the scripts of `key`, has come, or the clock shows `until`."""
+        """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`."""
         self.listen()
-        if self._cluster is None or key is None:
+        if key is None:
             return self._mail.wait(ticket, until)
         with self._listening(key, ticket) as missed:
-            return self._mail.wait(ticket, until, missed=missed)
+            return self._mail.wait(ticket, until, missed=missed, long=partial(self.names.note, key))
 
     async def async_wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
         """Async version of `wait`."""
         self.listen()
-        if self._cluster is None or key is None:
+        if key is None:
             return await self._mail.async_wait(ticket, until)
         with self._listening(key, ticket) as missed:
-            return await self._mail.async_wait(ticket, until, missed=missed)
+            return await self._mail.async_wait(ticket, until, missed=missed, long=partial(self.names.note, key))
 
     @contextlib.contextmanager
     def _listening(self, key: str, ticket: str) -> Iterator[bool]:
-        """Listen to the slot of `key` within the block; see ShardChannels.waiting."""
+        """Wait for `key` within the block; on a Cluster, subscribe to its slot: see ShardChannels.waiting."""
+        self._waiting[ticket] = key
+        try:
+            if self._cluster is None:
+                yield False
+            else:
+                with self._listening_to_slot(key, ticket) as missed:
+                    yield missed
+        finally:
+            self._waiting.pop(ticket, None)
+
+    @contextlib.contextmanager
+    def _listening_to_slot(self, key: str, ticket: str) -> Iterator[bool]:
         with self._channels.waiting(sharded(self._channel, key), ticket) as missed:
             if self._channels.fresh:
                 self._wake_up()
@@ -150,15 +174,16 @@ class Engine:
     def close(self) -> None:
         """End the thread and its connections."""
         self._endpoint.observers.discard(self._wake_up)
-        with self._start:
+        with entered_once(self._start):
             self._stop = True
             thread, self._thread = self._thread, None
         self._wake_up()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
-        self._renewing.give_back()  # what was noted too late for the thread
+        self._renewing.give_back()  # leases that were added too late for the thread
         if self._lock_counts.due is not None:
             self._lock_counts.tell(self._driver)
+        self.names.close(self._driver)
         self._driver.close()
         for end in (self._sender, self._receiver, *self._odd):
             if end is not None:
@@ -181,9 +206,10 @@ class Engine:
         self._wake_up()
 
     def hearing(self, channel: str, tickets: Mapping[str, Sequence[str]]) -> Hearing | ShardHearing:
-        """A subscription to another channel for the same waiters, on the running loop.
+        """Return a subscription to another channel for the same waiters, on the running loop.
 
-        `tickets`: by a key of each queue, what is waited for there. On a Cluster the engine's own connections hear it.
+        tickets: by a key of each queue, the tickets of its waiters. On a Cluster, the engine's own connections receive
+        the messages.
         """
         if self._cluster is None:
             return Hearing(self._endpoint, channel, self._mail, allow_eviction=self._allow_eviction)
@@ -191,6 +217,8 @@ class Engine:
         return ShardHearing(channel, places, self._own, self._channels, self._listen_now)
 
     def _ensure(self) -> None:
+        if held_here(self._start):
+            return  # a signal handler interrupted this start: until it returns, its waiters poll
         with self._start:
             if self._thread is not None or self._stop:
                 return
@@ -202,18 +230,30 @@ class Engine:
                 thread.start()
                 self._thread = thread
             except BaseException:
-                # Interrupted: the next call starts another; this one, if it runs already, ends with its socket. Whether
-                # it runs is not known, so its own end of the pair stays open until the engine is closed.
+                # Interrupted: the next call starts another thread. If this one runs already, it ends with its socket.
+                # Its state is unknown, so its end of the pair stays open until the engine is closed.
                 pair, self._receiver, self._sender, self._thread = (self._receiver, self._sender), None, None, None
                 self._odd += [end for end in pair if end is not None]
                 if pair[1] is not None:
                     pair[1].close()
                 raise
 
+    def _names_noted(self) -> None:
+        """Request that the engine adds names soon; never fails, because the caller's call has already succeeded."""
+        if self._thread is None:
+            with contextlib.suppress(RuntimeError):  # no thread can start any more: `close` adds them
+                self._ensure()
+        elif (due := self.names.due) is not None and due < self._planned:
+            self._wake_up()
+
+    def _lock_keys(self) -> list[str]:
+        """Return the keys that this process holds or waits for."""
+        return [*self._book.keys(), *list(self._waiting.values())]
+
     def _wake_up(self) -> None:
         sender = self._sender
         if sender is not None:
-            with contextlib.suppress(OSError):  # full: the engine wakes anyway; closed: it has ended
+            with contextlib.suppress(OSError):  # full: the engine wakes anyway; closed: the engine has ended
                 sender.send(b"!")
 
     # -- the engine's own thread ------------------------------------------------------------------------------------
@@ -222,7 +262,7 @@ class Engine:
         selector = selectors.DefaultSelector()
         try:
             selector.register(receiver, selectors.EVENT_READ)
-        except ValueError:  # closed before this thread came to its first step
+        except ValueError:  # closed before the first step of this thread
             selector.close()
             return
         subscription = self._subscription(selector)
@@ -239,11 +279,8 @@ class Engine:
                         key.data()
                 self._planned = 0.0
                 self._hasten()
-                if self._renewing.renew():
-                    self._listen = True  # a holder of that long is notified at once when its lock is taken away
-                self._renewing.give_back()
-                if (due := self._lock_counts.due) is not None and due <= now():
-                    self._lock_counts.tell(self._driver)
+                self._work()
+            self.names.close(self._driver)
         except Exception:
             log.exception(
                 "the engine stopped because of an internal error; locks of this process are no longer renewed"
@@ -253,6 +290,19 @@ class Engine:
             subscription.close()
             selector.close()
             receiver.close()
+
+    def _work(self) -> None:
+        """Do all due work, renewals first."""
+        if self._renewing.renew():
+            self._listen = True  # the holder of a long lease must learn at once that its lock was taken away
+        self._renewing.give_back()
+        if (due := self._lock_counts.due) is not None and due <= now():
+            self._lock_counts.tell(self._driver)
+        for key in self._book.long_held(now()):
+            self.names.note(key)
+        if (due := self.names.due) is not None and due <= now():
+            self._renewing.limit()
+            self.names.add(self._driver, busy=self._book.next_event() is not None)
 
     def _subscription(self, selector: selectors.BaseSelector) -> Subscription | ClusterSubscription:
         if self._cluster is None:
@@ -277,19 +327,27 @@ class Engine:
         )
 
     def _pause(self, at: float | None) -> float | None:
-        """Plan when to check again: `at`, or when a lease is due; returns the seconds until then, None for ever."""
+        """Plan the next check, at `at` or when a lease is due; return the seconds until then, None for no limit."""
         suspected = self._turn if self._suspects else None
-        upcoming = [at for at in (self._book.next_event(), at, suspected, self._lock_counts.due) if at is not None]
+        events = (
+            self._book.next_event(),
+            self._book.next_long_held,
+            at,
+            suspected,
+            self._lock_counts.due,
+            self.names.due,
+        )
+        upcoming = [at for at in events if at is not None]
         if self._busy:
-            # where many short locks come and go, it checks again before any is due, and is not woken for each
+            # with many short-lived locks, one early check replaces a wake-up for each lock
             self._busy = False
             upcoming.append(now() + _SHORT)
         if self._renewing.back:
             upcoming.append(0.0)
-        # `_planned` is set before the book is read again, so that a lease added meanwhile wakes the engine
+        # `_planned` must be set before these reads, so that a lease or name added meanwhile wakes the engine
         self._planned = min(upcoming, default=float("inf"))
-        newest = self._book.next_event()
-        until = min(self._planned, newest if newest is not None else self._planned)
+        newest = [at for at in (self._book.next_event(), self.names.due) if at is not None]
+        until = min((self._planned, *newest))
         return None if until == float("inf") else max(0.0, until - now())
 
     def _deliver(self, ticket: str, text: str) -> None:
@@ -300,13 +358,13 @@ class Engine:
         if what == "asked":
             lease = self._sticky_cache.asked(key)
             if lease is not None:
-                self._renewing.back.append(lease)
+                self._renewing.back.append((lease, ()))
         elif what == "look" and len(self._suspects) < _MOST:
             self._suspects.add(key)
             self._turn = 0.0
 
     def _hasten(self) -> None:
-        """Ask the server about the locks that were taken away, as messages say, within the limit for such hints."""
+        """Ask the server about the locks that were reported as taken away, within the rate limit."""
         at = now()
         if self._suspects and self._turn <= at:
             self._turn = self._hints.take(at)
@@ -316,7 +374,7 @@ class Engine:
 
 
 def _drained(receiver: socket.socket) -> bool:
-    """Read what woke the engine; False when the socket is closed."""
+    """Read the wake-up bytes; return False if the socket is closed."""
     try:
         return bool(receiver.recv(4096))
     except OSError:

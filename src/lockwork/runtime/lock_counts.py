@@ -1,60 +1,65 @@
-"""What became of this process's locks since it last told the server: lost leases, and how long hand-overs took."""
+"""Statistics of this process's locks since the last report: lost leases, and durations of hand-overs."""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from itertools import count
 
 from lockwork.logs import Log
 from lockwork.protocol.locks import counts
-from lockwork.protocol.queues.metrics import bucket
-from lockwork.protocol.queues.sessions import within
+from lockwork.protocol.metrics.metrics import bucket
+from lockwork.protocol.queue.sessions import within
 from lockwork.runtime.clock import now
 from lockwork.runtime.sync_driver import SyncDriver
 
 log: Log = Log("lockwork")
 
 _PAUSE = 5.0
-"""Seconds between two calls; what is not told yet when the process is killed is lost."""
+"""Seconds between two reports; if the process is killed, unreported data is lost."""
 _TROUBLED = 60.0
-"""Seconds until the next call after an error."""
+"""Seconds until the next report after an error."""
 _PATIENCE = 0.2
-"""Seconds: the engine's thread, which renews leases, waits no longer for it."""
+"""Time limit of a report in seconds: the engine's thread must also renew leases."""
 
 
 class LockCounts:
-    """Counted by any thread, told by the engine's."""
+    """Counters that any thread increments, and the engine's thread reports."""
 
     def __init__(self, prefix: str, process: str) -> None:
         self._prefix = prefix
         self._process = process
-        self._amounts: Counter[str] = Counter()
+        self._amounts: dict[str, int] = {}
         self._lock = threading.Lock()
         self._numbers = count()
         self._next = 0.0
 
     def lost(self, key: str) -> None:
         """Count a lease that ended before its holder released the lock with this key."""
-        with self._lock:
-            self._amounts[f"lost:{counts.kind_of(key)}"] += 1
+        self._add(f"lost:{counts.kind_of(key)}", 1)
 
     def handed(self, key: str, seconds: float) -> None:
-        """Count a hand-over of the lock with this key, which took so long from the release to the next holder."""
+        """Count a hand-over of the lock with this key; seconds: from the release to the next grant."""
         kind, microseconds = counts.kind_of(key), max(0, round(seconds * 1e6))
+        self._add(f"sum:{kind}", microseconds)
+        self._add(f"handed:{kind}:{bucket(microseconds)}", 1)
+
+    def _add(self, name: str, amount: int) -> None:
         with self._lock:
-            self._amounts[f"sum:{kind}"] += microseconds
-            self._amounts[f"handed:{kind}:{bucket(microseconds)}"] += 1
+            # without a function call, so that CPython runs no signal handler here that might need this lock
+            try:
+                self._amounts[name] += amount
+            except KeyError:
+                self._amounts[name] = amount
 
     @property
     def due(self) -> float | None:
-        """When the server is to be told, on this process's clock; None while there is nothing to tell."""
+        """Return the time of the next report, on this process's clock; None without data."""
         return self._next if self._amounts else None
 
     def tell(self, driver: SyncDriver) -> None:
-        """Tell the server. What it does not take is lost, as nothing depends on it."""
+        """Report to the server. Refused data is lost, because nothing depends on it."""
         with self._lock:
-            amounts, self._amounts = self._amounts, Counter()
+            amounts, self._amounts = self._amounts, {}
         self._next = now() + _PAUSE
         adding = counts.add(self._prefix, f"{self._process}:{next(self._numbers)}", amounts)
         try:

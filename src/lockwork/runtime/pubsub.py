@@ -1,4 +1,4 @@
-"""The connection that receives the messages of a process: checked by pings, and opened again when it breaks."""
+"""The connection that receives the messages of a process: checked by pings, and reopened when it breaks."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ log: Log = Log("lockwork")
 PING = 5.0
 """Seconds between two pings."""
 SILENCE = 12.0
-"""Seconds without a word on the subscription, pings answered included, after which it counts as dead."""
+"""Seconds without a message or ping reply after which the subscription counts as dead."""
 
 
 def refusal(error: object, channel: str) -> str:
-    """The server's answer when it refused the subscription, and what to do."""
+    """Return the server's answer to a refused subscription, and the remedy."""
     if "NOPERM" not in str(error):
         return str(error)
     return f"{error}: let this user use the channels &{channel.rpartition(':wake:')[0]}:wake:* (ACL SETUSER)"
 
 
 class PubSubConnection:
-    """A connection that hears messages, which the engine tends; what is heard is its subclass's."""
+    """A connection that receives messages, maintained by the engine; subclasses handle the messages."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class PubSubConnection:
         self._ring = ring
         self._allow_eviction = allow_eviction
         self._dial: Dial | None = None
-        """The attempt to connect that is under way: it rings when it has ended."""
+        """The current attempt to connect, which wakes the engine when it ends."""
         self._wire = Wire(endpoint)
         self._descriptor: int | None = None
         self._tries = 0
@@ -59,7 +59,7 @@ class PubSubConnection:
         self.next_event: float | None = None
 
     def tend(self) -> None:
-        """Connect if need be, and keep the connection honest by pings."""
+        """Connect if needed, and check the connection by pings."""
         at = now()
         if self._wire.connected:
             if at - self._heard > SILENCE:
@@ -78,7 +78,7 @@ class PubSubConnection:
             self.next_event = now() + TIMEOUT
 
     def read(self) -> None:
-        """Take what has come."""
+        """Process received messages."""
         try:
             replies = self._wire.arrived()
         except Retry as error:
@@ -103,7 +103,7 @@ class PubSubConnection:
         """Subscribe, on a new connection."""
 
     def _take(self, reply: Any) -> bool:  # noqa: ARG002 - subclasses
-        """Act on a reply or a message; False when the connection is closed."""
+        """Handle a reply or a message; return False when the connection is closed."""
         return True
 
     def _connected(self) -> None:
@@ -114,7 +114,7 @@ class PubSubConnection:
         except Exception as error:  # noqa: BLE001 - whatever it is, this thread also renews the leases
             self._broken(error)
             return
-        self._wire.limit(0)  # this thread never waits for a peer: it also watches over the leases
+        self._wire.limit(0)  # this thread never waits for a peer: it also renews the leases
         self._descriptor = self._wire.fileno()
         self._selector.register(self._descriptor, selectors.EVENT_READ, self.read)
         self._heard = now()
@@ -129,7 +129,7 @@ class PubSubConnection:
             self.next_event = now() + PING
 
     def _confirm(self) -> None:
-        """Note that the server has accepted a subscription."""
+        """Record that the server accepted a subscription."""
         self._tries, self._traced = 0, False
 
     def _broken(self, why: object) -> None:
@@ -169,7 +169,7 @@ class Subscription(PubSubConnection):
 
     def _take(self, reply: Any) -> bool:
         if isinstance(reply, hiredis.ReplyError):
-            # to a ping: it is busy or loads its data, and still sends its messages
+            # an error reply to a ping: the server is busy or loads its data, and still sends its messages
             if not self._confirmed:
                 self._broken(refusal(reply, self._channel))
                 self.next_event: float | None = now() + PING
@@ -181,5 +181,5 @@ class Subscription(PubSubConnection):
         elif words[:1] == [b"subscribe"]:
             self._confirmed = True
             self._confirm()
-            self._missed()  # what was sent before we listened is lost
+            self._missed()  # messages before the subscription were lost
         return True

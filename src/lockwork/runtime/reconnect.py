@@ -1,4 +1,4 @@
-"""Connects on a thread of its own, because neither a resolver nor an app's source of passwords has a time-out."""
+"""Connects on a separate thread, because neither a resolver nor an app's password callback has a time-out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockwork.runtime.sync_connection import Wire
 class Dial:
     """One attempt to connect to the endpoint's server and to check it; each step may take `seconds`.
 
-    `then` is called on the attempt's thread when it has ended.
+    Calls `then` on the attempt's thread at its end.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Dial:
 
     @property
     def ended(self) -> bool:
-        """Whether `result` returns or raises at once."""
+        """True if `result` returns or raises at once."""
         return not self._ended.locked()
 
     def result(self, seconds: float) -> Wire:
@@ -52,7 +52,7 @@ class Dial:
         return self._wire
 
     def leave(self) -> None:
-        """Close the connection, now or when it is made."""
+        """Close the connection, now or as soon as it exists."""
         with self._lock:
             self._unwanted = True
             wire = self._wire
@@ -74,7 +74,7 @@ class Dial:
                 wire.close()
         self._ended.release()
         if self._then is not None:
-            with contextlib.suppress(Exception):  # who wanted to be woken has ended
+            with contextlib.suppress(Exception):  # the waiting caller has ended
                 self._then()
 
 

@@ -1,4 +1,4 @@
-"""What the engine's thread does for leases: it renews those that are due, and releases what is not needed any more."""
+"""Lease work of the engine's thread: renews due leases, and releases grants on request."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from lockwork.runtime.sync_driver import SyncDriver
 log: Log = Log("lockwork")
 
 _BATCH = 100
-"""Leases that one call renews, when there are so many; never twice as many."""
+"""Leases per renewal call when there are many; always fewer than twice this number."""
 _TIMEOUT = 2.0
 _FAILING = 0.5
-"""Seconds that shards of a Cluster have when one of them did not answer the last time: wake-ups wait meanwhile."""
+"""Time limit in seconds for calls to shards of a Cluster after one failed to answer: wake-ups wait meanwhile."""
 _LEAST = 0.25
-"""Seconds that a call has although a lease ends before: its holder is notified as much later."""
+"""Minimum seconds for a call, even if a lease ends earlier: its holder is then notified later by this amount."""
 _AGAIN = 0.1
-"""Seconds to try again at once: an idle connection may have broken long ago, and a fresh one does."""
+"""Seconds in which a failed call is retried at once: an idle connection may have broken long ago."""
 
 
 class Renewing:
-    """Renews the leases of a book, by a driver of its own."""
+    """Renews the leases of a book, with a separate driver."""
 
     def __init__(self, book: LeaseBook, driver: SyncDriver) -> None:
         self._book = book
         self._driver = driver
-        self.back: deque[Lease] = deque()
-        """What is to be returned; any thread may add to it."""
+        self.back: deque[tuple[Lease, tuple[int, ...]]] = deque()
+        """Leases to release, with additional arguments of their release scripts; any thread may append."""
         self._refused: WeakSet[Lease] = WeakSet()
-        """Leases that the server would not renew when it was last asked, and because of which it renews no others."""
+        """Leases that the server refused to renew the last time; they block the renewal of others in the same call."""
         self._clocks: dict[object, ServerClock] = {}
-        """By server: those of a Cluster need not agree."""
+        """Clocks by server: the servers of a Cluster may disagree."""
         self._failing: set[object] = set()
-        """Those of a Cluster that did not answer the last time."""
+        """Servers of a Cluster that did not answer the last time."""
         self._traced = False
-        """Whether the log shows where the trouble comes from that lasts."""
+        """True if the log already has the traceback of a lasting problem."""
 
     def renew(self) -> bool:
-        """Renew what is due; whether the server has said of any that it lasts on, or is over."""
+        """Renew due leases; return True if the server answered for any of them."""
         batches: list[list[Lease]] = []
         for _, due in groupby(sorted(self._book.due(now()), key=self._batch), key=self._batch):
             leases = list(due)
@@ -58,12 +58,12 @@ class Renewing:
             return self._renew_together(batches)
         for number, batch in enumerate(batches):
             if not self._renew_batch(batch):
-                return number > 0  # the others, too, are due again soon, and time is short
+                return number > 0  # the other leases are also due soon, and time is short
         return bool(batches)
 
     def _renew_together(self, batches: list[list[Lease]]) -> bool:
-        """Renew with one round trip per shard: one that does not answer keeps no other's leases from being renewed."""
-        self._limit()
+        """Renew with one round trip per shard: an unresponsive shard does not block renewals on the others."""
+        self.limit()
         wishes = [[lease.wish for lease in batch] for batch in batches]
         try:
             found = self._driver.run(grants.renew_together(wishes, _AGAIN, self._heard))
@@ -89,15 +89,15 @@ class Renewing:
         return self._driver.server(batch[0].renewal.key)
 
     def _batch(self, lease: Lease) -> tuple[str, bool, int]:
-        """What the leases of one call have in common: those that were refused before go apart from the others."""
-        return _kind(lease), lease in self._refused, self._driver.slot(lease.renewal.key)
+        """Return the key by which leases share a call: refused leases are separate."""
+        return lease.renewal.scripts.renew, lease in self._refused, self._driver.slot(lease.renewal.key)
 
     def _renew_batch(self, batch: list[Lease]) -> bool:
-        """Renew with one call, and return whether the server answered.
+        """Renew with one call, and return True if the server answered.
 
-        A batch that it refuses is halved until it is known whose key is to blame.
+        Halves a refused batch until it finds the key that causes the refusal.
         """
-        self._limit()
+        self.limit()
         try:
             heard = partial(self._heard, batch[0].renewal.key)
             answers = self._driver.run(grants.renew_each([lease.wish for lease in batch], _AGAIN, heard))
@@ -135,38 +135,39 @@ class Renewing:
         clock = self._clocks.setdefault(self._driver.server(key), ServerClock())
         step = clock.heard(sent, received, server)
         if step:
-            # forward, some leases have run out, whose holders are notified now; the others are renewed before other
-            # callers ask for the locks
+            # after a step forward, some leases have expired, and their holders are notified now; the others are renewed
+            # before other callers request the locks
             direction = "forward" if step > 0 else "back"
             log.warning("the server's clock was set %s by %.1f s: all leases are renewed now", direction, abs(step))
             self._book.hasten()
 
-    def _limit(self) -> None:
-        """Limit the next call to the time until the first lease ends: whatever hangs, its holder is notified then."""
+    def limit(self) -> None:
+        """Limit the next call to the time until the first lease ends, so that its holder is notified on time."""
         self._book.end(now())
         first = self._book.first_deadline()
         longest = _FAILING if self._failing else _TIMEOUT
         if first is None:
             self._driver.timeout = longest
             return
-        # of a Cluster, one shard may hang: leases on the others are then renewed in the time that is left
+        # one shard of a Cluster may hang: leases on the others are renewed in the remaining time
         left = (first - now()) / 2 if self._driver.clustered else first - now()
         self._driver.timeout = min(longest, max(_LEAST, left))
 
     def give_back(self) -> None:
-        """Release what was noted in `back`; when that fails once, the rest has time until after the next renewals."""
+        """Release the grants in `back`; after one failure, defer the rest until after the next renewals."""
         while self.back:
-            self._limit()
-            lease = self.back.popleft()
+            self.limit()
+            lease, extra = self.back.popleft()
             self._book.remove(lease)
             renewal = lease.renewal
-            kind = _kind(lease).removesuffix("_renew")
             try:
-                self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, kind=kind, patience=_AGAIN))
-            except Exception as error:  # noqa: BLE001 - as above
-                self._complain(
-                    "a sticky lock that another process requested could not be released; it ends with its lease", error
+                self._driver.run(
+                    grants.release(
+                        renewal.key, renewal.owner, renewal.fence, *extra, scripts=renewal.scripts, patience=_AGAIN
+                    )
                 )
+            except Exception as error:  # noqa: BLE001 - as above
+                self._complain(f"the grant of {renewal.key!r} could not be released; it ends with its lease", error)
                 return
             self._traced = False
 
@@ -174,7 +175,3 @@ class Renewing:
         traced = None if self._traced else unforeseen(error)
         self._traced = self._traced or traced is not None
         log.warning("%s: %s", what, error, exc_info=traced)
-
-
-def _kind(lease: Lease) -> str:
-    return lease.renewal.script

@@ -1,4 +1,4 @@
-"""What a server's error means for us: send the script, try again, or one clear error of ours."""
+"""Server errors as actions: send the script, retry, or raise one clear error."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from redis.exceptions import (
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
 from lockwork.runtime.tls import trouble
 
-# The server is there but cannot serve just now; the same call will do later.
+# The server is there but cannot serve now; the same call will succeed later.
 _BUSY = ("BUSY", "TRYAGAIN")
-# The same, but another server may stand at this address soon, or does already.
+# As above, but another server may have this address soon, or already has it.
 _FAILOVER = ("LOADING", "CLUSTERDOWN", "NOREPLICAS", "UNBLOCKED")
-# A replica says this.
+# Replies of a replica.
 _REPLICA = ("READONLY", "MASTERDOWN")
-# What a script raises again, after it has caught it, has its code behind the place in the script.
-_RAISED_AGAIN = re.compile(r"user_script: ?\d+: -?([A-Z]+) ")
+# If a script catches an error and raises it again, the error code follows the location in the script.
+_RAISED_AGAIN = re.compile(r"user_(?:script|function): ?\d+: -?([A-Z]+) ")
 _ADDRESS = re.compile(r"^Error \S+ connecting to .+?\. (?=\S)")
-"""What redis-py puts before the reason; we name the server by its URL."""
+"""Prefix that redis-py puts before the reason; Lockwork names the server by its URL."""
 _NO_DATABASE = re.compile("DB index|SELECT is not allowed")
-# What a server that is away, or talks nonsense, makes its clients raise.
+# Exceptions that clients raise for an unreachable server or invalid replies.
 FORESEEN = (redis.RedisError, hiredis.HiredisError, OSError, EOFError)
-# What redis-py makes of such answers when they come during the handshake.
+# Exceptions that redis-py raises for such replies during the handshake.
 _PASSING = (
     redis.ConnectionError,
     redis.TimeoutError,
@@ -44,16 +44,16 @@ _PASSING = (
 
 
 class Retry(Exception):
-    """The call may be sent again: the connection broke, or the server cannot serve just now."""
+    """The call may be retried: the connection broke, or the server cannot serve now."""
 
     sent: bool = True
-    """Whether the call may have reached the server, and taken effect."""
+    """True if the call may have reached the server and taken effect."""
 
 
 class Failover(Retry):
-    """The server cannot serve now, and another may take its place: the connection is closed, the address resolved anew.
+    """The server cannot serve now, and another may replace it: close the connection and resolve the address again.
 
-    A connection that outlives a failover leads to the demoted server for ever.
+    A connection that outlives a failover would stay with the demoted server.
     """
 
     sent = False
@@ -64,7 +64,7 @@ class Demoted(Failover):
 
 
 class Late(Retry):
-    """A try had no answer in the seconds that it was given."""
+    """A try received no answer within its time limit."""
 
     def __init__(self, what: str, seconds: float) -> None:
         super().__init__(f"{what} within {seconds:.1f} s")
@@ -72,13 +72,13 @@ class Late(Retry):
 
 
 class Busy(Retry):
-    """The server has refused the call, and will take it later."""
+    """The server refused the call, and will accept it later."""
 
     sent = False
 
 
 class Moved(Retry):
-    """Another node of the Cluster serves the slot; with `once` only this call is for it: the slot is under way."""
+    """Another node of the Cluster serves the slot; with `once`, only for this call, because the slot is migrating."""
 
     sent = False
 
@@ -93,16 +93,16 @@ class Moved(Retry):
 
 
 class NoScript(Exception):
-    """The server does not know the script (any more); it must be sent in full."""
+    """The server does not (or no longer) know the script, which must be sent in full."""
 
 
 def passing(message: str) -> bool:
-    """Whether it is the error of a server that cannot serve just now."""
+    """Return True for the error of a server that cannot serve now."""
     return message.split(" ", 1)[0] in (*_BUSY, *_FAILOVER, *_REPLICA)
 
 
-def raise_error(message: str, where: str, script: str) -> None:
-    """Raise what an error reply means."""
+def raise_error(message: str, where: str, script: str) -> NoReturn:
+    """Raise the exception for an error reply."""
     code = message.split(" ", 1)[0]
     if code == "ERR" and (inside := _RAISED_AGAIN.search(message)):
         code = inside[1]
@@ -120,7 +120,7 @@ def raise_error(message: str, where: str, script: str) -> None:
 
 
 _NO_RIGHTS = ("NOPERM", "ACL failure in script", "The user executing the script can't run this command")
-"""What servers say when a user lacks a right; the last is of Redis 6.2."""
+"""Error texts for missing permissions; the last is from Redis 6.2."""
 
 
 def _refused(code: str, message: str, where: str, script: str) -> ServerRefused:
@@ -138,11 +138,11 @@ def _refused(code: str, message: str, where: str, script: str) -> ServerRefused:
 
 
 def acknowledged(reply: object, where: str) -> int:
-    """How many replicas have what was written, as WAIT says; raises what its error means."""
+    """Return the number of replicas that acknowledged, from the reply to WAIT; raise the exception for an error."""
     if isinstance(reply, hiredis.ReplyError):
-        if "replica" in str(reply):  # it was demoted between the write and this
+        if "replica" in str(reply):  # the server was demoted between the write and the WAIT
             demoted = Demoted(f"the server at {where} answers {str(reply)!r}")
-            demoted.sent = True  # the call before it has taken effect
+            demoted.sent = True  # the preceding call has taken effect
             raise demoted
         raise_error(str(reply), where, "WAIT")
     assert isinstance(reply, int)
@@ -150,10 +150,10 @@ def acknowledged(reply: object, where: str) -> int:
 
 
 def raise_connecting(error: Exception, where: str) -> NoReturn:
-    """Raise what an error of the handshake means."""
+    """Raise the exception for an error of the handshake."""
     if (problem := trouble(error, where)) is not None:
         raise ServerRefused(problem) from error
-    # redis-py's asyncio side wraps what the server said, and what the app's own source of passwords raised
+    # redis-py's asyncio side wraps the server's error, and errors of the app's password callback
     while isinstance(error, redis.ConnectionError) and _says_more(error.__cause__):
         error = error.__cause__
     if isinstance(error, redis.AuthenticationError | AuthorizationError):
@@ -167,7 +167,7 @@ def raise_connecting(error: Exception, where: str) -> NoReturn:
         raise ServerRefused(f"the server at {where} refuses the connection: {error}") from error
     if isinstance(error, FORESEEN):
         raise Retry(f"no server answers at {where}: {_ADDRESS.sub('', str(error))}") from error
-    # such a source may be out of order for a moment, as a server may
+    # a password callback may fail for a moment, like a server
     raise Retry(f"connecting to {where} failed: {type(error).__name__}: {error}") from error
 
 
@@ -176,25 +176,25 @@ def _says_more(cause: BaseException | None) -> TypeGuard[Exception]:
 
 
 def unforeseen(error: object) -> Exception | None:
-    """The error of a kind that neither server nor network raises which is behind this one, for a log that shows it."""
+    """Return the underlying error that neither server nor network raises, if any; the log shows it."""
     while isinstance(error, LockworkError | Retry):
         error = error.__cause__
     return error if isinstance(error, Exception) and not isinstance(error, FORESEEN) else None
 
 
 def gone(where: str, why: object, tried: float) -> LockworkError:
-    """The error for a call that could not be completed in time."""
+    """Return the error for a call that could not be completed in time."""
     if isinstance(why, Demoted):
         return ServerUnsuitable(f"{read_only(where)} (for {tried:.1f} s by now)")
     text = f"gave up after {tried:.1f} s: {str(why).rstrip('.') or type(why).__name__}"
     if isinstance(why, Failover | Busy) or unforeseen(why) is not None:
-        return ServerUnavailable(text)  # the server has answered, or may be there or not
+        return ServerUnavailable(text)  # the server has answered, or its state is unknown
     server = "it" if where in text else f"the server at {where}"
     return ServerUnavailable(f"{text}. Is {server} running and reachable{_speaking(text, where)}?")
 
 
 def _speaking(text: str, where: str) -> str:
-    """What else may be wrong: a server without TLS waits for the rest of a command, and one with TLS hangs up."""
+    """Suggest a TLS mismatch: a server without TLS waits for more bytes, and one with TLS disconnects."""
     if where.startswith("rediss"):
         return ", does it speak TLS there, and does it want a certificate of its clients (ssl_certfile=, ssl_keyfile=)"
     if not where.startswith("unix") and re.search(
@@ -205,5 +205,5 @@ def _speaking(text: str, where: str) -> str:
 
 
 def read_only(where: str) -> str:
-    """The message for a read-only replica."""
+    """Return the message for a read-only replica."""
     return f"the server at {where} is a read-only replica: connect to its primary"

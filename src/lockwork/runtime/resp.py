@@ -1,4 +1,4 @@
-"""Commands as bytes, a parser for replies, and how much of what was written is still under way."""
+"""Encodes commands, parses replies, and measures unacknowledged bytes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import hiredis
 
+from lockwork.protocol import functions
 from lockwork.protocol.effects import Call
 
 LARGE: int = 65536
-"""Bytes; what is smaller leaves at once, or the connection is dead."""
+"""Size in bytes of a large command; a smaller one is sent at once unless the connection is dead."""
 
 if sys.platform != "win32":
     import fcntl
@@ -23,13 +24,13 @@ if sys.platform != "win32":
             return 0
         try:
             return int(struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, b"\0" * 4))[0])
-        except (OSError, ValueError):  # a closed socket's descriptor is -1
+        except (OSError, ValueError):  # the descriptor of a closed socket is -1
             return 0
 
 else:  # pragma: no cover
 
     def unacknowledged(descriptor: int) -> int:  # noqa: ARG001
-        """Return 0: Windows does not say."""
+        """Return 0: Windows does not report it."""
         return 0
 
 
@@ -38,14 +39,14 @@ NOTHING = object()
 
 def pack(*command: Any) -> bytes:
     """Encode a command."""
-    # hiredis 3.5 dereferences NULL when a signal handler raises while it turns a number into text: it gets none
+    # hiredis 3.5 dereferences NULL if a signal handler raises while it formats a number: pass only text
     words = tuple([str(word) if type(word) is int else word for word in command])
-    packed: bytes = hiredis.pack_command(cast("Any", words))  # its stub knows commands of one word only
+    packed: bytes = hiredis.pack_command(cast("Any", words))  # its stub allows only commands of one word
     return packed
 
 
 ASKING: bytes = pack("ASKING")
-"""Precedes a call whose slot is on its way to the node of a Cluster."""
+"""Precedes a call whose slot is migrating to the node of a Cluster."""
 
 
 def pack_call(call: Call, *, whole: bool = False) -> bytes:
@@ -56,18 +57,23 @@ def pack_call(call: Call, *, whole: bool = False) -> bytes:
     return pack(*head, len(call.keys), *call.keys, *call.args)
 
 
+def pack_function_call(call: Call) -> bytes:
+    """Encode a call to the function version of a read-only script."""
+    return pack("FCALL_RO", functions.function(call.script), len(call.keys), *call.keys, *call.args)
+
+
 def pack_ahead(call: Call) -> None:
-    """Encode what will follow on `call`, which is under way."""
+    """Encode the expected next call after `call`, while `call` is under way."""
     following = call.ahead() if call.ahead is not None else None
     if following is not None and following.packed is None:
         following.packed = pack_call(following)
 
 
 def pack_wait(replicas: int, seconds: float) -> bytes:
-    """Encode the question how many replicas have what this connection wrote so far, waiting for `replicas` of them."""
+    """Encode WAIT: the server returns the number of replicas with this connection's writes, after at most `seconds`."""
     return pack("WAIT", replicas, int(seconds * 1000))
 
 
 def new_reader() -> hiredis.Reader:
-    """A parser that returns NOTHING when a reply is not complete yet, and errors as values."""
+    """Return a parser that returns NOTHING for an incomplete reply, and errors as values."""
     return hiredis.Reader(notEnoughData=NOTHING)

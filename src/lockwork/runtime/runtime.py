@@ -1,4 +1,4 @@
-"""Everything one Lockwork object runs on: its server, its engine, and a driver for each world."""
+"""The runtime of one Lockwork object: its server, its engine, and drivers for threads and asyncio."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import contextlib
 import os
 import secrets
 import socket
-import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -26,6 +25,8 @@ from lockwork.runtime.driver import Action
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
 from lockwork.runtime.lock_counts import LockCounts
+from lockwork.runtime.name_index import NameIndex
+from lockwork.runtime.reentry import entered_once, new_lock
 from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.sync_driver import SyncDriver
 
@@ -34,25 +35,30 @@ Opened = tuple[Endpoint, Callable[[], None]]
 
 
 class LockObservation(Interface):
-    """One acquire that asks the server, from its first call; its methods must not raise."""
+    """One acquire that calls the server, from its first call; its methods must not raise."""
 
     def granted(self, fence: int, /) -> Callable[[bool], None]:
-        """Return what to call when the hold ends, from any thread, with True if its lease was lost."""
+        """Return a function to call at the end of the hold, from any thread, with True if its lease was lost."""
         ...
 
     def failed(self, error: BaseException, /) -> None:
-        """It was not granted: LockTimeout, or any other error."""
+        """Record that the lock was not granted: LockTimeout, or any other error."""
         ...
 
 
 LockObserver = Callable[[str, str], LockObservation]
-"""Called with the kind of a lock, such as "semaphore", and its name when an acquire begins."""
+"""Called at the start of an acquire with the kind of lock, such as "semaphore", and its name."""
 
 _living: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 
+def living() -> list[Runtime]:
+    """Return the runtimes of this process."""
+    return list(_living)
+
+
 class Runtime:
-    """Opens the server when first used; `opener` returns its endpoint and what to call at the end."""
+    """Opens the server at first use; `opener` returns its endpoint and a function to call at the end."""
 
     def __init__(
         self,
@@ -66,7 +72,7 @@ class Runtime:
         self._opener = opener
         self.prefix: str = prefix
         self.window_ms: int = window_ms
-        """How long results are kept at least."""
+        """Minimum retention of results in ms."""
         self._patience = patience
         self._allow_eviction = allow_eviction
         self._opened: Opened | None = None
@@ -78,12 +84,15 @@ class Runtime:
         self.process: str = process_name(socket.gethostname(), os.getpid(), secrets.token_hex(5))
         self.channel: str = keys.channel(self.prefix, self.process)
         self.holds: dict[tuple[str, Owner], Any] = {}
-        """What this process holds, by key and owner: re-entering costs no call."""
+        """Holds of this process by key and owner: re-entering needs no call."""
         self.live: dict[Any, None] = {}
-        """The holds that have not ended. The thread that pops one, in one step, is the one that ends it."""
+        """Holds that have not ended. The thread that pops a hold, in one step, ends it."""
+        self.lost: dict[Any, None] = {}
+        """Holds with lost leases that may not have ended."""
         self.sticky_cache: StickyCache = StickyCache()
         self.lock_counts: LockCounts = LockCounts(self.prefix, self.process)
-        self._opening = threading.Lock()
+        self.names: NameIndex = NameIndex(self.prefix)
+        self._opening = new_lock()
         self._engine: Engine | None = None
         self._sync: SyncDriver | None = None
         self._loops: dict[asyncio.AbstractEventLoop, AsyncDriver] = {}
@@ -91,32 +100,35 @@ class Runtime:
 
     @property
     def engine(self) -> Engine:
-        """The engine of this process."""
+        """Engine of this process."""
         if self._engine is None:
             self._open()
         assert self._engine is not None
         return self._engine
 
     @property
+    def active(self) -> bool:
+        """True if an engine may renew leases: False before the first use, and after `close`."""
+        return self._engine is not None
+
+    @property
     def channels(self) -> str:
-        """What the channels of all processes begin with."""
+        """Prefix of the channels of all processes."""
         return self.channel.removesuffix(self.process)
 
     @property
     def server(self) -> str:
-        """Which server it is, for people, without the password; opens it."""
-        if self._opened is None:
-            self._open()
-        return self._endpoint().described
+        """Describe the server for people, without the password; opens it."""
+        return self.endpoint.described
 
     @property
     def opened(self) -> str:
-        """The same, but opens nothing; empty when nothing is open."""
+        """Describe the server without opening it; empty if none is open."""
         return self._opened[0].described if self._opened is not None else ""
 
     @property
     def found(self) -> str:
-        """What was found when the server was reached, such as how many shards there are; may be empty."""
+        """Describe the reached server, such as its number of shards; may be empty."""
         return self._opened[0].found if self._opened is not None else ""
 
     @property
@@ -132,8 +144,15 @@ class Runtime:
 
     @property
     def clustered(self) -> bool:
-        """Whether the server is a Cluster; False before its first use."""
+        """True if the server is a Cluster; False before its first use."""
         return self._opened is not None and self._opened[0].cluster
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The opened endpoint of the server."""
+        if self._opened is None:
+            self._open()
+        return self._endpoint()
 
     def run(self, protocol: Protocol[T]) -> T:
         """Run a protocol on this thread."""
@@ -143,7 +162,7 @@ class Runtime:
         return driver.run(protocol)
 
     def arun(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:
-        """Run a protocol in this task."""
+        """Run a protocol in this asyncio task."""
         last = self._last
         if last is not None and last[0] is asyncio.get_running_loop():
             return last[1].run(protocol)
@@ -157,7 +176,7 @@ class Runtime:
         return await (await self.driver()).run(protocol)
 
     async def driver(self) -> AsyncDriver:
-        """The asyncio driver of the running loop."""
+        """Return the asyncio driver of the running loop."""
         loop = asyncio.get_running_loop()
         if self._sync is None:
             await asyncio.to_thread(self._open)
@@ -171,14 +190,17 @@ class Runtime:
         return driver
 
     def _forget_closed(self) -> None:
-        """Other threads' loops do the same: iterate over a copy; the thread that pops a driver abandons it."""
+        """Abandon the drivers of closed loops. Other threads may do this at the same time, so it iterates over a copy.
+
+        The thread that pops a driver abandons it.
+        """
         for loop in [known for known in list(self._loops) if known.is_closed()]:
             driver = self._loops.pop(loop, None)
             if driver is not None:
                 driver.abandon()
 
     def return_idle(self) -> None:
-        """Release the sticky locks that nobody in this process uses."""
+        """Release the idle sticky locks of this process."""
         for lease in self.sticky_cache.drain():
             self.run(self._released(lease))
 
@@ -194,9 +216,9 @@ class Runtime:
 
     def close(self) -> None:
         """Close all connections and end the engine; a later call opens them again."""
-        with contextlib.suppress(LockworkError):  # no server, or a loop's thread: the leases end by themselves
+        with contextlib.suppress(LockworkError):  # no server, or a loop's thread: the leases expire
             self.return_idle()
-        with self._opening:
+        with entered_once(self._opening):
             engine, self._engine, sync, self._sync = self._engine, None, self._sync, None
             opened, self._opened = self._opened, None
             loops, self._loops, self._last = self._loops, {}, None
@@ -219,13 +241,18 @@ class Runtime:
         self.close()
 
     def _open(self) -> SyncDriver:
-        with self._opening:
+        with entered_once(self._opening):
             if self._sync is None:
                 if self._opened is None:
                     self._opened = self._opener()
                 endpoint = self._opened[0]
                 self._engine = Engine(
-                    endpoint, self.channel, self.sticky_cache, self.lock_counts, allow_eviction=self._allow_eviction
+                    endpoint,
+                    self.channel,
+                    self.sticky_cache,
+                    self.lock_counts,
+                    self.names,
+                    allow_eviction=self._allow_eviction,
                 )
                 self._sync = SyncDriver(
                     endpoint, self._engine, patience=self._patience, allow_eviction=self._allow_eviction
@@ -237,10 +264,10 @@ class Runtime:
         return self._opened[0]
 
     def after_fork(self) -> None:
-        """In a child: forget the parent's connections, threads and identity, so that nothing is shared or inherited."""
+        """Forget the parent's connections, threads and identity in a forked child, so that the two share none."""
         for hold in list(self.live):
-            hold.lease = None  # it is the parent's: to the child it is over
-        # The old objects are kept as they are: closing a loop's transport here would disturb the parent's poller.
+            hold.lease = None  # the lease belongs to the parent, so for the child it is over
+        # The old objects stay referenced: closing a loop's transport here would disturb the parent's poller.
         self._inherited = (self._engine, self._sync, self._loops)
         self._reset()
         if self._opened is not None:

@@ -1,6 +1,6 @@
-"""A primary behind Sentinels: they are asked for its address before each connection, and watched for a failover.
+"""A primary behind Sentinels, which return its address before each connection and announce failovers.
 
-How clients find a primary: https://redis.io/docs/latest/develop/reference/sentinel-clients/.
+Client rules: https://redis.io/docs/latest/develop/reference/sentinel-clients/.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lockwork.logs import Log
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint, Opener, taken_over
 from lockwork.runtime.pubsub import PING, SILENCE
+from lockwork.runtime.reentry import entered_once, new_lock
 from lockwork.runtime.replies import Retry
 from lockwork.runtime.resp import pack
 from lockwork.runtime.sync_connection import Wire
@@ -33,39 +34,39 @@ from lockwork.runtime.trying import backoff
 log: Log = Log("lockwork")
 
 ANSWER = 0.5
-"""Seconds in which a Sentinel must answer."""
+"""Time limit in seconds for a Sentinel's answer."""
 _SWITCHED = "+switch-master"
 
 
 class Address(NamedTuple):
-    """Where the primary is since the Sentinels' election of that number."""
+    """Address of the primary since the Sentinels' election with that number."""
 
     epoch: int
     host: str
     port: int
     quorum: int
-    """So many Sentinels must agree that the primary is down."""
+    """Number of Sentinels that must agree that the primary is down."""
 
 
 class Sentinels:
-    """The Sentinels that watch one primary; `service` is its name with them."""
+    """The Sentinels that watch one primary; `service` is the primary's name there."""
 
     def __init__(self, sentinels: Sequence[Endpoint], service: str) -> None:
         self.service: str = service
         self.shown: str = ",".join(map(_place, sentinels))
         self._sentinels = list(sentinels)
         self._silent: set[Endpoint] = set()
-        """Those that did not answer the last time."""
+        """Sentinels that did not answer the last time."""
         self._complete = True
-        """Whether a majority answered the last time."""
+        """True if a majority answered the last time."""
         self._trusted = False
-        """Whether a quorum of them has answered once."""
+        """True if a quorum has answered once."""
 
     def primary(self) -> Address:
-        """Ask until a majority has answered, or all were asked; the newest election wins.
+        """Ask until a majority has answered, or all were called; the newest election wins.
 
-        Raises Retry when none answers, or too few at the start, ConfigError when they do not know the primary, and
-        ServerRefused for a password.
+        Raises Retry if none answers, or too few at the start, ConfigError if they do not know the primary, and
+        ServerRefused for a wrong or missing password.
         """
         found: list[Address] = []
         answers, problem = 0, ""
@@ -98,7 +99,7 @@ class Sentinels:
         raise Retry(f"none of the Sentinels at {self.shown} answers; the last one: {problem}")
 
     def _check_quorum(self, answers: int, quorum: int, problem: str) -> None:
-        """Raise Retry if the Sentinels that answer, cut off from the others, may name an old primary."""
+        """Raise Retry if the Sentinels that answer may be partitioned from the others and name an old primary."""
         if answers < min(quorum, len(self._sentinels)):
             raise Retry(
                 f"only {answers} of the {len(self._sentinels)} Sentinels at {self.shown} answer, and {quorum} must "
@@ -108,9 +109,9 @@ class Sentinels:
 
     @contextlib.contextmanager
     def subscribed(self) -> Iterator[Wire]:
-        """Hear from one Sentinel, which is asked first meanwhile; the next call takes another.
+        """Subscribe to one Sentinel, which is also the first to call meanwhile; the next subscription uses another.
 
-        The others may learn of an election after it has announced that. Raises Retry or a LockworkError.
+        The other Sentinels may learn of an election after that one has announced it. Raises Retry or a LockworkError.
         """
         sentinel = self._in_order()[0]
         others = [each for each in self._sentinels if each is not sentinel]
@@ -142,11 +143,12 @@ class Sentinels:
         raise ConfigError(f"the server at {_place(sentinel)} is no Sentinel ({message}): check the URL")
 
     def _names(self) -> str:
-        """Say which primaries there are."""
+        """List the names of the known primaries."""
         for sentinel in self._in_order():
             with contextlib.suppress(Retry), _connected(sentinel) as wire:
                 replies: list[list[bytes]] = wire.request(pack("SENTINEL", "MASTERS"))
-                names = sorted(reply[1].decode() for reply in replies)  # of pairs, the first is the name
+                # each reply is a list of pairs that starts with the name
+                names = sorted(reply[1].decode() for reply in replies)
                 return f": they watch {', '.join(names)}" if names else ": they watch none"
         return ""
 
@@ -185,20 +187,20 @@ class SentinelEndpoint(Endpoint):
         self.described: str = f"the primary {sentinels.service!r} of the Sentinels at {sentinels.shown}"
         self._sentinels = sentinels
         self._address: Address | None = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._watch: _Watch | None = None
         self._closed = False
 
     @property
     def found(self) -> str:
-        """Where the primary is, as a sentence."""
+        """Address of the primary, as a sentence."""
         address = self._address
         return f"the primary is at {address.host}:{address.port}" if address is not None else ""
 
     def locate(self) -> None:
-        """Ask the Sentinels where the next connection has to lead; raises Retry or a LockworkError."""
+        """Ask the Sentinels for the address of the next connection; raises Retry or a LockworkError."""
         self._found(self._sentinels.primary())
-        with self._lock:
+        with entered_once(self._lock):
             # in a forked child, the parent's thread does not run
             if not self._closed and (self._watch is None or not self._watch.alive):
                 self._watch = _Watch(self._sentinels, self._look)
@@ -209,14 +211,14 @@ class SentinelEndpoint(Endpoint):
 
     def close(self) -> None:
         """Stop watching the Sentinels."""
-        with self._lock:
+        with entered_once(self._lock):
             self._closed = True
             watch, self._watch = self._watch, None
         if watch is not None:
             watch.close()
 
     def _look(self) -> None:
-        with contextlib.suppress(Exception):  # the next connection asks again, and raises it
+        with contextlib.suppress(Exception):  # the next connection asks again, and raises the error
             self._found(self._sentinels.primary())
 
     def _found(self, address: Address) -> None:
@@ -229,7 +231,7 @@ class SentinelEndpoint(Endpoint):
 
 
 class _Watch:
-    """A thread that hears from one Sentinel at a time that a failover is over, and then looks where the primary is."""
+    """A thread that subscribes to one Sentinel at a time, and checks the primary's address after a failover."""
 
     def __init__(self, sentinels: Sentinels, look: Callable[[], None]) -> None:
         self._sentinels = sentinels
@@ -241,7 +243,7 @@ class _Watch:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs in this process."""
+        """True if the thread runs in this process."""
         return self._thread.is_alive()
 
     def close(self) -> None:
@@ -256,7 +258,7 @@ class _Watch:
         while not self._ended_within(backoff(tries) if tries else 0):
             tries += 1
             with contextlib.suppress(Exception), self._sentinels.subscribed() as wire:
-                self._look()  # what was announced before is lost
+                self._look()  # earlier announcements were lost
                 heard = pinged = now()
                 while (at := now()) - heard < SILENCE:
                     if at - pinged >= PING:
@@ -266,12 +268,12 @@ class _Watch:
                         return
                     for reply in wire.arrived():
                         tries, heard = 0, now()
-                        # a hint: its Sentinel may be behind the others
+                        # only a hint: this Sentinel may be behind the others
                         if isinstance(reply, list) and reply[0] == b"message":
                             self._look()
 
     def _ended_within(self, seconds: float, *others: Wire) -> bool:
-        """Wait until `close` is called, or one of the others has something to read."""
+        """Wait until `close` is called, or until one of the others is readable; return True after `close`."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._receiver, selectors.EVENT_READ)
             for other in others:
@@ -290,9 +292,9 @@ _CLASSES: dict[object, str] = {
 
 
 def from_url(url: object) -> Opener | None:
-    """Read redis+sentinel://user:password@host:26379,host:26379/service/0; None for a URL of another scheme.
+    """Parse redis+sentinel://user:password@host:26379,host:26379/service/0; return None for another scheme.
 
-    `sentinel_username` and `sentinel_password` of the query are for the Sentinels. Raises ConfigError.
+    `sentinel_username` and `sentinel_password` in the query are for the Sentinels. Raises ConfigError.
     """
     scheme, _, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
     kind = _SCHEMES.get(scheme.lower())
@@ -328,7 +330,7 @@ def _with_port(host: str) -> str:
 
 
 def from_client(client: object) -> Opener | None:
-    """Connect as a client of `Sentinel.master_for` does; None for another client, ConfigError for one of a replica."""
+    """Connect like a client of `Sentinel.master_for`; None for another client, ConfigError for a replica's client."""
     pool: Any = getattr(client, "connection_pool", None)
     kind = _CLASSES.get(getattr(pool, "connection_class", None))
     if kind is None:

@@ -1,24 +1,24 @@
-"""The channels of a process on a Cluster: one per slot in which something is waited for, and who waits there.
+"""The channels of a process on a Cluster: one per slot with waiters.
 
-A channel is subscribed when the first waiter comes, which has asked the server before. So its waiters check again each
-time that a subscription is confirmed: what was sent in between reached nobody.
+A channel is subscribed after its first waiter has called the server. Messages published in between are lost. Therefore
+its waiters check again each time a subscription is confirmed.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lockwork.protocol.slots import of_key
 from lockwork.runtime.clock import now
+from lockwork.runtime.reentry import entered_once, new_lock
 from lockwork.runtime.wakeups import Mailboxes
 
 LINGER: float = 1.0
-"""Seconds for which a channel stays subscribed when nobody waits there: a wait that follows soon need not subscribe."""
+"""Seconds for which a channel without waiters stays subscribed: the next wait can reuse it."""
 _JUST = 1.0
-"""Seconds that may pass from a caller's question to the server until it waits."""
+"""Maximum seconds between a caller's request to the server and its wait."""
 
 
 class ShardChannel:
@@ -30,10 +30,10 @@ class ShardChannel:
         self.name: str = name
         self.slot: int = of_key(name)
         self.tickets: Counter[str] = Counter()
-        """What is waited for there, and by how many."""
+        """Tickets of the channel, with the number of their waiters."""
         self.confirmed_at: float = float("-inf")
         self.told: set[str] = set()
-        """Tickets whose waiters have looked again since then."""
+        """Tickets whose waiters have checked again since then."""
 
 
 class ShardChannels:
@@ -41,23 +41,24 @@ class ShardChannels:
 
     def __init__(self, mail: Mailboxes) -> None:
         self._mail = mail
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._channels: dict[str, ShardChannel] = {}
         self._unused: OrderedDict[str, float] = OrderedDict()
-        """Channels where nobody waits, by since when."""
+        """Channels without waiters, with the time of the last one."""
         self._new: deque[ShardChannel] = deque()
 
     @contextmanager
     def waiting(self, name: str, ticket: str) -> Iterator[bool]:
-        """Wait for `ticket` on a channel within the block; its value is whether to look at once instead."""
-        missed = self.enter(name, ticket)
+        """Wait for `ticket` on a channel within the block; yields True if the caller must check at once instead."""
+        with entered_once(self._lock):
+            missed = self.enter(name, ticket)
         try:
             yield missed
         finally:
             self.leave(name, ticket)
 
     def enter(self, name: str, ticket: str) -> bool:
-        """Begin to wait; returns whether the message may have been sent just before the channel was subscribed."""
+        """Begin to wait; return True if the message may have been sent just before the subscription."""
         with self._lock:
             channel = self._channels.get(name)
             if channel is None:
@@ -71,7 +72,7 @@ class ShardChannels:
             return True
 
     def leave(self, name: str, ticket: str) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         with self._lock:
             channel = self._channels[name]
             channel.tickets[ticket] -= 1
@@ -81,7 +82,7 @@ class ShardChannels:
                 self._unused[name] = now()
 
     def confirmed(self, name: str) -> None:
-        """The channel is subscribed from now on: its waiters check again."""
+        """Wake the waiters of a channel that is subscribed from now on: they check again."""
         with self._lock:
             channel = self._channels.get(name)
             if channel is None:
@@ -92,7 +93,7 @@ class ShardChannels:
 
     @property
     def fresh(self) -> bool:
-        """Whether there are channels that `taken` will return."""
+        """True if there are channels that `taken` will return."""
         return bool(self._new)
 
     def taken(self) -> tuple[list[ShardChannel], list[ShardChannel]]:
@@ -110,6 +111,6 @@ class ShardChannels:
             return new, dropped
 
     def next_event(self) -> float | None:
-        """When a channel is to be dropped, None if none is."""
+        """Return the time at which a channel can be dropped, None without one."""
         with self._lock:
             return next(iter(self._unused.values())) + LINGER if self._unused else None

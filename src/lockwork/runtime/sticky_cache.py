@@ -1,4 +1,4 @@
-"""The cache of sticky locks: this process keeps them after their release, until another process asks for them.
+"""The cache of sticky locks: this process keeps them after their release, until another process requests them.
 
 This is the "blocking AST" of distributed lock managers (VAX/VMS): a cached lock is returned on request.
 """
@@ -10,7 +10,7 @@ import contextlib
 from lockwork.protocol.locks.leases import Lease
 
 MOST = 1000
-"""Locks kept at once; then the one that was kept first is returned."""
+"""Maximum number of cached locks; beyond it, the oldest is returned."""
 
 
 class CachedLock:
@@ -23,10 +23,10 @@ class CachedLock:
         self.lease: Lease = lease
         self.fence: int = lease.renewal.fence
         self.asked: bool = False
-        """Another process waits for it: it goes back to the server when it is released."""
+        """True if another process waits for the lock, which is therefore returned at its release."""
 
     def lost(self) -> None:
-        """The lease ended while the lock was idle."""
+        """Handle a lease that ended while the lock was idle."""
         sticky_cache = self._sticky_cache
         if sticky_cache.idle.get(self.lease.renewal.key) is self:
             sticky_cache.idle.pop(self.lease.renewal.key, None)
@@ -36,7 +36,7 @@ class CachedLock:
 class StickyCache:
     """The sticky locks of one process.
 
-    Threads meet in single dictionary operations: the thread that pops a lock from `idle` has it.
+    Threads synchronize by single dictionary operations: the thread that pops a lock from `idle` owns it.
     """
 
     def __init__(self) -> None:
@@ -44,36 +44,36 @@ class StickyCache:
         self.all: dict[str, CachedLock] = {}
 
     def begin(self, lease: Lease) -> None:
-        """A sticky lock was granted to this process."""
+        """Record a sticky lock that was granted to this process."""
         self.all[lease.renewal.key] = CachedLock(self, lease)
 
     def keep(self, key: str, kept: CachedLock) -> Lease | None:
-        """It is not in use any more; returns a lease that must be returned now."""
+        """Cache a lock that is no longer in use; return a lease that must be returned now."""
         idle = self.idle
         idle[key] = kept
         if kept.asked:
             return self._taken(key)
         if len(idle) > MOST:
-            with contextlib.suppress(RuntimeError):  # it changed that moment: the next release sees to it
+            with contextlib.suppress(RuntimeError):  # another thread changed the dictionary: the next release retries
                 return self._taken(next(iter(idle), key))
         return None
 
     def asked(self, key: str) -> Lease | None:
-        """Another process waits for the lock: returns its lease if it is idle; otherwise its release gives it back."""
+        """Handle another process's request: return the lease of an idle lock; the release returns a lock in use."""
         kept = self.all.get(key)
         if kept is None:
             return None
-        kept.asked = True  # before looking for it: the releasing thread looks in the other order
+        kept.asked = True  # set before the lookup: the releasing thread does both in the opposite order
         return self._taken(key)
 
     def end(self, kept: CachedLock) -> None:
-        """It leaves this process."""
+        """Remove a lock from the cache."""
         key = kept.lease.renewal.key
         if self.all.get(key) is kept:
             self.all.pop(key, None)
 
     def drain(self) -> list[Lease]:
-        """Everything idle leaves."""
+        """Remove all idle locks, and return their leases."""
         return [lease for key in list(self.idle) if (lease := self._taken(key)) is not None]
 
     def _taken(self, key: str) -> Lease | None:

@@ -14,10 +14,11 @@ import hiredis
 import redis
 
 from lockwork.protocol.effects import Call
+from lockwork.runtime.call_errors import raise_call_error
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import ASK, COMMANDS, TIMEOUT, Endpoint, Identity, check, end
-from lockwork.runtime.replies import Retry, raise_connecting, raise_error
-from lockwork.runtime.resp import LARGE, NOTHING, new_reader, pack_ahead, pack_call, unacknowledged
+from lockwork.runtime.replies import Retry, raise_connecting
+from lockwork.runtime.resp import LARGE, NOTHING, new_reader, pack_ahead, pack_call, pack_function_call, unacknowledged
 
 _READ_SIZE = 65536
 
@@ -32,15 +33,15 @@ class Wire:
         self._socket: socket.socket | None = None
         self._reader = new_reader()
         self._outgoing = 0
-        """Bytes of a large command that had yet to reach the server when that was looked at last."""
+        """Bytes of a large command that were still unsent at the last check."""
         self.identity: Identity | None = None
         self.era: int = 0
-        """See Endpoint: which server this connection has reached."""
+        """Era of the reached server: see Endpoint."""
         self.since: float = 0.0
-        """When it was opened, on the client's clock."""
+        """Time of opening, on the client's clock."""
 
     def connect(self) -> None:
-        """Connect and authenticate; raises Retry or a LockworkError, whatever goes wrong."""
+        """Connect and authenticate; raises only Retry or a LockworkError."""
         self._endpoint.locate()
         connection = self._endpoint.connection(self._timeout)
         try:
@@ -64,7 +65,7 @@ class Wire:
         self.era = self._endpoint.reached(None if self.identity is None else self.identity.run)
 
     def end(self, gone: Identity) -> None:
-        """End another connection of ours, if the server is still the one it led to."""
+        """End another of this process's connections, if the server is still the same."""
         if self.identity is not None and self.identity.run == gone.run:
             self.request(end(gone))
 
@@ -76,14 +77,16 @@ class Wire:
         return self.answer(call)
 
     def pack(self, call: Call, *, whole: bool) -> bytes:
-        """Encode a call as this connection sends it."""
+        """Encode a call for this connection."""
+        if self._endpoint.by_function and call.script.declared.no_writes:
+            return pack_function_call(call)
         return pack_call(call if self.identity is not None else call.unguarded(), whole=whole)
 
     def answer(self, call: Call) -> Any:
-        """Wait for the reply to a call that was sent; raises what `run` does."""
+        """Wait for the reply to a sent call; raises the exceptions of `run`."""
         reply = self.receive()
         if isinstance(reply, hiredis.ReplyError):
-            raise_error(str(reply), self._endpoint.shown, call.script.name)
+            raise_call_error(self._endpoint, call, str(reply))
         return reply
 
     def request(self, packed: bytes) -> Any:
@@ -105,14 +108,14 @@ class Wire:
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
 
     def _send_slowly(self, packed: memoryview) -> None:
-        """Send a large command: the time limit is for each part, because `sendall` limits the whole."""
+        """Send a large command with the time limit per part, because `sendall` would limit the whole."""
         assert self._socket is not None
         while packed:
             packed = packed[self._socket.send(packed[: 4 * LARGE]) :]
         self._outgoing = unacknowledged(self._socket.fileno())
 
     def _read(self) -> bytes:
-        """Read what comes next; while a large command is still leaving, the time limit begins anew."""
+        """Read the next bytes; the time limit restarts while a large command is still being sent."""
         assert self._socket is not None
         while True:
             try:
@@ -139,7 +142,7 @@ class Wire:
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
 
     def arrived(self) -> list[Any]:
-        """The replies that are here once the socket is readable."""
+        """Return the replies that arrived, after the socket became readable."""
         assert self._socket is not None
         try:
             with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):  # part of a TLS record
@@ -153,26 +156,26 @@ class Wire:
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
 
     def limit(self, seconds: float) -> None:
-        """How long this connection waits for the server from now on."""
+        """Set the time limit of further waits for the server."""
         if seconds != self._timeout:
             self._timeout = seconds
             if self._socket is not None:
                 self._socket.settimeout(seconds)
 
     def interrupt(self) -> None:
-        """Let the thread that waits for a reply raise Retry; called on another thread."""
+        """Make the thread that waits for a reply raise Retry; called on another thread."""
         connection = self._socket
         if connection is not None:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def fileno(self) -> int:
-        """The socket, for a selector; -1 when closed."""
+        """Return the socket's descriptor, for a selector; -1 when closed."""
         return -1 if self._socket is None else self._socket.fileno()
 
     @property
     def connected(self) -> bool:
-        """Whether the connection may be used."""
+        """True if the connection may be used."""
         return self._socket is not None
 
     def close(self) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, TypeVar
 
-from lockwork.errors import BlockingCallError, LockworkError
-from lockwork.protocol.effects import Call, Calls, Clock, Effect, Park, Protocol, Shards
+from lockwork.errors import BlockingCallError, JobCancelled, JobTimeout, LockworkError
+from lockwork.protocol.effects import Call, Calls, Clock, Effect, Indexed, Park, Protocol, Shards
 from lockwork.runtime.clock import limit, now
 from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
@@ -25,13 +25,18 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 
-def drive(protocol: Generator[E, Any, T], perform: Callable[[E], Any]) -> T:
-    """Run `protocol` to its end on this thread; whatever interrupts it, its clean-up is done first."""
-    step: Callable[[Any], E] = protocol.send
-    value: Any = None
+def drive(
+    protocol: Generator[E, Any, T],
+    perform: Callable[[E], Any],
+    step: Callable[[Any], E] | None = None,
+    value: Any = None,
+) -> T:
+    """Run `protocol` to its end on this thread; after any interrupt, run its cleanup first."""
+    if step is None:
+        step = protocol.send
     while True:
         try:
-            # The inner loop's jump back is inside of the `try`: a signal may raise there, too.
+            # The inner loop's backward jump is inside the `try`: a signal handler may raise there, too.
             while True:
                 value = perform(step(value))
                 step = protocol.send
@@ -41,7 +46,21 @@ def drive(protocol: Generator[E, Any, T], perform: Callable[[E], Any]) -> T:
         except BaseException as error:
             if getgeneratorstate(protocol) == GEN_CLOSED:
                 raise
+            if isinstance(error, _INTERRUPTS) or not isinstance(error, Exception):
+                return drive_out(protocol, perform, error)
             step, value = protocol.throw, error
+
+
+def drive_out(protocol: Generator[E, Any, T], perform: Callable[[E], Any], error: BaseException) -> T:
+    """Run the clean-up of an interrupted protocol.
+
+    A worker does not interrupt a thread that has a frame of this function.
+    """
+    return drive(protocol, perform, protocol.throw, error)
+
+
+_INTERRUPTS = (JobTimeout, JobCancelled)
+"""Exceptions that a worker raises in the thread of a job."""
 
 
 def no_running_loop() -> None:
@@ -60,14 +79,15 @@ class SyncDriver:
         self._endpoint = endpoint
         self._cluster = endpoint if isinstance(endpoint, ClusterEndpoint) else None
         self._listener = listener
+        self._names = listener.names
         self._patience = patience
         self._allow_eviction = allow_eviction
         self._pool = WirePool(endpoint, allow_eviction=allow_eviction)
-        """Of a Cluster, nobody uses this one."""
+        """Connections to the server; unused for a Cluster."""
         self._pools: dict[Endpoint, WirePool] = {}
-        """Of a Cluster, by node."""
+        """Connections of a Cluster, by node."""
         self.timeout: float | None = None
-        """Seconds that one call may take at the most, all its tries together, when that is less than usual."""
+        """Time limit in seconds for one call with all its tries, if it is shorter than the default."""
 
     def run(self, protocol: Protocol[T]) -> T:
         """Run `protocol` to its end; raises BlockingCallError on the thread of a running event loop."""
@@ -75,16 +95,16 @@ class SyncDriver:
         return drive(protocol, self.perform)
 
     def slot(self, key: str) -> int:
-        """Return the same number for keys that one call may have."""
+        """Return a number that is equal for keys that may be in one call."""
         return self._endpoint.slot(key)
 
     def server(self, key: str) -> object:
-        """Return something for the server that has a key, as far as is known."""
+        """Return an object that identifies the known server of a key."""
         return self._cluster.owner(self._cluster.slot(key)) if self._cluster is not None else None
 
     @property
     def clustered(self) -> bool:
-        """Whether calls for different keys may be for different servers."""
+        """True if calls for different keys may go to different servers."""
         return self._cluster is not None
 
     def perform(self, effect: Effect) -> Any:
@@ -97,6 +117,8 @@ class SyncDriver:
             return self._shards()
         if type(effect) is Calls:
             return self._calls(effect.calls)
+        if type(effect) is Indexed:
+            return self._names.own(effect.kind)
         assert type(effect) is Clock
         return now()
 
@@ -110,15 +132,20 @@ class SyncDriver:
             try:
                 if self._cluster is not None:
                     pool, sent = self._routed(self._cluster, call, moved)
-                return pool.once(sent, min(TIMEOUT, left), whole=whole, asking=moved is not None and moved.once)
+                reply = pool.once(sent, min(TIMEOUT, left), whole=whole, asking=moved is not None and moved.once)
             except NoScript:
                 whole = True
+                self._names.forget()
             except Retry as error:
                 moved = self._endpoint.failed(error)
                 tries = tries or Tries(self._endpoint.shown, began, patience)
                 time.sleep(tries.pause(error))
                 tries.again()
                 call = call.again()
+            else:
+                if call.script.declared.indexed:
+                    self._names.used(call)
+                return reply
             left = max(began + seconds - now(), SHORTEST)
 
     def _calls(self, calls: Sequence[Call]) -> list[Any]:
@@ -138,6 +165,8 @@ class SyncDriver:
                         moves[at] = moved
                 else:
                     results[at] = answer
+                    if calls[at].script.declared.indexed and not isinstance(answer, LockworkError):
+                        self._names.used(calls[at])
             left = {at: left[at].again() for at in failed}
             if not failed:
                 break
@@ -153,9 +182,9 @@ class SyncDriver:
         return results
 
     def _round(self, left: Mapping[int, Call], moves: Mapping[int, Moved], seconds: float) -> list[tuple[int, Any]]:
-        """Send calls once, those for one server together; returns what each ended with.
+        """Send calls once, all calls to one server together; return the result of each.
 
-        A server that does not answer, or to which there is no connection, comes last.
+        Unreachable and unresponsive servers come last.
         """
         answers: list[tuple[int, Any]] = []
         groups: dict[WirePool, dict[int, Sending]] = {}
@@ -187,7 +216,7 @@ class SyncDriver:
         return answers
 
     def _ask(self, groups: Mapping[WirePool, Mapping[int, Sending]], seconds: float) -> list[tuple[int, Any]]:
-        """Send each server its calls, then take the answers as they come."""
+        """Send the calls to each server, then receive the replies in order of arrival."""
         answers: list[tuple[int, Any]] = []
         asked: dict[Wire, WirePool] = {}
         until = now() + seconds
@@ -212,7 +241,7 @@ class SyncDriver:
         return self._patience if call.patience is None else min(call.patience, self._patience)
 
     def _routed(self, cluster: ClusterEndpoint, call: Call, moved: Moved | None) -> tuple[WirePool, Call]:
-        """Return the connections to the node for a call, and the call as it is sent there."""
+        """Return the connections to the node for a call, and the call in the form for that node."""
         if cluster.stale:
             cluster.refresh()
         node = cluster.route(call) if moved is None else cluster.moved_slot(moved)
@@ -233,14 +262,19 @@ class SyncDriver:
                 tries.again()
         return self._endpoint.shards()
 
+    def rest(self) -> None:
+        """Close idle connections; the next calls open others."""
+        for pool in (self._pool, *list(self._pools.values())):
+            pool.rest()
+
     def close(self) -> None:
-        """Close the connections that are not in use; those in use are closed after their call."""
+        """Close idle connections; the others are closed after their call."""
         for pool in (self._pool, *list(self._pools.values())):
             pool.close()
 
 
 def _answering(wires: list[Wire], until: float) -> list[Wire]:
-    """Wait for the first that answers; when the time is up, all of them."""
+    """Wait for the first that answers; after the time limit, return all."""
     if len(wires) == 1:
         return wires
     with selectors.DefaultSelector() as selector:

@@ -1,4 +1,4 @@
-"""The blocking connections to one server: a call takes one, and puts it back in order."""
+"""The blocking connections to one server: a call takes one, and returns it if it is intact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lockwork.runtime.sync_connection import Wire
 
 @dataclass(slots=True)
 class Sending:
-    """A call as it is sent: with its script if `whole`; `asking`: its slot is on its way to the node."""
+    """A call in the form to send: with its script if `whole`; `asking`: its slot is migrating to the node."""
 
     call: Call
     whole: bool = False
@@ -27,20 +27,20 @@ class Sending:
 
 
 class WirePool:
-    """Connections to one server, kept for reuse: as many as there are threads calling."""
+    """Connections to one server, kept for reuse: one per calling thread."""
 
     def __init__(self, endpoint: Endpoint, *, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._allow_eviction = allow_eviction
         self._free: deque[Wire] = deque()
         self._abandoned: dict[Identity, None] = {}
-        """Where a request may still be under way that was given up: every later call ends these first."""
+        """Connections with an abandoned request that may still run: every later call ends these first."""
         self._busy: set[Wire] = set()
         endpoint.observers.add(self._moved)
 
     @property
     def connected(self) -> bool:
-        """Whether a call would find a connection."""
+        """True if a call would find a connection."""
         return bool(self._free)
 
     def once(self, call: Call, seconds: float, *, whole: bool, asking: bool) -> Any:
@@ -64,7 +64,9 @@ class WirePool:
             self._put_back(wire)
 
     def send(self, sendings: Sequence[Sending], seconds: float) -> Wire:
-        """Send calls in one go, whose answers `receive` takes from that connection; raises Retry or a LockworkError."""
+        """Send calls together; return a connection from which `receive` reads the replies. Raises Retry or a
+        LockworkError.
+        """
         wire = self._take(seconds)
         self._busy.add(wire)
         try:
@@ -79,7 +81,7 @@ class WirePool:
         return wire
 
     def receive(self, wire: Wire, sendings: Sequence[Sending]) -> list[Any]:
-        """Return the reply to each call, or the error instead that `once` would raise; scripts are sent if need be."""
+        """Return for each call its reply or the error that `once` would raise; sends scripts if needed."""
         try:
             replies = _received(wire, sendings)
             lacking = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
@@ -106,11 +108,11 @@ class WirePool:
         return replies
 
     def dialing(self, seconds: float, then: Callable[[], None]) -> Dial:
-        """Begin to connect; `connected_by` takes the connection."""
+        """Start connecting; `connected_by` takes the connection."""
         return Dial(self._endpoint, seconds, allow_eviction=self._allow_eviction, then=then)
 
     def connected_by(self, attempt: Dial) -> None:
-        """Keep the connection that an attempt has made by now; raises Retry or a LockworkError if it has not."""
+        """Keep the connection of a completed attempt; raises Retry or a LockworkError without one."""
         try:
             self._free.append(attempt.result(0))
         except BaseException as error:
@@ -120,19 +122,19 @@ class WirePool:
             raise
 
     def give_up(self, wire: Wire) -> None:
-        """Take no answers from a connection on which calls were sent."""
+        """Abandon a connection on which calls were sent."""
         self._noted(wire, KeyboardInterrupt())
         self._put_back(wire)
 
     def _noted(self, wire: Wire, error: BaseException) -> None:
-        """Note why a call on this connection ended."""
+        """Record the error of a call on this connection."""
         if isinstance(error, LockworkError | NoScript | Moved):
             return
         if isinstance(error, Failover):
             self._renounce(wire, error)
             return
         if not isinstance(error, Retry):
-            # interrupted between question and answer: the next caller must not read this reply
+            # interrupted between request and reply: the next caller must not read this reply
             wire.close()
         if wire.identity is not None and not wire.connected:
             self._abandoned[wire.identity] = None
@@ -143,7 +145,7 @@ class WirePool:
             self._free.append(wire)
 
     def _moved(self) -> None:
-        """Let nobody wait for a server that hangs, once another has taken its place."""
+        """Interrupt calls to a server that was replaced."""
         for wire in list(self._busy):
             wire.interrupt()
 
@@ -153,7 +155,7 @@ class WirePool:
             self._abandoned.pop(old, None)
 
     def _renounce(self, wire: Wire, why: Failover) -> None:
-        """Close the connection, because another server may have its address by now; not again and again."""
+        """Close the connection unless it is new, because another server may have its address by now."""
         if isinstance(why, Demoted):
             self._endpoint.demoted(wire.era)
             wire.close()
@@ -179,8 +181,12 @@ class WirePool:
             raise
 
     def close(self) -> None:
-        """Close the connections that are not in use; those in use are closed after their call."""
+        """Close idle connections; the others are closed after their call."""
         self._endpoint.observers.discard(self._moved)
+        self.rest()
+
+    def rest(self) -> None:
+        """Close idle connections; the next calls open others."""
         while self._free:
             self._free.pop().close()
 
@@ -195,7 +201,7 @@ def _packed(wire: Wire, sendings: Sequence[Sending]) -> bytes:
 
 
 def _received(wire: Wire, sendings: Sequence[Sending]) -> list[Any]:
-    """The replies, errors in their places; when the connection breaks, that error is in all the places left."""
+    """Return the replies, with errors in their places; a broken connection's error fills the remaining places."""
     replies: list[Any] = []
     for each in sendings:
         try:

@@ -1,4 +1,4 @@
-"""What a failed TLS handshake means, and what to do about it."""
+"""Explanations of failed TLS handshakes, with remedies."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import ssl
 from collections.abc import Iterator
 
 _HOST, _ADDRESS, _EXPIRED, _NOT_YET = 62, 64, 10, 9
-"""OpenSSL's numbers of what is wrong with a certificate: X509_V_ERR_HOSTNAME_MISMATCH and so on."""
+"""OpenSSL's numbers of certificate errors: X509_V_ERR_HOSTNAME_MISMATCH and others."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
 _OURS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
 
 
 def trouble(error: BaseException, where: str) -> str | None:
-    """Return what is wrong with the certificates or the settings of TLS, and what to do; None if it is not that."""
+    """Describe the problem with certificates or TLS settings, and the remedy; None for another error."""
     for cause in _chain(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"the certificate of the server at {where} {_refused(cause)}"
@@ -45,7 +45,7 @@ def _refused(error: ssl.SSLCertVerificationError) -> str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    # redis-py raises errors of its own in the place of these
+    # redis-py wraps these errors in its own
     for _ in range(10):
         if error is None:
             return

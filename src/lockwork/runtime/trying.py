@@ -1,4 +1,4 @@
-"""How long a failed call is tried again, and after which pauses, for all drivers."""
+"""Retry limits and pauses of failed calls, for all drivers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.replies import Late, Retry, gone, unforeseen
 
 REMEMBERED: float = 50.0
-"""Seconds for which a call that may have reached the server is sent again, whatever its patience.
+"""Seconds for which a call that may have reached the server is retried, regardless of its patience.
 
-Scripts know what they did before from logs that last a minute. Later a call would be done a second time.
+Scripts recognize repeated calls from logs that last a minute. A later retry would repeat the effect.
 """
 
 _HURRIED = 1.0
-"""Seconds below which a try without an answer says less than the error before it: only the patience was over."""
+"""Limit in seconds below which a try without an answer is less informative than the previous error."""
 
 
 def backoff(tries: int) -> float:
-    """Seconds to wait before try number `tries` + 1: full jitter, doubling from 10 ms up to half a second."""
+    """Return the pause in seconds before try number `tries` + 1: full jitter, doubling from 10 ms to half a second."""
     return random.uniform(0.005, min(0.5, 0.01 * 2 ** min(tries, 10)))  # noqa: S311 - spreads load, hides nothing
 
 
@@ -33,11 +33,11 @@ class Tries:
         self._patience = patience
         self._count = 0
         self._sent: float | None = None
-        """When it may first have reached the server."""
+        """Time at which it may first have reached the server."""
         self._why: Retry | None = None
 
     def pause(self, error: Retry) -> float:
-        """Return the seconds to wait before the next try; raises the final error when there is none."""
+        """Return the pause in seconds before the next try; raise the final error if there is none."""
         self._count += 1
         if error.sent and self._sent is None:
             self._sent = self._tried
@@ -49,7 +49,7 @@ class Tries:
         return seconds
 
     def again(self) -> None:
-        """Begin the next try; raises the final error when the pause took too long, as when the machine slept."""
+        """Begin the next try; raise the final error if the pause took too long, as after a system suspend."""
         self._tried = now()
         if self._tried > self._last():
             raise self._final()

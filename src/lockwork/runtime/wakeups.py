@@ -1,4 +1,4 @@
-"""The waiters of this process, threads and coroutines alike, and the wake-up that each waits for."""
+"""The waiters of this process, threads and coroutines, and the wake-up for each."""
 
 from __future__ import annotations
 
@@ -9,30 +9,56 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from lockwork.protocol.effects import Call
 from lockwork.runtime.clock import now
 
+OnLong = Callable[[], None]
 _KEPT = 1000
 _KEPT_SIZE = 1 << 20
-"""Characters in all messages that are kept, tickets included."""
+"""Maximum characters of all stored messages, including tickets."""
+_LONG = 0.9
+"""Minimum seconds of a long wait: slightly less than the second after which a waiter checks again."""
 _JUST = 1.0
-"""Seconds that may pass from a caller's question to the server until its mailbox is open."""
+"""Maximum seconds between a caller's request to the server and the opening of its mailbox."""
+
+
+class UsedNames(Protocol):
+    """Records the names in a driver's calls; see `NameIndex`."""
+
+    def used(self, call: Call) -> None:
+        """Record the names that a call has used."""
+
+    def forget(self) -> None:
+        """Add each name again at its next use: the server may have lost its data."""
+
+    def own(self, kind: str) -> list[str]:
+        """Return the names of a kind that this process is about to add."""
+        ...
 
 
 class WakeupSource(Protocol):
-    """What a driver needs of the object that receives this process's wake-ups."""
+    """The part of the engine that a driver needs: the wake-ups of this process, and the names that it uses."""
+
+    @property
+    def names(self) -> UsedNames:
+        """Names that this process uses."""
+        ...
 
     def wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
-        """Block until a message for `ticket`, from the scripts of `key`, has come, or the clock shows `until`."""
+        """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`."""
 
     async def async_wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
         """Async version of `wait`."""
 
 
 class Mailboxes:
-    """Delivers each message to all waiters for its ticket; one that came too early is stored for the next waiter."""
+    """Delivers each message to all waiters for its ticket; stores an early message for the next waiter.
+
+    The mailboxes have no lock, because a signal handler may wait for a message while it interrupts a waiter in this
+    class. Each side first writes and then reads the other side's data, so no message is lost between them.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._boxes: dict[str, list[Callable[[str], None]]] = {}
         self._early: OrderedDict[str, str] = OrderedDict()
         self._size = 0
@@ -41,94 +67,115 @@ class Mailboxes:
         self._told: set[str] = set()
 
     def open(self, ticket: str, deliver: Callable[[str], None], *, missed: bool = False) -> str | None:
-        """Register a waiter; returns a message that came early instead, and then nothing is registered.
+        """Register a waiter; return an early message instead, if there is one, without registering.
 
-        `missed`: its message may have been lost, so it must check again at once.
+        missed: its message may have been lost, so it must check again at once.
         """
-        with self._lock:
-            early = self._early.pop(ticket, None)
-            if early is not None:
-                self._size -= len(ticket) + len(early)
-            if early is None and ticket not in self._told and now() - self._missed < _JUST:
-                # its message may have been among the lost ones: its caller asked the server before that
-                self._told.add(ticket)
-                return ""
-            if early is None and missed:
-                return ""
-            if early is None:
-                self._boxes.setdefault(ticket, []).append(deliver)
-            return early
+        waiting = self._boxes.setdefault(ticket, [])
+        waiting.append(deliver)
+        early = self._taken_early(ticket)
+        if early is None and ticket not in self._told and now() - self._missed < _JUST:
+            # its message may be among the lost ones: its caller called the server before the loss
+            self._told.add(ticket)
+            early = ""
+        if early is None and (missed or self._boxes.get(ticket) is not waiting):
+            early = ""  # the list was replaced: a message for all its waiters arrived just now
+        if early is not None:
+            self.close(ticket, deliver)
+        return early
 
     def close(self, ticket: str, deliver: Callable[[str], None]) -> None:
         """Remove a waiter."""
-        with self._lock:
-            waiting = self._boxes.get(ticket, [])
-            if deliver in waiting:
-                waiting.remove(deliver)
-            if not waiting:
-                self._boxes.pop(ticket, None)
+        waiting = self._boxes.get(ticket)
+        if waiting is None:
+            return
+        with contextlib.suppress(ValueError):
+            waiting.remove(deliver)
+        if not waiting:
+            # a waiter that registered just now, in the removed list, checks again
+            for late in self._boxes.pop(ticket, ()):
+                late("")
 
     def deliver(self, ticket: str, text: str) -> None:
-        """Hand a message over."""
-        with self._lock:
+        """Deliver a message."""
+        waiting = self._boxes.pop(ticket, None)
+        if not waiting:
+            self._store(ticket, text)
             waiting = self._boxes.pop(ticket, None)
-            if waiting is None:
-                known = self._early.pop(ticket, None)
-                self._early[ticket] = text
-                self._size += len(ticket) + len(text) - (len(ticket) + len(known) if known is not None else 0)
-                while len(self._early) > _KEPT or self._size > _KEPT_SIZE:
-                    oldest, dropped = self._early.popitem(last=False)
-                    self._size -= len(oldest) + len(dropped)
+            if waiting:
+                self._taken_early(ticket)  # the waiters registered meanwhile
         for deliver in waiting or ():
             deliver(text)
 
-    def wait(self, ticket: str, until: float, *, missed: bool = False) -> str | None:
-        """Block until a message for `ticket` has come, or the clock shows `until`."""
+    def _store(self, ticket: str, text: str) -> None:
+        self._taken_early(ticket)
+        size = len(ticket) + len(text)
+        self._early[ticket] = text
+        # CPython switches threads only at calls and jumps, so this needs no lock
+        self._size += size
+        while len(self._early) > _KEPT or self._size > _KEPT_SIZE:
+            try:
+                oldest, dropped = self._early.popitem(last=False)
+            except KeyError:
+                self._size = 0
+                return
+            size = len(oldest) + len(dropped)
+            self._size -= size
+
+    def _taken_early(self, ticket: str) -> str | None:
+        text = self._early.pop(ticket, None)
+        if text is not None:
+            size = len(ticket) + len(text)
+            self._size -= size
+        return text
+
+    def wait(self, ticket: str, until: float, *, missed: bool = False, long: OnLong | None = None) -> str | None:
+        """Block until a message for `ticket` arrives or the clock reaches `until`; call `long` in a long wait."""
         box = ThreadBox()
         early = self.open(ticket, box.deliver, missed=missed)
         if early is not None:
             return early
         try:
+            if long is not None and until - now() > _LONG:
+                if (text := box.wait(_LONG)) is not None:
+                    return text
+                long()
             return box.wait(until - now())
         finally:
             self.close(ticket, box.deliver)
 
-    async def async_wait(self, ticket: str, until: float, *, missed: bool = False) -> str | None:
+    async def async_wait(
+        self, ticket: str, until: float, *, missed: bool = False, long: OnLong | None = None
+    ) -> str | None:
         """Async version of `wait`."""
         box = TaskBox()
         early = self.open(ticket, box.deliver, missed=missed)
         if early is not None:
             return early
         try:
-            return await box.wait(until - now())
+            return await box.wait(until - now(), long if until - now() > _LONG else None)
         finally:
             self.close(ticket, box.deliver)
 
     def wake(self, tickets: Iterable[str]) -> None:
-        """Messages to these tickets may have been lost: let their waiters check again."""
-        woken: list[Callable[[str], None]] = []
-        with self._lock:
-            for ticket in tickets:
-                waiting = self._boxes.pop(ticket, None)
-                woken += waiting or ()
-                if waiting is None and ticket not in self._early:
-                    self._early[ticket] = ""  # its waiter is about to open its mailbox
-                    self._size += len(ticket)
-        for deliver in woken:
-            deliver("")
+        """Make the waiters of these tickets check again, because their messages may have been lost."""
+        for ticket in tickets:
+            if ticket in self._early:
+                continue
+            self.deliver(ticket, "")  # a waiter that is about to open its mailbox finds it there
 
     def wake_all(self) -> None:
-        """Messages may have been lost: let everybody check again."""
-        with self._lock:
-            boxes, self._boxes = self._boxes, {}
-            self._missed, self._told = now(), set(boxes)
-        for waiting in boxes.values():
+        """Make all waiters check again, because messages may have been lost."""
+        self._missed = now()  # set first: a waiter that registers from now on checks again
+        boxes, self._boxes = self._boxes, {}
+        self._told = set(boxes)
+        for waiting in list(boxes.values()):
             for deliver in waiting:
                 deliver("")
 
 
 class ThreadBox:
-    """Where one thread waits."""
+    """The wait of one thread."""
 
     __slots__ = ("_lock", "text")
 
@@ -141,16 +188,17 @@ class ThreadBox:
         """Wake the thread, once."""
         if self.text is None:
             self.text = text
-            self._lock.release()
+            with contextlib.suppress(RuntimeError):  # another thread woke it at the same moment
+                self._lock.release()
 
     def wait(self, seconds: float) -> str | None:
-        """Wait for the message, at most `seconds`."""
+        """Wait for the message for at most `seconds`."""
         self._lock.acquire(timeout=max(0.0, seconds))
         return self.text
 
 
 class TaskBox:
-    """Where one asyncio task waits."""
+    """The wait of one asyncio task."""
 
     __slots__ = ("_future", "_loop")
 
@@ -159,21 +207,24 @@ class TaskBox:
         self._future: asyncio.Future[str | None] = self._loop.create_future()
 
     def deliver(self, text: str) -> None:
-        """Wake the task, from any thread."""
+        """Wake the asyncio task, from any thread."""
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - documented
             self._set(text)
             return
-        with contextlib.suppress(RuntimeError):  # its loop is closed, and no task waits there any more
+        with contextlib.suppress(RuntimeError):  # its loop is closed, so no asyncio task waits there
             self._loop.call_soon_threadsafe(self._set, text)
 
     def _set(self, text: str | None) -> None:
         if not self._future.done():
             self._future.set_result(text)
 
-    async def wait(self, seconds: float) -> str | None:
-        """Wait for the message, at most `seconds`."""
+    async def wait(self, seconds: float, long: OnLong | None = None) -> str | None:
+        """Wait for the message for at most `seconds`; call `long` in a long wait."""
         timer = self._loop.call_later(max(0.0, seconds), self._set, None)
+        late = None if long is None else self._loop.call_later(_LONG, long)
         try:
             return await self._future
         finally:
             timer.cancel()
+            if late is not None:
+                late.cancel()

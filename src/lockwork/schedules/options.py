@@ -14,8 +14,8 @@ from lockwork.config import check_names
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import checked
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues.schedules import SchedulePlan
+from lockwork.protocol.queue import record_header
+from lockwork.protocol.schedules.schedules import SchedulePlan
 from lockwork.schedules.timing import Cron, Every, Timing, zone_name
 from lockwork.tasks.call import TaskCall
 from lockwork.tasks.options import TaskSettings

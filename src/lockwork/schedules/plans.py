@@ -6,7 +6,7 @@ from typing import Any
 
 from lockwork.errors import ConfigError
 from lockwork.partitions import Partitions, routing_name
-from lockwork.protocol.queues.schedules import SchedulePlan
+from lockwork.protocol.schedules.schedules import SchedulePlan
 from lockwork.schedules.options import ScheduleRules, ScheduleSettings, call_without_arguments
 from lockwork.tasks.call import TaskCall
 from lockwork.tasks.task import Task

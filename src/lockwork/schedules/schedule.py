@@ -12,8 +12,8 @@ from lockwork.ids import new_id
 from lockwork.jobs.job import Job, Origin
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
-from lockwork.protocol.queues import schedules as protocol
-from lockwork.protocol.queues.schedules import StoredSchedule
+from lockwork.protocol.schedules import schedules
+from lockwork.protocol.schedules.schedules import StoredSchedule
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Misfire, Overlap, StoredRules, checked_schedule, describe
 from lockwork.schedules.timing import Every
@@ -62,19 +62,19 @@ class Schedule:
 
     def pause(self) -> bool:
         """Skip its slots until `resume`; False if no worker has declared it yet."""
-        return self._runtime.run(protocol.pause(self._keys, self.name, paused=True))
+        return self._runtime.run(schedules.pause(self._keys, self.name, paused=True))
 
     async def apause(self) -> bool:
         """Async version of `pause`."""
-        return await self._runtime.arun(protocol.pause(self._keys, self.name, paused=True))
+        return await self._runtime.arun(schedules.pause(self._keys, self.name, paused=True))
 
     def resume(self) -> bool:
         """Continue with the next slot after now; False if no worker has declared it yet."""
-        return self._runtime.run(protocol.pause(self._keys, self.name, paused=False))
+        return self._runtime.run(schedules.pause(self._keys, self.name, paused=False))
 
     async def aresume(self) -> bool:
         """Async version of `resume`."""
-        return await self._runtime.arun(protocol.pause(self._keys, self.name, paused=False))
+        return await self._runtime.arun(schedules.pause(self._keys, self.name, paused=False))
 
     def run_now(self) -> Job[Any] | None:
         """Enqueue its job at once, even if it is paused; its slots do not change.
@@ -96,11 +96,11 @@ class Schedule:
         return await self._runtime.arun(self._status(count))
 
     def _run_now(self) -> Protocol[Job[Any] | None]:
-        _, known = yield from protocol.known(self._keys, self.name)
+        _, known = yield from schedules.known(self._keys, self.name)
         code, id = 0, ""
         if known is not None:
             overlap = describe(known.definition).overlap == "allow"
-            code, id = yield from protocol.run_now(self._keys, self.name, f"{self.name}@{new_id()}", overlap=overlap)
+            code, id = yield from schedules.run_now(self._keys, self.name, f"{self.name}@{new_id()}", overlap=overlap)
         if not code:
             raise ConfigError(
                 f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker declares it at its start if "
@@ -110,7 +110,7 @@ class Schedule:
 
     def _status(self, count: int) -> Protocol[ScheduleStatus | None]:
         slots = checked_count(count)
-        now, known = yield from protocol.known(self._keys, self.name)
+        now, known = yield from schedules.known(self._keys, self.name)
         return None if known is None else status(self.queue, known, now, slots)
 
     def __repr__(self) -> str:

@@ -13,11 +13,11 @@ from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError, RateLimited
 from lockwork.ids import new_id
 from lockwork.locks.decorator import Decorating
-from lockwork.naming import template
-from lockwork.protocol import keys
+from lockwork.naming import has_braces, warn_of_template
+from lockwork.protocol import keys, names
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.synchronizers import limiter as protocol
-from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterRules, LimiterStatus
+from lockwork.protocol.synchronizers import limiter as limiter_protocol
+from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterOverview, LimiterRules, LimiterStatus
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import whole
 
@@ -38,10 +38,10 @@ class Limiter(Decorating):
     ) -> None:
         self._runtime = runtime
         self._prefix = config.prefix
-        self._template = template(name, "a limiter's name")
-        self.name: str = name if self._template else keys.checked(name, "a limiter's name")
+        self.name: str = names.checked_name(name, "a limiter's name")
+        self._braced = has_braces(name)
         self.rate: str = rate
-        self._limits = _limits(keys.limiter(config.prefix, name), name, rate, burst, algorithm)
+        self._limits = _limits(keys.limiter(config.prefix, name), names.display(name), rate, burst, algorithm)
 
     def acquire(self, n: int = 1, wait: Duration | None = None) -> None:
         """Take `n` units and wait until they are free; callers are served in order of arrival.
@@ -72,11 +72,11 @@ class Limiter(Decorating):
 
     def inspect(self) -> LimiterStatus:
         """Read how many units are free now, and when all of them will be."""
-        return self._runtime.run(protocol.status(self._checked()))
+        return self._runtime.run(limiter_protocol.status(self._checked()))
 
     async def ainspect(self) -> LimiterStatus:
         """Async version of `inspect`."""
-        return await self._runtime.arun(protocol.status(self._checked()))
+        return await self._runtime.arun(limiter_protocol.status(self._checked()))
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -102,23 +102,27 @@ class Limiter(Decorating):
             raise ConfigError(f"n must be a whole number of at least 1, not {n!r}")
         if n > limits.limit:
             most = "a burst of" if limits.algorithm == "bucket" else "a window of"
-            raise ConfigError(f"limiter {self.name!r} has {most} {limits.limit}: {n} units can never be free at once")
+            raise ConfigError(f"limiter {limits.name!r} has {most} {limits.limit}: {n} units can never be free at once")
         patience = None if wait is None else seconds(wait, "wait", zero=True)
-        return protocol.acquire(limits, new_id(), n, patience, self._runtime.channel)
+        return limiter_protocol.acquire(limits, new_id(), n, patience, self._runtime.channel)
 
     def _checked(self) -> LimiterRules:
-        if self._template is not None:
-            raise ConfigError(f"the name {self.name!r} is built from a function's arguments: use it as a decorator")
+        if self._braced:
+            warn_of_template(self.name, self._what())
         return self._limits
+
+    @classmethod
+    def _what(cls) -> str:
+        return "a limiter's name"
 
     def _named(self, name: str) -> Self:
         named = copy.copy(self)
-        limits = replace(self._limits, keys=keys.limiter(self._prefix, name), name=name)
-        named.name, named._template, named._limits = name, None, limits  # noqa: SLF001 - a handle like this one
+        limits = replace(self._limits, keys=keys.limiter(self._prefix, name), name=names.display(name))
+        named.name, named._braced, named._limits = name, False, limits  # noqa: SLF001 - a handle like this one
         return named
 
     def __repr__(self) -> str:
-        return f"<Limiter {self.name!r} {self._limits.shown}>"
+        return f"<Limiter {self._limits.name!r} {self._limits.shown}>"
 
 
 def _limits(at: keys.LimiterKeys, name: str, rate: str, burst: int | None, algorithm: Algorithm) -> LimiterRules:
@@ -136,3 +140,9 @@ def _limits(at: keys.LimiterKeys, name: str, rate: str, burst: int | None, algor
         raise ConfigError(f"a bucket of {depth:,} at {rate!r} would take more than 366 days to fill")
     shown = rate if burst is None else f"{rate}, burst {burst}"
     return LimiterRules(at, name, shown, algorithm, count, period, depth)
+
+
+def read_limiters(prefix: str, pattern: str, limit: int) -> Protocol[LimiterOverview]:
+    """Read recently used limiters; see `Lockwork.limiters`."""
+    names.checked_name(pattern, "a pattern of limiters' names")
+    return limiter_protocol.overview(prefix, pattern, whole(limit, "limit", 1, 10_000))

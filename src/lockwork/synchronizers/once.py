@@ -15,19 +15,21 @@ from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, LockLost, LockworkError, OnceFailed
 from lockwork.ids import new_id
+from lockwork.jobs.current import job_in_requests
 from lockwork.locks.decorator import Decorating
-from lockwork.naming import template
-from lockwork.protocol import keys
+from lockwork.naming import has_braces, warn_of_template
+from lockwork.protocol import keys, names
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks.grants import Granted, Renewal
 from lockwork.protocol.locks.leases import Lease
-from lockwork.protocol.locks.overview import Holder, read
-from lockwork.protocol.synchronizers import once as protocol
+from lockwork.protocol.locks.overview import Holder, described, read
+from lockwork.protocol.synchronizers import once as once_protocol
 from lockwork.protocol.synchronizers.once import EndedRun, OnceRequest, OnceState, State
 from lockwork.runtime.clock import now
 from lockwork.runtime.driver import Action, Actions, aperform, perform
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
+from lockwork.type_hints import of_function
 
 T = TypeVar("T")
 _TEXT = 1000
@@ -51,7 +53,7 @@ class OnceRun:
         self._cap = cap
         self._state: Literal["d", "f", "l"] = "l"
         self._value = b""
-        renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, "once_renew")
+        renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, once_protocol.SCRIPTS)
         self._lease = Lease(renewal, granted, now(), renewed=True, on_lost=_nothing)
         _running.add((asked.owner, asked.key))
         runtime.engine.keep(self._lease)
@@ -60,7 +62,8 @@ class OnceRun:
         """Note how the call ended; a result that cannot be kept, because of its type or size, is a failure."""
         if ended.error is None:
             try:
-                self._state, self._value = "d", codecs.encode(ended.value, "the result", self._cap)
+                value = codecs.exact(ended.value, "the result")
+                self._state, self._value = "d", codecs.encode(value, "the result", self._cap)
             except LockworkError as error:
                 ended = FunctionEnd(error=error)
         if ended.error is not None:
@@ -79,7 +82,7 @@ class OnceRun:
         lost = lease.lost or now() >= lease.deadline
         self._runtime.engine.drop(lease)
         try:
-            kept = yield from protocol.end(renewal.key, renewal.owner, renewal.fence, self._state, self._value)
+            kept = yield from once_protocol.end(renewal.key, renewal.owner, renewal.fence, self._state, self._value)
         except LockworkError:
             if not quietly:
                 raise
@@ -179,8 +182,8 @@ class Once(Decorating):
     ) -> None:
         self._runtime = runtime
         self._prefix = config.prefix
-        self._template = template(name, "a once's name")
-        self.name: str = name if self._template else keys.checked(name, "a once's name")
+        self.name: str = names.checked_name(name, self._what())
+        self._braced = has_braces(name)
         self._every_ms = milliseconds(every, "every")
         self._wait = None if wait is None else seconds(wait, "wait", zero=True)
         self._again = again_if_lost
@@ -218,7 +221,7 @@ class Once(Decorating):
     def _running(self, function: Callable[..., Any], called: Callable[[], Any]) -> Actions[FunctionEnd]:
         """Call the function, or get what came of another caller's run."""
         asked = self._asked()
-        found = yield self._runtime.action(lambda: protocol.begin(asked, self._wait))
+        found = yield self._runtime.action(lambda: once_protocol.begin(asked, self._wait))
         if isinstance(found, EndedRun):
             return FunctionEnd(self._result(found, function))
         run = OnceRun(self._runtime, asked, found, self._cap)
@@ -233,19 +236,19 @@ class Once(Decorating):
 
     def inspect(self) -> OnceStatus:
         """Read the state of this period's run: idle (none yet), running, done, failed or lost."""
-        return _status(self._runtime.run(protocol.state(self._key())))
+        return _status(self._runtime.run(once_protocol.state(self._key())))
 
     async def ainspect(self) -> OnceStatus:
         """Async version of `inspect`."""
-        return _status(await self._runtime.arun(protocol.state(self._key())))
+        return _status(await self._runtime.arun(once_protocol.state(self._key())))
 
     def reset(self) -> None:
         """End the period: the next caller runs the function. A current run continues, but its result is not kept."""
-        self._runtime.run(protocol.reset(self._key(), new_id()))
+        self._runtime.run(once_protocol.reset(self._key(), new_id()))
 
     async def areset(self) -> None:
         """Async version of `reset`."""
-        await self._runtime.arun(protocol.reset(self._key(), new_id()))
+        await self._runtime.arun(once_protocol.reset(self._key(), new_id()))
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.run(function, *args, **kwargs)
@@ -264,33 +267,49 @@ class Once(Decorating):
         key, owner = self._key(), f"{self._runtime.process}:{owners.current().text}"
         if runs_here(owner, key):
             raise OnceFailed(
-                f"once {self.name!r} would wait for itself: it already runs in this thread or task", "", ""
+                f"once {self._shown!r} would wait for itself: it already runs in this thread or task", "", ""
             )
         return OnceRequest(
-            key, self.name, owner, new_id(), self._runtime.channel, self._lease_ms, self._every_ms, self._again
+            key,
+            self._shown,
+            owner,
+            described(new_id(), (), job_in_requests()),
+            self._runtime.channel,
+            self._lease_ms,
+            self._every_ms,
+            self._again,
         )
 
     def _key(self) -> str:
-        if self._template is not None:
-            raise self._template.unfilled()
+        if self._braced:
+            warn_of_template(self.name, self._what())
         return keys.once(self._prefix, self.name)
+
+    @classmethod
+    def _what(cls) -> str:
+        return "a once's name"
+
+    @property
+    def _shown(self) -> str:
+        return names.display(self.name)
 
     def _named(self, name: str) -> Self:
         named = copy.copy(self)
-        named.name, named._template = name, None  # noqa: SLF001 - a handle like this one
+        named.name, named._braced = name, False  # noqa: SLF001 - a handle like this one
         return named
 
     def _result(self, ended: EndedRun, function: Callable[..., Any]) -> Any:
         if ended.state == "done":
-            return codecs.result(ended.value, codecs.Signature(function).returns, f"once {self.name!r}")
+            wanted = of_function(function).get("return", Any)
+            return codecs.result(ended.value, wanted, f"once {self._shown!r}")
         if ended.state == "failed":
             type, text = codecs.decode(ended.value)
-            raise OnceFailed(f"once {self.name!r} failed in this period: {type}: {text}", type, text)
+            raise OnceFailed(f"once {self._shown!r} failed in this period: {type}: {text}", type, text)
         type, text = codecs.decode(ended.value) if ended.value else ("LockLost", "its runner died, or lost the server")
-        raise OnceFailed(f"once {self.name!r} started in this period and never ended: {text}", type, text)
+        raise OnceFailed(f"once {self._shown!r} started in this period and never ended: {text}", type, text)
 
     def __repr__(self) -> str:
-        return f"<Once {self.name!r}>"
+        return f"<Once {self._shown!r}>"
 
 
 def _status(found: OnceState) -> OnceStatus:

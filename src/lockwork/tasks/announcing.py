@@ -9,7 +9,7 @@ from typing import TypeVar
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.queues.sessions import within
+from lockwork.protocol.queue.sessions import within
 from lockwork.runtime.clock import now
 
 R = TypeVar("R")
@@ -25,7 +25,7 @@ class Announcing:
 
     def __init__(self) -> None:
         self.due: float = inf
-        """When the next enqueue is followed by an announcement, by this process's clock."""
+        """Time from which an enqueue is followed by an announcement, by this process's clock."""
         self._put: Callable[[], Protocol[None]] | None = None
 
     def begin(self, put: Callable[[], Protocol[None]]) -> None:
@@ -34,7 +34,7 @@ class Announcing:
             self.due, self._put = 0.0, put
 
     def stop(self) -> None:
-        """Announce no more: somebody else does, such as the supervisor of this worker process."""
+        """Stop announcing: another process does, such as the supervisor of this worker process."""
         self.due = inf
 
     def after(self, enqueue: Protocol[R]) -> Protocol[R]:

@@ -1,4 +1,4 @@
-"""What an app provides to all of its tasks."""
+"""Objects that an app provides to all its tasks."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict, Union
 
-from lockwork.codecs import type_hints
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
+from lockwork.type_hints import Unread, of_function
 from lockwork.validation import whole
 
 _MOST = 10_000
@@ -26,14 +26,14 @@ class BatchSettings(TypedDict, total=False):
     """The options of `lw.task` that make it a batch task: its function takes a list, with one item of each job."""
 
     batch: int
-    """How many jobs one call takes at most."""
+    """Maximum number of jobs per call."""
     linger: Duration
-    """How long a call waits for more jobs; 0 unless given: it takes the jobs that are ready."""
+    """Time that a call waits for more jobs; default 0: it takes the jobs that are ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How many jobs share one call; `linger` in seconds."""
+    """Batch size and waiting time of a batch task; `linger` in seconds."""
 
     size: int
     linger: float = 0.0
@@ -60,28 +60,39 @@ def of_one(function: Callable[..., Any], injected: frozenset[str]) -> Callable[[
     Raises ConfigError for a function that does not take one list, or returns neither a list nor None.
     """
     found = [one for one in inspect.signature(function).parameters.values() if one.name not in injected]
-    hints = type_hints(function)
+    hints = of_function(function)
     if len(found) != 1 or found[0].kind not in (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     ):
         raise _unfit(function, f"it takes {', '.join(one.name for one in found) or 'nothing'}")
-    item = _element(hints.get(found[0].name, Any), _LISTS)
-    if item is None:
-        raise _unfit(function, f"its {found[0].name} is not a list")
-    wanted = hints.get("return", Any)
-    result = wanted if wanted in (None, type(None)) else _element(wanted, _RESULTS)
-    if result is None and wanted is not None:
-        raise _unfit(function, "it returns neither a list nor None")
+
+    def item_of(hint: Any) -> Any:
+        item = _element(hint, _LISTS)
+        if item is None:
+            raise _unfit(function, f"its {found[0].name} is not a list")
+        return item
+
+    def result_of(hint: Any) -> Any:
+        result = hint if hint in (None, type(None)) else _element(hint, _RESULTS)
+        if result is None and hint is not None:
+            raise _unfit(function, "it returns neither a list nor None")
+        return _without_errors(result)
 
     def one(item: Any) -> Any:
         return function([item])
 
     one.__name__ = getattr(function, "__name__", "one")
+    item = _changed(hints.get(found[0].name, Any), item_of)
+    result = _changed(hints.get("return", Any), result_of)
     parameter = inspect.Parameter("item", inspect.Parameter.POSITIONAL_ONLY, annotation=item)
-    one.__signature__ = inspect.Signature([parameter])  # type: ignore[attr-defined]  # inspect looks for it
-    one.__annotations__ = {"item": item, "return": _without_errors(result)}
+    signature = inspect.Signature([parameter], return_annotation=result)
+    one.__signature__ = signature  # type: ignore[attr-defined]  # inspect looks for it
     return one
+
+
+def _changed(hint: Any, change: Callable[[Any], Any]) -> Any:
+    return hint.then(change) if isinstance(hint, Unread) else change(hint)
 
 
 def _unfit(function: Callable[..., Any], why: str) -> ConfigError:

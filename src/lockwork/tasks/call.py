@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from lockwork import codecs
 from lockwork.errors import ConfigError
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue.enqueue import NewJob
 
 R = TypeVar("R")
 Step = int | str
@@ -65,7 +65,7 @@ class ResultRef:
 
     number: int
     may_fail: bool
-    """If True, the result of a job that failed is None."""
+    """Use None as the result of a failed job."""
 
     def __format__(self, spec: str) -> str:
         _refused(self)

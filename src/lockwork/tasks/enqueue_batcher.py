@@ -7,8 +7,8 @@ import threading
 
 from lockwork.errors import JobNotReplicated, QueueFull
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue as protocol
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue import enqueue as enqueue_protocol
+from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.runtime.runtime import Runtime
 
 _ENOUGH = 16
@@ -26,7 +26,7 @@ class EnqueueBatcher:
         self._here = threading.local()
 
     async def push(self, job: NewJob, replicas: int = 0) -> None:
-        """Enqueue a job; raises what `protocol.push` raises.
+        """Enqueue a job; raises what `enqueue_protocol.push` raises.
 
         If the call is cancelled, the job may still be enqueued.
         """
@@ -58,7 +58,7 @@ class _OpenBatch:
     async def send(self, job: NewJob) -> None:
         self.under_way += 1
         try:
-            await self._runtime.arun(protocol.push(self._keys, [job], self._replicas))
+            await self._runtime.arun(enqueue_protocol.push(self._keys, [job], replicas=self._replicas))
         finally:
             self.under_way -= 1
 
@@ -76,7 +76,7 @@ class _OpenBatch:
         if not waiting:
             return
         self.under_way += 1
-        pushing = protocol.push(self._keys, [job for job, _ in waiting], self._replicas, some=True)
+        pushing = enqueue_protocol.push(self._keys, [job for job, _ in waiting], replicas=self._replicas, partial=True)
         task = self.loop.create_task(self._runtime.arun(pushing), name="lockwork-enqueue")
         self._tasks.add(task)
 

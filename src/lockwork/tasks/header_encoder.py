@@ -9,9 +9,9 @@ from typing import Any
 from lockwork.durations import parsed
 from lockwork.errors import ConfigError
 from lockwork.naming import template
-from lockwork.protocol.keys import checked
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues.record_header import Budget, JobLimits
+from lockwork.protocol.names import checked_name, stored
+from lockwork.protocol.queue import record_header
+from lockwork.protocol.queue.record_header import Budget, JobLimits
 from lockwork.validation import whole
 
 _MOST_AT_ONCE = 1_000_000
@@ -48,7 +48,10 @@ class HeaderEncoder:
         grouping: JobGrouping,
         without: frozenset[str] = frozenset(),
         mark: Callable[..., str] | None = None,
+        *,
+        hidden: bool = False,
     ) -> None:
+        self._hidden = hidden
         self._priority = priority
         self._budget = budget
         self._limits = grouping.limits
@@ -57,7 +60,9 @@ class HeaderEncoder:
         self._mark = mark
         plain = grouping.key is None and grouping.group is None and mark is None
         self.plain: bytes | None = (
-            record_header.head(priority, budget.attempts, deliveries=budget.deliveries) if plain else None
+            record_header.head(priority, budget.attempts, deliveries=budget.deliveries, hidden=hidden)
+            if plain
+            else None
         )
         """The header of every record, if the arguments do not change it."""
 
@@ -66,32 +71,27 @@ class HeaderEncoder:
         key, group = self._key(*args, **kwargs), self._group(*args, **kwargs)
         unique = self._mark(*args, **kwargs) if self._mark else ""
         attempts, deliveries = self._budget
-        return record_header.head(self._priority, attempts, key, group, self._limits, unique, deliveries)
+        return record_header.head(
+            self._priority, attempts, key, group, self._limits, unique, deliveries, hidden=self._hidden
+        )
 
 
 def naming(name: str | None, what: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:
-    """Return a function that makes a name of a call's arguments; `without`: parameters that no call has."""
+    """Return a function that makes the stored name of a call; `without`: parameters that no call has."""
     if name is None:
         return lambda *_, **__: ""
     found = template(name, what)
     if found is None:
-        return lambda *_, **__: name
+        always = stored(name)
+        return lambda *_, **__: always
     made = found.bind(function, without)
-    return lambda *args, **kwargs: _plain(made(*args, **kwargs), what)
+    return lambda *args, **kwargs: stored(made(*args, **kwargs))
 
 
 def text(name: object, what: str) -> str:
-    """Return a name, or its template, if a header can hold it; raises ConfigError."""
-    if template(name, what) is not None:
-        assert isinstance(name, str)
-        return name
-    return _plain(checked(name, what), what)
-
-
-def _plain(name: str, what: str) -> str:
-    if "," in name or ";" in name:
-        raise ConfigError(f"{what} must not contain a comma or a semicolon: {name!r}")
-    return name
+    """Return a name, or its template; raises ConfigError."""
+    template(name, what)
+    return checked_name(name, what)
 
 
 def _at_once(given: object) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from inspect import get_annotations
 from typing import Any
 
@@ -10,8 +11,9 @@ from lockwork import codecs
 from lockwork.errors import ConfigError
 from lockwork.ids import job_suffix, new_id, new_ids, with_key
 from lockwork.jobs import options as job_options
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.record_header import key
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.record_header import key
+from lockwork.signatures import Signature
 from lockwork.tasks.call import Extracted, for_names
 from lockwork.tasks.header_encoder import HeaderEncoder
 from lockwork.tasks.options import CallSettings, TaskOptions
@@ -30,7 +32,7 @@ class JobBuilder:
         task: str,
         function: Callable[..., Any],
         injected: frozenset[str],
-        signature: codecs.Signature,
+        signature: Signature,
         max_payload: int,
         options: TaskOptions,
         asked_ms: int = 0,
@@ -53,8 +55,17 @@ class JobBuilder:
         self._max_payload = max_payload
         self._asked_ms = asked_ms
         self._extra = job_options.sent({}, options) if extra is None else extra
+        self._encode = partial(codecs.encode, reveal=True) if options.hide_arguments else codecs.encode
         self._arguments = f"the arguments of task {task!r}"
-        self._headers = HeaderEncoder(function, options.priority, options.budget, options.grouping, injected, mark)
+        self._headers = HeaderEncoder(
+            function,
+            options.priority,
+            options.budget,
+            options.grouping,
+            injected,
+            mark,
+            hidden=options.hide_arguments,
+        )
         # a job that may become another call keeps its id
         changes = unique is not None and unique.terms.meaning != "keep"
         self._suffix = "" if changes else job_suffix(task, self._extra.get("tags", ()))
@@ -75,7 +86,7 @@ class JobBuilder:
 
     @property
     def plain(self) -> bool:
-        """Whether jobs have no key, group or unique name, so that they may go to any partition."""
+        """Return True if jobs have no key, group or unique name, so that they may go to any partition."""
         return self._headers.plain is not None
 
     def new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
@@ -103,14 +114,21 @@ class JobBuilder:
             self._signature.check(args, kwargs)
         except TypeError as error:
             raise TypeError(f"{error}{self._hint(kwargs)}") from None
+        header = self._headers.plain or self._headers.of(*(for_names(args, kwargs) if taken else (args, kwargs)))
+        if taken:
+            args, kwargs = taken.args, taken.kwargs
         call: tuple[object, ...] = (self._task, args, kwargs) if kwargs else (self._task, args)
         if self._extra:
             call = (self._task, args, kwargs, self._extra)
         if taken:
             optional = sorted({one.number for one in taken.refs if one.may_fail})
-            call = (self._task, taken.args, taken.kwargs, self._extra, taken.paths, optional)
-        header = self._headers.plain or self._headers.of(*(for_names(args, kwargs) if taken else (args, kwargs)))
-        return header + codecs.encode(call, self._arguments, self._max_payload)
+            call = (self._task, args, kwargs, self._extra, taken.paths, optional)
+        encoded = self._encode(call, self._arguments, self._max_payload)
+        may_change = self._signature.may_change
+        if may_change is not None and may_change(encoded):
+            args, kwargs = self._signature.exact(args, kwargs, self._arguments)
+            encoded = self._encode((self._task, args, kwargs, *call[3:]), self._arguments, self._max_payload)
+        return header + encoded
 
     def _suffix_of(self, record: bytes) -> str:
         own = key(record) if self._suffix and not self._headers.plain else b""

@@ -43,7 +43,7 @@ class Middlewares:
         self.around_enqueue: tuple[EnqueueMiddleware, ...] = ()
         self.around_jobs: tuple[JobMiddleware, ...] = ()
         self.on_loop: tuple[JobMiddleware, ...] = ()
-        """Those that are async: they run on the event loop, also around a `def` task."""
+        """Async middlewares: they run on the event loop, also around a `def` task."""
         self.in_thread: tuple[JobMiddleware, ...] = ()
         """The others, which run in the thread of a `def` task."""
 

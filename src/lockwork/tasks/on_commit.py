@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from itertools import groupby
 from typing import Any, Generic, ParamSpec, TypeVar
 from typing import Protocol as Interface
@@ -15,7 +17,7 @@ from lockwork.jobs.job import Job
 from lockwork.jobs.many import EnqueuesMany
 from lockwork.logs import Log
 from lockwork.protocol.effects import Call, Protocol
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.placement import Partition
 
@@ -97,11 +99,18 @@ _adapters: list[TransactionAdapter] = []
 
 
 def register(adapter: TransactionAdapter) -> None:
-    """Let `on_commit` take what this adapter takes."""
+    """Let `on_commit` accept the objects that this adapter accepts."""
     _adapters.append(adapter)
 
 
+_INTEGRATIONS = {"sqlalchemy": "lockwork.contrib.sqlalchemy"}
+"""Modules that register an adapter when they are imported, by the library whose sessions they support."""
+
+
 def _adapter(where: object) -> TransactionAdapter | None:
+    for library, module in _INTEGRATIONS.items():
+        if library in sys.modules:  # otherwise `where` cannot be an object of the library
+            import_module(module)
     return next((adapter for adapter in _adapters if adapter.takes(where)), None)
 
 
@@ -153,7 +162,7 @@ def deliver(pending: Sequence[PendingJob]) -> asyncio.Task[None] | None:
 
 
 class _Progress:
-    """Which jobs were sent so far, and which errors came."""
+    """The jobs already sent, and the errors raised."""
 
     def __init__(self, pending: Sequence[PendingJob]) -> None:
         self._pending = pending

@@ -14,7 +14,7 @@ from lockwork.durations import Duration
 from lockwork.errors import ConfigError
 from lockwork.jobs import options as job_options
 from lockwork.jobs.options import ErrorClasses, RunOptions
-from lockwork.protocol.keys import PRIORITIES, whole_queue
+from lockwork.protocol.keys import PRIORITIES, checked, whole_queue
 from lockwork.tasks.batch import BatchSettings
 from lockwork.tasks.header_encoder import JobGrouping
 from lockwork.tasks.unique import OnDuplicate, Unique
@@ -28,10 +28,12 @@ class TaskSettings(TypedDict, total=False):
 
     name: str
     """The task's name in jobs; the function's name unless given."""
+    aliases: Sequence[str]
+    """Former names: workers run jobs that were enqueued under them, too."""
     queue: str
     """The queue of its jobs; "default" unless given."""
     retries: int
-    """How often a failed job runs again; default 3. The death of its worker is not a failure."""
+    """Maximum retries of a failed job; default 3. The death of its worker is not a failure."""
     backoff: Backoff
     """Pause before the first retry, 1 s unless given; it doubles each time, and half of it is jitter. Or an
     `Exponential`, a list of pauses, whose last one repeats, or a function of the attempt that failed."""
@@ -40,18 +42,18 @@ class TaskSettings(TypedDict, total=False):
     give_up_on: ErrorClasses
     """Never retry after these."""
     max_deliveries: int | None
-    """How often a worker may start it, whether it fails, or its worker dies or stops while it runs: 1 never starts it
+    """Maximum number of starts, including after its worker died or stopped: 1 never starts it
     twice. Unless given, `retries` counts failures only, and a job whose worker died 3 times is dead."""
     expires: Duration | datetime | None
     """A job that has not started by then ends as expired."""
     tags: Sequence[str]
     """Labels of the job, for people and tools."""
     result_ttl: Duration | None
-    """How long its result is stored; the app's `result_ttl` unless given."""
+    """Time for which the result is stored; the app's `result_ttl` unless given."""
     timeout: Duration | None
-    """How long one attempt may take; then an `async def` is cancelled, a thread interrupted, and the attempt failed."""
+    """Time limit of one attempt; then an `async def` is cancelled, a thread interrupted, and the attempt failed."""
     hard_timeout: Duration | None
-    """How long one attempt may take before the process that runs it is killed."""
+    """Time limit of one attempt, after which the process that runs it is killed."""
     executor: Literal["process"] | None
     """"process": each of its jobs runs alone in a process; unless given, `async def` runs on the worker's event loop,
     and `def` in a thread."""
@@ -64,21 +66,21 @@ class TaskSettings(TypedDict, total=False):
     key: str | None
     """Jobs with the same key run one at a time, in order; "order:{order_id}" is filled from the call's arguments."""
     group: str | None
-    """Groups take turns, however many jobs each has; "tenant:{tenant}" is filled from the call's arguments."""
+    """Groups take turns, even if one has many more jobs; "tenant:{tenant}" is filled from the call's arguments."""
     group_concurrency: int | None
-    """How many jobs of one group may run at once."""
+    """Maximum number of jobs of one group that run at once."""
     group_rate: str | None
-    """How many jobs of one group may start per period, such as "10/s"."""
+    """Maximum number of jobs of one group that start per period, such as "10/s"."""
     replicas: int
-    """How many replicas must have a job before its enqueue returns, else JobNotReplicated; 0 unless given."""
+    """Number of replicas that must have a job before its enqueue returns, else JobNotReplicated; 0 unless given."""
     unique: str | bool | None
     """While a job has this name, another is not enqueued; "report:{user_id}" is filled from the call's arguments, True
     makes a name of all arguments. Tasks do not share names. See docs/unique.md."""
     unique_until: Literal["start", "done"] | Duration
-    """When the name is free again: "done" (unless given) when its job has ended, "start" when it starts, or a time such
+    """End of the name's use: "done" (unless given) when its job has ended, "start" when it starts, or a time such
     as "10m" from the call on. With `replace` or `debounce`, "start" unless given."""
     on_duplicate: OnDuplicate
-    """What a call does while a waiting job has the name: "keep" (unless given) nothing, "replace" gives that job the
+    """Effect of a call while a waiting job has the name: "keep" (unless given) nothing, "replace" gives that job the
     new call's arguments."""
     debounce: Duration
     """Run the last call when no other call has come for this long."""
@@ -90,13 +92,13 @@ class CallSettings(TypedDict, total=False):
     """The options of `task.options`, for single jobs."""
 
     delay: Duration
-    """How long the job waits before it may run."""
+    """Delay before the job may run."""
     at: datetime
-    """When it may run: a datetime with a time zone."""
+    """Earliest start: a datetime with a time zone."""
     expires: Duration | datetime | None
     """A job that has not started by then ends as expired."""
     priority: Priority
-    """This and the following options replace the task's; only a task's `backoff` can be a function."""
+    """Like all options below, replaces the task's; only a task's `backoff` can be a function."""
     retries: int
     backoff: Backoff
     retry_on: ErrorClasses | None
@@ -135,7 +137,7 @@ ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions(RunOptions):
-    """How a task's jobs run; durations in seconds."""
+    """Options of a task's jobs; durations in seconds."""
 
     queue: str = "default"
     expires_ms: int | None = None
@@ -146,6 +148,7 @@ class TaskOptions(RunOptions):
     replicas: int = 0
     unique: Unique | None = None
     hide_arguments: bool = False
+    aliases: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
@@ -163,6 +166,7 @@ class TaskOptions(RunOptions):
             replicas=job_options.replicas(given),
             unique=Unique.read(given),
             hide_arguments=yes_or_no(given.get("hide_arguments", False), "hide_arguments"),
+            aliases=_aliases(given.get("aliases", ())),
         )
         return job_options.read(given, options)
 
@@ -208,6 +212,12 @@ class TaskOptions(RunOptions):
 def level(priority: str) -> int:
     """Read a priority; raises ConfigError."""
     return PRIORITIES.index(one_of(priority, "priority", PRIORITIES))
+
+
+def _aliases(names: object) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ConfigError(f'aliases must be a list of former names, such as ["old.name"], not {names!r:.60}')
+    return tuple(dict.fromkeys(checked(name, "an alias") for name in names))
 
 
 def _in_process(executor: object) -> bool:

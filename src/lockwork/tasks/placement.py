@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
 from lockwork.jobs.job import Origin
-from lockwork.protocol.queues.enqueue import PUSH_BATCH, NewJob
+from lockwork.protocol.queue.enqueue import PUSH_BATCH, NewJob
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.options import TaskOptions
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from lockwork import introspection
@@ -12,6 +11,7 @@ from lockwork.errors import ConfigError, UnknownTask
 from lockwork.hooks import is_async
 from lockwork.protocol.keys import QueueKeys, base_queue, checked
 from lockwork.runtime.runtime import Runtime
+from lockwork.suggestions import closest
 from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.task import Task
@@ -23,16 +23,20 @@ class Registry:
     def __init__(self) -> None:
         self.context: AppContext = AppContext()
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
-        self._loadings: dict[str, object] = {}
-        """A token for each task that changes when its module is reloaded."""
+        self._aliases: dict[str, str] = {}
+        """The name of the task that has an alias."""
+        self._loadings: dict[str, object | None] = {}
+        """A token for each task that changes when its module, script or cell runs again."""
         self._batchers: dict[str, EnqueueBatcher] = {}
 
     def check(self, task: Task[Any, Any, Any]) -> bool:
-        """Return True if the task replaces one of a reloaded module; raises ConfigError as `add`."""
+        """Return True if the task replaces one of the same module, loaded again; raises ConfigError as `add`."""
+        self._check_aliases(task)
         taken = self._tasks.get(task.name)
         if taken is None:
             return False
-        again = introspection.loading(task.function) is not self._loadings[task.name]
+        loading = introspection.loading(task.function)
+        again = loading is not None and loading is not self._loadings[task.name]
         _check_same(task, taken, again=again)
         return again
 
@@ -40,20 +44,40 @@ class Registry:
         """Register a task; raises ConfigError if another function, or another queue, has its name."""
         self.check(task)
         self._tasks[task.name], self._loadings[task.name] = task, introspection.loading(task.function)
+        self._aliases = {alias: owner for alias, owner in self._aliases.items() if owner != task.name}
+        self._aliases |= dict.fromkeys(task.options_in_force.aliases, task.name)
+
+    def _check_aliases(self, task: Task[Any, Any, Any]) -> None:
+        """Raise ConfigError if a name or an alias of the task is another task's."""
+        if (owner := self._aliases.get(task.name, task.name)) != task.name:
+            raise ConfigError(f"task {task.name!r}: its name is an alias of task {owner!r}; remove that alias")
+        for alias in task.options_in_force.aliases:
+            owner = alias if alias in self._tasks else self._aliases.get(alias, task.name)
+            if owner != task.name or alias == task.name:
+                raise ConfigError(f"task {task.name!r}: the alias {alias!r} is already used by task {owner!r}")
+
+    def names(self) -> dict[str, Task[Any, Any, Any]]:
+        """Return the tasks by each name under which jobs may call them."""
+        return self._tasks | {alias: self._tasks[name] for alias, name in self._aliases.items()}
 
     def get(self, name: str) -> Task[Any, Any, Any]:
-        """Return the task; raises UnknownTask."""
+        """Return the task of this name or alias; raises UnknownTask."""
         try:
             return self._tasks[name]
         except KeyError:
-            close = get_close_matches(name, self._tasks, 1)
+            if name in self._aliases:
+                return self._tasks[self._aliases[name]]
+            close = closest(name, self._tasks)
             if close:
-                said = (
-                    f"here, but {close[0]!r} is: was it renamed, or is its module not imported by the worker's module?"
-                )
+                said = f"here, but {close!r} is: was it renamed, or is its module not imported by the worker's module?"
             else:
                 said = "here: is its module imported by the worker's module, or was it renamed?"
             raise UnknownTask(f"no task is named {name!r} {said}") from None
+
+    def complete(self, queues: Sequence[str]) -> None:
+        """Read the annotations that could not be read at registration; raises ConfigError if one still cannot be."""
+        for task in self.of(queues):
+            task.signature.complete()
 
     def batcher(self, runtime: Runtime, keys: QueueKeys) -> EnqueueBatcher:
         """Return the batcher that the tasks of one queue share."""
@@ -96,7 +120,7 @@ def task_name(function: object, name: str | None) -> str:
 def _check_same(task: Task[Any, Any, Any], taken: Task[Any, Any, Any], *, again: bool) -> None:
     """Raise ConfigError unless both are the same task: a job knows only the name, so one task would never run.
 
-    `again`: its module was reloaded, so the new task replaces the old one.
+    `again`: its module or cell ran again, so the new task replaces the old one.
     """
     if not introspection.same_place(task.function, taken.function):
         raise ConfigError(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from itertools import count
 from random import randrange
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
@@ -25,15 +25,16 @@ from lockwork.jobs.many import AEnqueuesMany, EnqueuesMany
 from lockwork.partitions import numbered, routing_name
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import checked
-from lockwork.protocol.queues import enqueue as protocol
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.record_header import body
-from lockwork.protocol.queues.unique import push_unique
+from lockwork.protocol.queue.enqueue import NewJob, push
+from lockwork.protocol.queue.record_header import body
+from lockwork.protocol.queue.unique import push_unique
 from lockwork.runtime.clock import now
+from lockwork.signatures import Signature
 from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.batch import Batching, of_one
 from lockwork.tasks.call import ResultCall, extract
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
+from lockwork.tasks.fingerprint import fingerprint
 from lockwork.tasks.job_builder import JobBuilder
 from lockwork.tasks.middleware import Outgoing
 from lockwork.tasks.on_commit import Enqueuer, OnCommit, PendingJob
@@ -50,7 +51,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
     """A registered function: call it to run it here, or `enqueue` it to run it in a worker.
 
     Its queue has one partition or more. A job's partition is decided by its key, group or unique name; jobs without
-    one take the partitions in turn.
+    one rotate over the partitions.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         self.function = function
         self.options_in_force: TaskOptions = options
         self.batching: Batching | None = batching
-        """How jobs are put together, if one call of the function runs many."""
+        """Batch options, if one call of the function runs many jobs."""
         self.is_async: bool = inspect.iscoroutinefunction(function)
         self.injection: Injection = Injection(function, context.overrides, is_async=self.is_async)
         self.injected: bool = bool(self.injection.names)
@@ -77,8 +78,9 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         injected = self.injection.names
         if batching is not None:
             shape, injected = of_one(function, injected), frozenset()
-        self.signature: codecs.Signature = codecs.Signature(shape, injected)
-        self.signature.check_types(name, result=options.keep_result)
+        self.signature: Signature = Signature(shape, injected, name, hides_arguments=options.hide_arguments)
+        self.signature.check_types(result=options.keep_result)
+        self._version = ""
         self._context = context
         self._config = config
         self._runtime = batchers[0].runtime
@@ -90,6 +92,13 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         self._check_partitions(options)
         self._builder = JobBuilder(name, shape, injected, self.signature, config.max_payload, options)
         update_wrapper(self, function, updated=())
+
+    @property
+    def version(self) -> str:
+        """A fingerprint of the parameters and their types."""
+        if not self._version:
+            self._version = fingerprint(self.function, self.signature.described(), self.injection.names)
+        return self._version
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         return self.function(*args, **kwargs)
@@ -204,7 +213,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             return 0
         if self._builder.plain:
             return next(self._turns) % len(self._partitions)
-        return numbered(routing_name(job.record, self.name) or "", len(self._partitions))
+        return numbered(routing_name(job.record) or "", len(self._partitions))
 
     def _split(self, jobs: Sequence[NewJob]) -> Iterator[tuple[Partition, Sequence[int]]]:
         """Yield each partition that gets some of the jobs, and their positions."""
@@ -244,9 +253,9 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
                 arrived = yield from push_unique(origin.keys, jobs, options.unique.terms, options.expires_ms)
                 handles = [Job(origin, id, arrival) for id, arrival in arrived]
             else:
-                also = partial(_add_handles, handles, origin)
                 replicas = options.replicas if wait else 0
-                yield from protocol.push(origin.keys, jobs, replicas, options.expires_ms, also=also)
+                yield from push(origin.keys, jobs, replicas=replicas, expires_ms=options.expires_ms)
+                handles = [Job(origin, job.id) for job in jobs]
         except (JobNotReplicated, QueueFull) as error:
             if options.unique is None:  # for unique jobs, the server did not say which are new
                 full = error if isinstance(error, QueueFull) else error.__cause__
@@ -319,10 +328,6 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} queue={self.options_in_force.queue!r}>"
-
-
-def _add_handles(handles: list[Job[Any]], origin: Origin, jobs: Sequence[NewJob]) -> None:
-    handles.extend([Job(origin, job.id) for job in jobs])
 
 
 if TYPE_CHECKING:

@@ -10,16 +10,18 @@ from typing import Any, Literal
 
 import msgspec
 
+from lockwork.codecs import revealing
 from lockwork.durations import milliseconds
 from lockwork.errors import ConfigError
-from lockwork.protocol.queues.unique import Terms, Until
+from lockwork.protocol.names import stored
+from lockwork.protocol.queue.unique import Terms, Until
 from lockwork.tasks.header_encoder import naming, text
 from lockwork.validation import one_of
 
 OnDuplicate = Literal["keep", "replace"]
 _WHAT = "a job's unique name"
 _NAMES = ("unique", "unique_until", "on_duplicate", "debounce", "debounce_max")
-_digested = msgspec.json.Encoder(order="sorted").encode
+_digested = msgspec.json.Encoder(order="sorted", enc_hook=revealing).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,7 @@ class Unique:
 
         Raises ConfigError if the task cannot be unique.
         """
-        if "," in task or ";" in task:
-            raise ConfigError(f"a unique task's name must not contain a comma or a semicolon: {task!r}")
-        mark = self.terms.mark(f"{task}/")
+        mark = self.terms.mark(f"{stored(task).replace('/', '%2F')}/")
         if self.name is not True:
             named = naming(self.name, _WHAT, function, without)
             return lambda *args, **kwargs: mark + named(*args, **kwargs)

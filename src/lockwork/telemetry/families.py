@@ -1,25 +1,23 @@
-"""Metric families of queues, tasks, locks and stocks, as the server knows them, and Prometheus' text format."""
+"""Metric families of queues, tasks, locks and stocks from the server's data, and Prometheus' text format."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from lockwork.errors import LockworkError, ServerRefused
-from lockwork.ids import made_at
+from lockwork.inspection.overview import OverviewReader, Part
+from lockwork.inspection.queue_state import PartitionState
 from lockwork.protocol.keys import QueueKeys, base_queue
 from lockwork.protocol.locks import counts as lock_counts
-from lockwork.protocol.locks import overview
-from lockwork.protocol.queues import metrics, sessions, stock
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.limits import QueueRules
-from lockwork.protocol.queues.metrics import PER_OCTAVE, Moment, Times
-from lockwork.protocol.queues.sessions import QueueHead
-from lockwork.protocol.queues.status import QueueStatus
-from lockwork.runtime.clock import now
+from lockwork.protocol.locks.overview import KINDS, Overview
+from lockwork.protocol.metrics import metrics
+from lockwork.protocol.metrics.metrics import PER_OCTAVE, Moment, Times
+from lockwork.protocol.queue import sessions
+from lockwork.protocol.stock import stock
 from lockwork.runtime.runtime import Runtime
 
 PREFIX = "lockwork_"
@@ -37,13 +35,12 @@ _COUNTERS = {
 }
 _OUTCOMES = ("succeeded", "retried", "dead", "cancelled", "expired")
 _OCTAVES = range(10, 31)
-"""The upper ends of a histogram's buckets: 2**10 us (1 ms) to 2**30 us (18 min)."""
+"""Upper bounds of a histogram's buckets: 2**10 us (1 ms) to 2**30 us (18 min)."""
 _HANDED_OCTAVES = range(6, 25)
-"""The same for hand-overs: 64 us to 17 s."""
+"""Upper bounds of the buckets for hand-overs: 64 us to 17 s."""
 _RECENT = 3
-"""Minutes of tasks that are read first; all of an hour if the last reading is longer ago."""
-_LOCKS_FRESH = 15.0
-"""Seconds for which the counts of locks are reused: all locks are read for them."""
+"""Minutes of tasks that are read first; a full hour if the last read is older."""
+QUEUE_PARTS = Part.QUEUES | Part.AGES | Part.LEASES
 
 
 class Sample(NamedTuple):
@@ -104,116 +101,86 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-class Backlog:
-    """Remembers when each ready list of one queue was last seen empty."""
-
-    def __init__(self) -> None:
-        self._empty: dict[int, int] = {}
-
-    def age(self, heads: QueueHead) -> float:
-        """Return how many seconds the oldest ready job has waited, about; 0 when none is ready."""
-        oldest = 0
-        for level, ids in enumerate(heads.first):
-            if not ids:
-                self._empty[level] = heads.at_ms
-                continue
-            times = [time for id in ids if (time := made_at(id)) is not None]
-            since = max([*times, self._empty.get(level, 0)]) or heads.at_ms
-            oldest = max(oldest, heads.at_ms - since)
-        return oldest / 1000
-
-
-class _Seen(NamedTuple):
-    """A queue as the server knows it."""
-
-    status: QueueStatus
-    rules: QueueRules
-    workers: int
-    heads: QueueHead
-
-
 class QueueFamilies:
-    """Families of queues; the cost is three calls per queue, whatever waits there."""
+    """Reads families of queues: two calls per queue, and one for each 500 keys and groups with waiting jobs."""
 
     def __init__(self, runtime: Runtime, prefix: str) -> None:
         self._run = runtime.run
         self._prefix = prefix
-        self._backlogs: dict[str, Backlog] = {}
+        self._reader = OverviewReader()
 
-    def read(self, queues: Iterable[str]) -> Iterator[Family]:
-        """Read the queues; without those that the server refuses to read, and without all if it does not answer."""
-        found: dict[str, _Seen] = {}
+    def read(self, queues: Iterable[str]) -> list[Family]:
+        """Read the queues; skips queues that the server refuses to read, and returns none if it does not answer."""
+        read = self._reader.protocol(self._prefix, QUEUE_PARTS, names=list(queues), skip_refused=True)
         try:
-            for name in queues:
-                with contextlib.suppress(ServerRefused):  # it answers, and the other queues are no worse for it
-                    found[name] = self._seen(name)
+            overview = self._run(sessions.within(PATIENCE, read))
         except LockworkError:
-            yield gauge("server_up", "Whether the server answers", 0)
-            return
-        yield gauge("server_up", "Whether the server answers", 1)
-        states = gauge("jobs", "Jobs by state")
-        for name, seen in found.items():
-            for state in _STATES:
-                states.add(getattr(seen.status, state), **_queue(name), state=state)
-        yield states
-        for counter, text in _COUNTERS.items():
-            yield _each(
-                Family(f"jobs_{counter}_total", "counter", text),
-                found,
-                lambda seen: getattr(seen.status, counter),  # noqa: B023 - called at once
-            )
-        died = Family("jobs_died_total", "counter", "Jobs that failed for good: they went to the dead set")
-        yield _each(died, found, lambda seen: seen.status.failed - seen.status.retried)
-        ages = gauge("oldest_ready_seconds", "Estimate of how long the oldest ready job has waited")
-        for name, seen in found.items():
-            ages.add(self._backlogs.setdefault(name, Backlog()).age(seen.heads), **_queue(name))
-        yield ages
-        for name, text, value in _FACTS:
-            yield _each(gauge(name, text), found, value)
+            return [server_up(0)]
+        return queue_families(overview.partitions)
 
-    def _seen(self, name: str) -> _Seen:
-        keys = QueueKeys(self._prefix, name)
-        status, workers, rules = self._run(sessions.within(PATIENCE, queue_status.status_and_rules(keys)))
-        return _Seen(status, rules, len(workers), self._run(sessions.within(PATIENCE, sessions.queue_head(keys))))
+
+def server_up(value: int) -> Family:
+    """Return the gauge that shows if the server answers."""
+    return gauge("server_up", "Whether the server answers", value)
+
+
+def queue_families(queues: Sequence[PartitionState]) -> list[Family]:
+    """Return the families of queues that have QUEUE_PARTS."""
+    states = gauge("jobs", "Jobs by state")
+    for queue in queues:
+        for state in _STATES:
+            states.add(getattr(queue.status, state), **_queue(queue.name), state=state)
+    families = [server_up(1), states]
+    for counter, text in _COUNTERS.items():
+        families.append(_each(Family(f"jobs_{counter}_total", "counter", text), queues, _counter(counter)))
+    died = Family("jobs_died_total", "counter", "Jobs that failed for good: they went to the dead set")
+    families.append(_each(died, queues, lambda queue: queue.status.failed - queue.status.retried))
+    oldest = gauge("oldest_ready_seconds", "Estimate of how long the oldest ready job has waited")
+    families.append(_each(oldest, queues, lambda queue: queue.oldest.seconds if queue.oldest.known else None))
+    return [*families, *(_each(gauge(name, text), queues, value) for name, text, value in _FACTS)]
+
+
+def _counter(name: str) -> Callable[[PartitionState], float]:
+    return lambda queue: float(getattr(queue.status, name))
 
 
 def _queue(name: str) -> dict[str, str]:
-    """Return the labels of a queue; those of a partition have its number, too."""
+    """Return the labels of a queue; a partition also has its number."""
     queue, slash, partition = name.partition("/")
     return {"queue": queue, "partition": partition} if slash else {"queue": queue}
 
 
-def _rate(seen: _Seen) -> float | None:
-    return None if seen.rules.rate is None else seen.rules.rate[0] / seen.rules.rate[1] * 1000
+def _rate(queue: PartitionState) -> float | None:
+    return None if queue.rules.rate is None else queue.rules.rate[0] / queue.rules.rate[1] * 1000
 
 
-_FACTS: tuple[tuple[str, str, Callable[[_Seen], float | None]], ...] = (
-    ("queue_workers", "Worker processes of all workers on a queue", lambda seen: seen.workers),
+_FACTS: tuple[tuple[str, str, Callable[[PartitionState], float | None]], ...] = (
+    ("queue_workers", "Worker processes of all workers on a queue", lambda queue: len(queue.workers)),
     (
         "lease_left_seconds",
         "Time until the first lease on a queue ends; negative if overdue",
-        lambda seen: seen.heads.lease_left,
+        lambda queue: queue.lease_left,
     ),
-    ("queue_paused", "Whether a queue is paused", lambda seen: seen.rules.paused is not None),
-    ("queue_concurrency_limit", "Jobs of a queue that may run at once", lambda seen: seen.rules.concurrency),
-    ("queue_size_limit", "Jobs that may wait in a queue, ready or scheduled", lambda seen: seen.rules.size),
+    ("queue_paused", "Whether a queue is paused", lambda queue: queue.rules.paused is not None),
+    ("queue_concurrency_limit", "Jobs of a queue that may run at once", lambda queue: queue.rules.concurrency),
+    ("queue_size_limit", "Jobs that may wait in a queue, ready or scheduled", lambda queue: queue.rules.size),
     ("queue_rate_limit_per_second", "Jobs of a queue that may start per second", _rate),
 )
-"""A queue without a limit has no sample of it."""
+"""Per-queue metrics; a queue without a limit has no sample of that limit."""
 
 
-def _each(family: Family, found: Mapping[str, _Seen], value: Callable[[_Seen], float | None]) -> Family:
-    for name, seen in found.items():
-        if (known := value(seen)) is not None:
-            family.add(known, **_queue(name))
+def _each(family: Family, queues: Sequence[PartitionState], value: Callable[[PartitionState], float | None]) -> Family:
+    for queue in queues:
+        if (known := value(queue)) is not None:
+            family.add(known, **_queue(queue.name))
     return family
 
 
 class TaskFamilies:
-    """Counts and times of tasks as counters, which rise from the first reading on.
+    """Counts and times of tasks as counters, which rise from the first read.
 
-    The server keeps them by minute. A minute that is over does not change any more, so it is added for good; this
-    minute is added as it is now.
+    The server stores them by minute. A completed minute no longer changes, so it is added permanently; the current
+    minute is added with its present values.
     """
 
     def __init__(self, runtime: Runtime, prefix: str) -> None:
@@ -221,20 +188,21 @@ class TaskFamilies:
         self._prefix = prefix
         self._past: dict[tuple[str, str], Moment] = {}
         self._base: dict[str, tuple[int, dict[str, Moment]]] = {}
-        """By partition, the first minute that was read, and what it held then, which is left out."""
+        """By partition, the first minute that was read, with its values at that time, which are excluded."""
         self._next: dict[str, int] = {}
-        """By partition, the first minute that is not added for good yet."""
+        """By partition, the first minute that is not added permanently yet."""
         self._first = 0
-        """The minute of the first reading."""
+        """Minute of the first read."""
 
     def read(self, queues: Iterable[str]) -> list[Family]:
-        """Read what ended in these queues, at most an hour after the last reading."""
+        """Read the jobs that ended in these queues, at most an hour after the last read."""
         present: dict[tuple[str, str], Moment] = {}
         for name in queues:
             with contextlib.suppress(ServerRefused):
                 self._read(name, present)
         self._first = self._first or max(self._next.values(), default=1)
         attempts = Family("attempts_total", "counter", "Attempts that ended, by outcome, since this exporter started")
+        overran = Family("overruns_total", "counter", "Attempts that ignored their timeout")
         wait = Family("job_wait_seconds", "histogram", "From the enqueue to the first start of a job")
         run = Family("job_run_seconds", "histogram", "How long attempts ran")
         for queue, task in sorted(self._past.keys() | present):
@@ -243,9 +211,10 @@ class TaskFamilies:
                 whole.merge(part.get((queue, task), Moment()))
             for outcome in _OUTCOMES:
                 attempts.add(whole.counts[outcome], queue=queue, task=task, outcome=outcome)
+            overran.add(whole.overruns, queue=queue, task=task)
             wait.add_times(whole.wait, queue=queue, task=task)
             run.add_times(whole.run, queue=queue, task=task)
-        return [attempts, wait, run]
+        return [attempts, overran, wait, run]
 
     def _read(self, name: str, present: dict[tuple[str, str], Moment]) -> None:
         keys, queue = QueueKeys(self._prefix, name), base_queue(name)
@@ -255,9 +224,9 @@ class TaskFamilies:
         if not self._first:
             present_now = {task: moments[found.last] for task, moments in found.tasks.items() if found.last in moments}
             self._base[name], self._next[name] = (found.last, present_now), found.last
-            self._past |= {(queue, task): Moment() for task in found.tasks}  # so that they rise from 0
+            self._past |= {(queue, task): Moment() for task in found.tasks}  # so that the counters rise from 0
             return
-        # what a queue has that comes later has ended since
+        # all jobs of a queue that appears later have ended since the first read
         self._next.setdefault(name, self._first)
         since, base = self._base.get(name, (0, {}))
         for task, moments in found.tasks.items():
@@ -270,35 +239,29 @@ class TaskFamilies:
         self._next[name] = max(self._next[name], found.last)
 
 
+def lock_families(locks: Overview) -> list[Family]:
+    """Count locks that are held, and waiters, by kind."""
+    held, waiting = Counter[str](), Counter[str]()
+    for lock in locks.locks:
+        held[lock.kind] += bool(lock.holders)
+        waiting[lock.kind] += len(lock.line) + lock.more_waiters
+    held_now = gauge("locks_held", "Held locks, by kind")
+    waiters = gauge("lock_waiters", "Callers that wait for a lock, by kind")
+    for kind in KINDS:
+        held_now.add(held[kind], kind=kind)
+        waiters.add(waiting[kind], kind=kind)
+    return [held_now, waiters, gauge("lock_deadlocks", "Deadlocks among the holders of locks", len(locks.deadlocks))]
+
+
 class LockFamilies:
-    """Families of locks and stocks, which are found by scans."""
+    """Reads families of locks and stocks that are in no overview."""
 
     def __init__(self, runtime: Runtime, prefix: str) -> None:
         self._run = runtime.run
         self._prefix = prefix
-        self._read_at: float | None = None
-        self._locks: list[Family] = []
-
-    def locks(self) -> list[Family]:
-        """Count locks that are held, and waiters, by kind; at most every 15 s."""
-        if self._read_at is None or now() - self._read_at > _LOCKS_FRESH:
-            held, waiting, stuck = Counter[str](), Counter[str](), 0
-            found = self._run(overview.look(self._prefix))
-            for lock in found.locks:
-                held[lock.kind] += bool(lock.holders)
-                waiting[lock.kind] += len(lock.line) + lock.more_waiters
-            stuck = len(found.deadlocks)
-            held_now = gauge("locks_held", "Held locks, by kind")
-            waiters = gauge("lock_waiters", "Callers that wait for a lock, by kind")
-            for kind in overview.KINDS:
-                held_now.add(held[kind], kind=kind)
-                waiters.add(waiting[kind], kind=kind)
-            self._locks = [held_now, waiters, gauge("lock_deadlocks", "Deadlocks among the holders of locks", stuck)]
-            self._read_at = now()
-        return self._locks
 
     def counts(self) -> list[Family]:
-        """Count leases that were lost, and time hand-overs, by kind."""
+        """Count lost leases, and return the times of hand-overs, by kind."""
         lost = Family("lock_leases_lost_total", "counter", "Leases that ended while their holders lived, by kind")
         handed = Family("lock_handover_seconds", "histogram", "Time from a lock's release to its next holder, by kind")
         amounts = self._run(lock_counts.read(self._prefix))

@@ -34,11 +34,11 @@ class LockworkCollector(Collector):
         self._families = ClusterFamilies(app.runtime, app.config.prefix)
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: registering asks the server nothing."""
+        """Return nothing, so that registering makes no call to the server."""
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """Read everything."""
+        """Read all families."""
         for family in self._families.read():
             full = PREFIX + family.name
             metric = Metric(full.removesuffix("_total"), f"{family.text}.", family.kind)

@@ -1,1 +1,1 @@
-"""The worker: a supervisor process that keeps the leases, and child processes that run the jobs; one duty per file."""
+"""The worker: a supervisor process that renews the leases, and child processes that run the jobs."""

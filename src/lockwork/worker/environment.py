@@ -1,4 +1,4 @@
-"""Logging of the worker's processes. The app's configuration decides; without one, lines go to standard error."""
+"""Logging of the worker's processes. The app's configuration takes precedence; the default is standard error."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,14 +20,15 @@ from lockwork.errors import ConfigError
 from lockwork.failures import one_line
 from lockwork.jobs.log_fields import JobFields
 from lockwork.logs import Log
-from lockwork.protocol.queues.leases import Buried
+from lockwork.protocol.queue.leases import Buried
+from lockwork.tracebacks import LOGGED, LOGGED_TEXT, bounded
 from lockwork.validation import several
 
 _PS = "/bin/ps"
 
 
 def resident(pid: int) -> int | None:
-    """Return the resident memory of a process in bytes; None if the system does not say."""
+    """Return the resident memory of a process in bytes; None if the system does not report it."""
     try:
         pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
@@ -35,7 +37,7 @@ def resident(pid: int) -> int | None:
 
 
 def _asked(pid: int) -> int | None:
-    """Ask `ps`, where the system has no /proc."""
+    """Read the resident memory from `ps`, on systems without /proc."""
     try:
         found = subprocess.run(  # noqa: S603 - a fixed program and a number
             [_PS, "-o", "rss=", "-p", str(pid)], capture_output=True, timeout=2, check=True
@@ -54,7 +56,7 @@ LOOPS = ("uvloop", "asyncio")
 
 
 def chosen(name: str | None) -> str:
-    """Return the loop to use: uvloop when it is installed, unless one is asked for. Raises ConfigError."""
+    """Return the name of the event loop: `name`, else uvloop if it is installed. Raises ConfigError."""
     installed = find_spec("uvloop") is not None
     if name is None:
         return "uvloop" if installed else "asyncio"
@@ -64,7 +66,7 @@ def chosen(name: str | None) -> str:
 
 
 def factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes such a loop; None makes Python's own."""
+    """Return the factory of the named loop; None selects Python's own."""
     if name == "asyncio":
         return None
     import uvloop  # noqa: PLC0415 - an extra
@@ -75,18 +77,18 @@ def factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
 log: Log = Log("lockwork.worker")
 
 _NAMED = 10
-"""Jobs that one line of the log names."""
+"""Maximum number of jobs that one log line names."""
 AGAIN = 5.0
-"""Seconds between two complaints about one trouble that lasts."""
+"""Seconds between two warnings about the same lasting problem."""
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
 
 JOB_FIELDS = ("job", "task", "queue", "attempt", "seconds")
-"""What records about a job carry as `extra`: `seconds` is how long it ran."""
+"""`extra` fields of log records about a job; `seconds` is its run time."""
 
 
 def log_buried(queue: str, session: str, buried: Sequence[Buried]) -> None:
-    """Name the jobs that went to the dead set because of what became of the worker that ran them."""
+    """Log the jobs that were buried because the worker that ran them died or lost its session."""
     named = [f"{job.id} of task {job.task!r} ({job.problem})" for job in buried[:_NAMED]]
     if len(buried) > _NAMED:
         named.append(f"and {len(buried) - _NAMED} more")
@@ -96,15 +98,22 @@ def log_buried(queue: str, session: str, buried: Sequence[Buried]) -> None:
     )
 
 
+def log_suspects(queue: str, session: str, ids: Sequence[str]) -> None:
+    """Log the jobs that run in isolation because they were running when a worker process crashed, now or before."""
+    named = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
+    jobs = several(len(ids), "job runs", "jobs run")
+    log.warning("queue %s: %s alone next, after worker session %s died: %s", queue, jobs, session, one_line(named))
+
+
 @contextlib.contextmanager
 def configured(level: str | None, form: str | None) -> Iterator[None]:
-    """Import the app in this block: at its end, what the app has not configured is configured.
+    """Import the app inside this block; on exit, configure the logging that the app did not configure.
 
-    `level` sets the level of our own loggers in any case; `form` is one of FORMATS.
+    level: always sets the level of Lockwork's own loggers. form: one of FORMATS.
     """
     Log.stays_enabled = True
     root = logging.getLogger()
-    root.setLevel(_number(level))  # unless the app sets another
+    root.setLevel(_number(level))  # unless the app sets a different level
     try:
         yield
     finally:
@@ -116,7 +125,7 @@ def configured(level: str | None, form: str | None) -> Iterator[None]:
 
 
 def overruled(form: str | None) -> bool:
-    """Whether the app's configuration decides on the format although another was asked for."""
+    """Return True if the app's configuration overrides the requested format."""
     ours = any(isinstance(handler.formatter, _Text | _Json) for handler in logging.getLogger().handlers)
     return form is not None and not ours
 
@@ -141,7 +150,7 @@ def _set_level_of_ours(level: str) -> None:
 
 
 def _by_accident(handlers: list[logging.Handler]) -> bool:
-    """Whether these are what `logging.warning` makes of it where nothing is configured."""
+    """Return True if these handlers come from `logging.warning` without a configuration."""
     if len(handlers) != 1 or type(handlers[0]) is not logging.StreamHandler:
         return False
     form = handlers[0].formatter
@@ -149,7 +158,7 @@ def _by_accident(handlers: list[logging.Handler]) -> bool:
 
 
 def _not_printed_elsewhere(record: logging.LogRecord) -> bool:
-    """Whether no handler below the root has it already: the app has chosen that one for it."""
+    """Return False if a handler below the root already prints the record."""
     root = logging.getLogger()
     logger: logging.Logger | None = logging.getLogger(record.name)
     while logger is not None and logger is not root:
@@ -161,24 +170,33 @@ def _not_printed_elsewhere(record: logging.LogRecord) -> bool:
 
 class _Formatter(logging.Formatter):
     def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 - logging's name
+        _, error, first = ei
+        if error is None:
+            return ""
         try:
-            return super().formatException(ei)
+            return bounded(error, first, text=LOGGED_TEXT, total=LOGGED).rstrip("\n")
         except Exception:  # noqa: BLE001 - it looks at the error and its causes, which may do anything; frames do nothing
-            return "".join(traceback.format_tb(ei[2])).rstrip()
+            return "".join(traceback.format_tb(first)).rstrip()
 
 
 class _Text(_Formatter):
-    """One line a record, and below it the traceback, indented: no error's text can look like another record."""
+    """Formats one line per record, with an indented traceback below: no error text can imitate another record."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.exc_text:  # text of another formatter, or shortened, but not indented
+            record = copy(record)
+            record.exc_text = None
+        return super().format(record)
 
     def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 - logging's name
         return "\n".join(f"  {one_line(text)}" for text in super().formatException(ei).split("\n"))
 
 
 class _Json(_Formatter):
-    """One object a record, on one line."""
+    """Formats one JSON object per record, on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")

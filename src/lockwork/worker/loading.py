@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -10,50 +12,74 @@ from pathlib import Path
 from lockwork.app.lockwork import Lockwork
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.failures import is_own
+from lockwork.suggestions import closest
 
 _OURS = f"{Path(__file__).parents[1]}/"
+_APP = re.compile(r"^(\w+)(?:\s*:[^=\n]+)?\s*=\s*(?:\w+\.)?Lockwork\(", re.MULTILINE)
 _IMPORTING = f"{Path(importlib.__file__).parent}/"
 
 
 class NotImported(ConfigError):
-    """The app's module cannot be imported; if the traceback says more than the message, it is a note of this error."""
+    """The app's module cannot be imported. A note holds the traceback if it adds to the message."""
 
 
 def load(reference: str) -> Lockwork:
     """Import the module, with the current directory first on the path, and return its object; raises ConfigError."""
     module_name, separator, attribute = reference.partition(":")
     if not separator or not module_name or not attribute:
-        raise ConfigError(f"the app must be module:object, such as shop.tasks:lw, not {reference!r}")
+        dotted = _dotted(module_name)
+        names = _apps_in_file(dotted)
+        hint = f": did you mean {dotted}:{names[0]}?" if names else ""
+        raise ConfigError(f"the app must be module:object, such as shop.tasks:lw, not {reference!r}{hint}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        if module_name.startswith("."):  # a path, or relative to nothing
+        if module_name.startswith("."):  # a file path, or a relative module name
             raise ModuleNotFoundError(module_name, name=module_name)
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
-            dotted = module_name.removesuffix(".py").replace("/", ".").strip(".")
-            hint = f": did you mean {dotted}:{attribute}?" if dotted != module_name else ""
+            dotted = _dotted(module_name)
+            close = dotted if dotted != module_name else closest(dotted, _modules_here())
+            hint = f": did you mean {close}:{attribute}?" if close else ""
             raise ConfigError(f"there is no module {module_name!r} in {here} or on the Python path{hint}") from None
         raise _not_imported(module_name, error) from error
     except (Exception, SystemExit) as error:
         raise _not_imported(module_name, error) from error
+    apps = [name for name, value in vars(module).items() if isinstance(value, Lockwork)]
+    hint = f"; the module has {module_name}:{apps[0]}" if apps else ""
     found = module
     for part in attribute.split("."):
         if not hasattr(found, part):
-            apps = [name for name, value in vars(module).items() if isinstance(value, Lockwork)]
-            hint = f"; it has {module_name}:{apps[0]}" if apps else ""
             raise ConfigError(f"module {module_name!r} has no {attribute!r}{hint}")
         found = getattr(found, part)
     if not isinstance(found, Lockwork):
-        raise ConfigError(f"{reference} is a {type(found).__name__}, not a Lockwork object")
-    found.registry.context.announcing.stop()  # a supervisor does so, with what else it says
+        raise ConfigError(f"{reference} is a {type(found).__name__}, not a Lockwork object{hint}")
+    found.registry.context.announcing.stop()  # a supervisor announces the app itself
     return found
 
 
+def _dotted(path: str) -> str:
+    """Return the module name for a path that may be a file path."""
+    return path.removesuffix(".py").replace("/", ".").strip(".")
+
+
+def _modules_here() -> list[str]:
+    return [path.stem for path in Path.cwd().glob("*.py")]
+
+
+def _apps_in_file(module: str) -> list[str]:
+    """Return the variables of a module's file that seem to be Lockwork objects, without importing it."""
+    path = module.replace(".", "/")
+    for file in (f"{path}.py", f"{path}/__init__.py"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return _APP.findall(Path(file).read_text())
+    return []
+
+
 def _not_imported(module: str, error: BaseException) -> NotImported:
-    """Name the last line of the app's own code, and add the traceback where other lines had a part in it."""
+    """Return an error that names the last line of the app's own code, with the traceback if other lines took part."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -8,7 +8,7 @@ import msgspec
 
 
 def handled_signals() -> list[signal.Signals]:
-    """Return the signals that a worker handles. SIGHUP is left out where it is ignored, as under nohup."""
+    """Return the signals that a worker handles. SIGHUP is left out if it is ignored, as under nohup."""
     hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, *hangup]
 
@@ -23,28 +23,32 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     lease: float
     grace: float
     weights: list[int] | None = None
-    """Of each queue; without, the queues are served strictly in their order."""
+    """Weight of each queue; without weights, the worker serves the queues strictly in order."""
     burst: bool = False
-    """End when no queue has a job that could run now."""
+    """End when no queue has a job that can run now."""
     once: bool = False
+    wait: bool = True
+    """True if a starting worker waits for an unreachable server."""
     """End after one job."""
     max_jobs: int | None = None
     max_memory: int | None = None
     runners: int | None = None
-    """Processes for `executor="process"` tasks, in each child; as many as there are processors unless given."""
+    """Runner processes for `executor="process"` tasks in each child; default: the number of processors."""
     log_level: str | None = None
     log_format: str | None = None
 
     @property
     def ends(self) -> bool:
-        """Whether a worker process may end when its work is done."""
+        """True if a worker process may end when its work is done."""
         return self.burst or self.once
 
 
 class ProcessSettings(msgspec.Struct, frozen=True):
-    """The first line a child reads: its options, and the session under which it leases jobs."""
+    """The first line that a child reads: its options, and the session that leases its jobs."""
 
     options: WorkerOptions
     session: str
     without: list[str] = []
-    """Queues, or partitions, on which the session could not begin."""
+    """Queues, or partitions, that refused the session."""
+    isolates: bool = False
+    """True if the process runs only suspects, one at a time."""

@@ -1,7 +1,7 @@
-"""One of many processes that campaign for one leadership, and write down while they take themselves for the leader.
+"""A candidate for a leadership that records when it considers itself the leader.
 
-`python candidates.py HISTORY KIND`: KIND is `real`, or `broken` for the twin that must be caught: whoever has set a key
-leads, and renews it, whoever's it is by then.
+`python candidates.py HISTORY KIND`: KIND is `real`, or `broken` for a mutant: the process that has set a key
+leads and renews the key, even if it belongs to another process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def campaign(note: Note) -> None:
     )
     with election:
         while True:
-            at = now()  # taken before the question, so that a "held" is true for this moment
+            at = now()  # read before the check, so that "held" is true for this time
             fence = election.fence
             if fence is not None:
                 note("held", fence, at)

@@ -1,7 +1,7 @@
-"""The jobs of the chaos run: each attempt appends a line before it does anything, and one when it has done it.
+"""The jobs of the chaos run: each attempt appends a line at its start and a line at its end.
 
-CHAOS_BROKEN names a twin that must be caught: `settle` believes whoever says that a job is done, whether or not it is
-still his; `key` does not look whether a key is taken. CHAOS_PARTITIONS is what the app has of them, in JSON.
+CHAOS_BROKEN names a mutant: `settle` accepts outcomes of any worker, `key` ignores running jobs of a key.
+CHAOS_PARTITIONS is the app's `partitions` setting, in JSON.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ HISTORY = os.environ["CHAOS_HISTORY"]
 BROKEN = os.environ.get("CHAOS_BROKEN", "")
 LONGEST = float(os.environ.get("CHAOS_LONGEST", "0.04"))
 _EDITS = {
-    "settle": ("jobs_settle", "if tokens[index] ~= token then"),
-    "key": ("jobs_reserve", "if holder and holder ~= id then"),
+    "settle": ("queue/settle", "if tokens[index] ~= token then"),
+    "key": ("queue/reserve", "if holder and holder ~= id then"),
 }
 
 if BROKEN:

@@ -1,7 +1,7 @@
-"""One of many processes that share a semaphore and a read-write lock, and write down while they count on them.
+"""A process that shares a semaphore and a read-write lock, and records when it relies on its grants.
 
-`python shares.py HISTORY KIND`: KIND is `real`, or `broken` for the twin that must be caught: a set of holders with
-deadlines, whose members do not know their own.
+`python shares.py HISTORY KIND`: KIND is `real`, or `broken` for a mutant: a set of holders with deadlines, whose
+members do not read their own deadline.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import redis
 
 from lockwork import LockLost, Lockwork
-from lockwork.protocol.locks.permits import ALL
+from lockwork.protocol.permits.permits import ALL
 from lockwork.runtime.clock import now
 
 LEASE = 1.0
@@ -36,7 +36,7 @@ return redis.call('INCR', KEYS[2])
 
 
 class BrokenGrant:
-    """What the twin believes: a permit is held until it is released."""
+    """A grant of the mutant, which counts as held until its release."""
 
     lost = False
     mode = "write"
@@ -66,7 +66,7 @@ def main(path: str, kind: str) -> None:
         note("enter", thing, grant.fence, units, now())
         for _ in range(random.randrange(1, 6)):
             time.sleep(0.002)
-            at = now()  # taken before the question, so that a "held" is true for this moment
+            at = now()  # read before the check, so that "held" is true for this time
             if not grant.lost:
                 note("held", thing, grant.fence, units, at)
 

@@ -1,7 +1,7 @@
-"""One of many processes that take turns with a lock, and write to a store that knows about fences.
+"""A process that acquires a lock repeatedly, and writes to a store that checks fences.
 
-`python turns.py HISTORY KIND`: KIND is `real`, or `broken` for the twin that must be caught, a bare SET NX with a DEL.
-CHAOS_STORE is the URL of the store, if that is on another server; then grants are confirmed by a replica.
+`python turns.py HISTORY KIND`: KIND is `real`, or `broken` for a mutant, a bare SET NX with a DEL.
+CHAOS_STORE is the URL of the store, if it is on another server; then a replica confirms each grant.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lockwork.runtime.clock import now
 
 LEASE = 1.0
 
-# The store takes a write only from the newest fence that it has seen.
+# The store accepts writes only with the highest known fence.
 # KEYS: store, accepted; ARGV: fence, value ('' to announce the fence and read)
 STORE = """
 local newest = tonumber(redis.call('HGET', KEYS[1], 'fence') or 0)
@@ -36,7 +36,7 @@ return tonumber(ARGV[2])
 
 
 class BrokenGrant:
-    """What the twin believes: a lock is held until it is released."""
+    """A grant of the mutant, which counts as held until its release."""
 
     lost = False
 
@@ -70,7 +70,7 @@ def main(path: str, kind: str) -> None:
             value = int(store(keys=["store", "accepted"], args=[grant.fence, ""]))
             for _ in range(random.randrange(1, 6)):
                 time.sleep(0.002)
-                at = now()  # taken before the question, so that a "held" is true for this moment
+                at = now()  # read before the check, so that "held" is true for this time
                 if not grant.lost:
                     note("held", grant.fence, at)
             if value >= 0:

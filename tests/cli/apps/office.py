@@ -40,7 +40,15 @@ async def nightly() -> None:
     await asyncio.sleep(600)
 
 
-@lw.task(queue="keyed", retries=7, key="order:{number}", group="all", group_concurrency=3, priority="low")
+@lw.task(
+    queue="keyed",
+    retries=7,
+    key="order:{number}",
+    group="all",
+    group_concurrency=3,
+    priority="low",
+    tags=["shop", "new"],
+)
 async def order(number: int, *, note: str = "") -> str:
     return f"{number}{note}"
 

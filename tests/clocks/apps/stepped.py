@@ -1,4 +1,4 @@
-"""A task that runs until its gate opens, in workers that take the server's time from where the test sets it."""
+"""A task that runs until its gate opens, in workers that use the clock of the test's server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of the tests of flows; to the file `path`, an attempt appends a line before it does anything."""
+"""The tasks of the flow tests; each attempt first appends a line to the file `path`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ lw = Lockwork()
 
 
 def note(path: str, event: str, **facts: object) -> None:
-    """Append one line in one write, so that lines of several processes never mix."""
+    """Append a line in one write, so that lines of several processes never mix."""
     job = current_job()
     line = {"event": event, "id": job.id, "attempt": job.attempt, "pid": os.getpid(), **facts}
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

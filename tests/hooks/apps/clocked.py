@@ -1,4 +1,4 @@
-"""A task that the clock enqueues, and that depends on something."""
+"""A scheduled task with a dependency."""
 
 from __future__ import annotations
 

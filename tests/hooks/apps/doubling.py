@@ -1,4 +1,4 @@
-"""A hook that enqueues the job again, which is what no failing hook may amount to."""
+"""A hook that enqueues the job again, which the tests of failing hooks must detect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of an app: some of them registered."""
+"""Errors of an app, registered and unregistered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ lw = Lockwork()
 
 @lw.error_type
 class OutOfStock(Exception):
-    """Its `__init__` takes something else than its text."""
+    """An error whose `__init__` does not take the message."""
 
     since: datetime
 
@@ -40,7 +40,7 @@ class Stranger(Exception):
 
 
 class VeryOut(OutOfStock):
-    """Its parent is registered, it is not."""
+    """An unregistered error with a registered parent."""
 
 
 def make(what: str) -> Exception:

@@ -1,4 +1,4 @@
-"""An app with a hook that ends its process; the tasks are those of `observed`."""
+"""An app with a hook that ends its process; the tasks come from `observed`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from observed import lw, note  # type: ignore[import-not-found]  # beside it, wh
 from lockwork.hooks import Died
 
 
-@lw.hooks.dead  # type: ignore[untyped-decorator]  # what it imports has no types here
+@lw.hooks.dead  # type: ignore[untyped-decorator]  # the imported module has no types here
 def fatal(event: Died) -> None:
     note("fatal", id=event.id)
     os._exit(9)

@@ -27,7 +27,7 @@ def lingers(event: Started) -> None:
     note("lingers", id=event.id)
     try:
         while True:
-            time.sleep(0.5)  # which nothing can cut short
+            time.sleep(0.5)  # cannot be interrupted
     except BaseException as error:
         note("lingered", id=event.id, error=type(error).__name__)
         raise

@@ -1,4 +1,4 @@
-"""Tasks with dependencies of every kind; each notes what it provides and cleans up, and where."""
+"""Tasks with dependencies of every kind; providers record their calls and clean-ups."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def get_held() -> None:
     note("held begins")
     try:
         while True:
-            time.sleep(0.5)  # which nothing can cut short
+            time.sleep(0.5)  # cannot be interrupted
     except BaseException as error:
         note("held ends", error=type(error).__name__)
         raise

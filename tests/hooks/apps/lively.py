@@ -1,4 +1,4 @@
-"""An app with lifespans; LIFE says how they go."""
+"""An app with lifespans; the variable LIFE selects their behavior."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An app with hooks of every kind; HISTORY is a file to which everything that happens is appended."""
+"""An app with hooks of every kind; every event is appended to the file HISTORY."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ lw = Lockwork()
 
 
 def note(event: str, **facts: object) -> None:
-    """Append one line in one write."""
+    """Append a line in one write."""
     line = {"event": event, "pid": os.getpid(), **facts}
     file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -113,7 +113,7 @@ async def held(gate: str) -> None:
 
 @lw.task
 async def snoozes(path: str) -> int:
-    """Puts itself off once."""
+    """Snooze once."""
     note("ran", id=current_job().id)
     if not Path(path).exists():
         Path(path).touch()
@@ -136,7 +136,7 @@ def held_in_a_thread() -> None:
 
 @lw.task
 async def stubborn(gate: str) -> str:
-    """Finishes although it is cancelled."""
+    """Finish despite a cancellation."""
     note("ran", id=current_job().id)
     try:
         await asyncio.sleep(60)

@@ -1,4 +1,4 @@
-"""An app with a hook that takes a while; the tasks are those of `observed`."""
+"""An app with a slow hook; the tasks come from `observed`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from observed import lw, note  # type: ignore[import-not-found]  # beside it, wh
 from lockwork.hooks import Failed
 
 
-@lw.hooks.failure  # type: ignore[untyped-decorator]  # what it imports has no types here
+@lw.hooks.failure  # type: ignore[untyped-decorator]  # the imported module has no types here
 async def slowly(event: Failed) -> None:
     await asyncio.sleep(0.4)
     note("slowly", id=event.id, attempt=event.attempt)

@@ -1,4 +1,4 @@
-"""Tasks of every kind with middlewares around them, which note what they see."""
+"""Tasks of every kind with middlewares that record events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks that fail in every way that a function can; each job runs and ends as it would without them."""
+"""Hooks that fail in every way; the jobs run and end as without hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of the tests of job handles; to the file `path`, each attempt appends a line before it does anything."""
+"""The tasks of the job handle tests; each attempt first appends a line to the file `path`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ lw = Lockwork()
 
 
 def note(path: str, event: str, **facts: object) -> None:
-    """Append one line in one write, so that lines of several processes never mix."""
+    """Append a line in one write, so that lines of several processes never mix."""
     job = current_job()
     line = {"event": event, "id": job.id, "attempt": job.attempt, "fence": job.fence, "pid": os.getpid(), **facts}
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -74,7 +74,7 @@ async def report(path: str, gate: str, count: int) -> str:
 
 @lw.task(retries=3, backoff="10ms")
 async def steps(path: str, gate: str) -> list[Any]:
-    """Three steps; the process may die between two."""
+    """Run three steps; the process may die between two steps."""
     job = current_job()
     done = job.checkpoints
     for number in range(3):
@@ -123,7 +123,9 @@ def asks_again(path: str) -> int:
 @lw.task(retries=5, backoff="10ms", retry_on=(ConnectionError, TimeoutError), give_up_on=ConnectionRefusedError)
 async def picky(path: str, what: str) -> None:
     note(path, "ran")
-    raise {"reset": ConnectionResetError, "refused": ConnectionRefusedError, "value": ValueError}[what]("no")
+    kinds = {"reset": ConnectionResetError, "refused": ConnectionRefusedError, "value": ValueError}
+    errors = [kinds[kind]("no") for kind in what.split("+")]
+    raise errors[0] if len(errors) == 1 else ExceptionGroup("several", errors)
 
 
 @lw.task(retries=2, backoff=[0.03, "10ms"])

@@ -21,7 +21,7 @@ async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
 
 
 class Calls:
-    """What a candidate was told; `on_gain` and `on_loss` come by turns."""
+    """Callbacks of a candidate, which must alternate."""
 
     def __init__(self) -> None:
         self.leads = False
@@ -38,7 +38,7 @@ class Calls:
 
 
 async def over(app: Lockwork, where: str) -> None:
-    """Its task ends by itself, even when the wait for that was cancelled."""
+    """Wait for the end of the campaign."""
 
     async def ended() -> bool:
         return not [task for task in asyncio.all_tasks() if task.get_name().startswith("election-")]
@@ -47,7 +47,7 @@ async def over(app: Lockwork, where: str) -> None:
     nothing_here(app, where)
 
 
-async def test_a_leader(alw: Lockwork, rival: Lockwork) -> None:
+async def test_cancelled_leader_leaves_the_lock_free(alw: Lockwork, rival: Lockwork) -> None:
     calls = Calls()
     await alw.lock("warm").ainspect()
 
@@ -67,7 +67,7 @@ async def test_a_leader(alw: Lockwork, rival: Lockwork) -> None:
     assert sweep.finished
 
 
-async def test_a_resignation(alw: Lockwork, rival: Lockwork) -> None:
+async def test_cancelled_resignation_leaves_the_lock_free(alw: Lockwork, rival: Lockwork) -> None:
     async def resign() -> None:
         async with alw.election("boss") as election:
             assert await election.await_()
@@ -82,7 +82,7 @@ async def test_a_resignation(alw: Lockwork, rival: Lockwork) -> None:
     assert (await swept(resign, clean)).ended > 5
 
 
-async def test_a_waiting_candidate(alw: Lockwork, rival: Lockwork) -> None:
+async def test_cancelled_candidate_leaves_no_waiter(alw: Lockwork, rival: Lockwork) -> None:
     async def stand() -> None:
         async with alw.election("boss") as election:
             await election.await_()
@@ -96,7 +96,7 @@ async def test_a_waiting_candidate(alw: Lockwork, rival: Lockwork) -> None:
         assert (await swept(stand, clean, most=40)).ended == 40
 
 
-async def test_a_waiting_candidate_becomes_leader(alw: Lockwork, rival: Lockwork) -> None:
+async def test_candidate_cancelled_on_its_promotion_leaves_the_lock_free(alw: Lockwork, rival: Lockwork) -> None:
     calls = Calls()
     lock = rival.lock("election:boss")
 

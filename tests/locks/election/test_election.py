@@ -22,7 +22,7 @@ from sleeping import hears
 KEY = keys.lock("lw", "election:x")
 
 
-def test_a_leader_resigns_and_the_next_candidate_leads(url: str, lw: Lockwork) -> None:
+def test_leader_resigns_and_the_next_candidate_leads(url: str, lw: Lockwork) -> None:
     events: list[str] = []
     mine = lw.election(
         "x", on_gain=lambda _: events.append("gain"), on_loss=lambda _: events.append("loss"), tags=["b"]
@@ -89,7 +89,7 @@ def test_candidate_is_notified_of_lost_lease_and_campaigns_again(lw: Lockwork, a
         until(lambda: election.fence not in (None, before), "it leads again")
 
 
-def test_a_failing_callback_gives_the_leadership_up(url: str, lw: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_callback_resigns_the_leadership(url: str, lw: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
     failed = threading.Event()
 
     def fail(_: Grant) -> None:
@@ -105,8 +105,8 @@ def test_a_failing_callback_gives_the_leadership_up(url: str, lw: Lockwork, capl
 
 @pytest.mark.filterwarnings("ignore:Exception in thread lockwork-election")  # the sys.exit() of this test
 @pytest.mark.parametrize("when", ["on_gain", "on_loss"])
-def test_a_callback_that_ends_its_thread_gives_the_leadership_up(url: str, lw: Lockwork, when: str) -> None:
-    """sys.exit() in a thread ends that thread only: nobody would be left to give the leadership up."""
+def test_callback_that_ends_its_thread_resigns_the_leadership(url: str, lw: Lockwork, when: str) -> None:
+    """sys.exit() in a thread ends that thread only."""
     with Lockwork(url) as rival:
         ends = {when: lambda _: sys.exit("no more")}
         with lw.election("x", on_gain=ends.get("on_gain"), on_loss=ends.get("on_loss")) as election:
@@ -138,14 +138,14 @@ async def test_cancelled_while_it_steps_down_it_gives_the_leadership_up(url: str
             assert await able.await_(30)
 
 
-def test_it_stops_while_it_waits(url: str, lw: Lockwork) -> None:
+def test_waiting_candidate_stops(url: str, lw: Lockwork) -> None:
     with Lockwork(url) as rival, rival.lock("election:x"):
         with lw.election("x"):
             until(lambda: rival.lock("election:x").inspect().waiters == 1, "it stands in line")
         assert rival.lock("election:x").inspect().waiters == 0
 
 
-async def test_it_stops_while_it_waits_asyncio(url: str, alw: Lockwork) -> None:
+async def test_waiting_async_candidate_stops(url: str, alw: Lockwork) -> None:
     async with Lockwork(url) as rival, rival.lock("election:x"):
         async with alw.election("x"):
             while not (await rival.lock("election:x").ainspect()).waiters:
@@ -161,8 +161,6 @@ def test_misuse(lw: Lockwork) -> None:
         lw.election("x", on_gain=gain).__enter__()
     with pytest.raises(ConfigError, match="has not started"):
         lw.election("x").resign()
-    with pytest.raises(ConfigError):
-        lw.election("no spaces")
     with lw.election("x") as election, pytest.raises(ConfigError, match="already running"):
         election.__enter__()
 
@@ -184,7 +182,7 @@ with lw.election("x", on_gain=lambda g: note("gain", g), on_loss=lambda g: note(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_leader_that_dies_or_hangs_is_followed(
+def test_killed_or_stopped_leader_is_replaced(
     url: str, admin: redis.Redis, tmp_path: Path, number: signal.Signals
 ) -> None:
     """Three real processes; each leader in turn is killed, or stopped beyond its lease and continued."""
@@ -206,6 +204,6 @@ def test_a_leader_that_dies_or_hangs_is_followed(
         assert len({gain["pid"] for gain in gains[:2]}) == 2
 
 
-def test_a_name_that_cannot_be(lw: Lockwork) -> None:
-    with pytest.raises(ConfigError, match="an election's name must be .*, not 'a b'"):
-        lw.election("a b")
+def test_election_name_must_be_text(lw: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="an election's name must be text, not 5"):
+        lw.election(5)  # type: ignore[arg-type]

@@ -63,7 +63,7 @@ def test_leader_steps_down_and_another_leads(mortal: MortalServer, *, empty: boo
         assert [fence for fence, _ in diary.losses] == diary.gains
 
 
-def test_a_short_outage_keeps_the_leader(mortal: MortalServer) -> None:
+def test_short_outage_keeps_the_leader(mortal: MortalServer) -> None:
     """Back before the lease has ended, with its data: the leader leads on, and hears of nothing."""
     diary = Diary()
     with Lockwork(mortal.url, lock_lease="20s") as lw, Lockwork(mortal.url, lock_lease="20s") as other:
@@ -79,7 +79,7 @@ def test_a_short_outage_keeps_the_leader(mortal: MortalServer) -> None:
         assert [fence for fence, _ in diary.losses] == diary.gains
 
 
-async def test_a_tasks_leader_steps_down(mortal: MortalServer) -> None:
+async def test_async_leader_steps_down_in_an_outage(mortal: MortalServer) -> None:
     diary = Diary()
     async with (
         Lockwork(mortal.url, lock_lease="1s") as lw,
@@ -97,7 +97,7 @@ async def test_a_tasks_leader_steps_down(mortal: MortalServer) -> None:
     assert [fence for fence, _ in diary.losses] == diary.gains
 
 
-def test_it_can_be_stopped_while_the_server_is_away(mortal: MortalServer) -> None:
+def test_election_can_be_stopped_during_an_outage(mortal: MortalServer) -> None:
     diary = Diary()
     with Lockwork(mortal.url, patience="200ms") as lw, Lockwork(mortal.url, patience="200ms") as other:
         with lw.election("x", on_gain=diary.gain, on_loss=diary.lose) as election:

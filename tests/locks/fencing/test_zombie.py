@@ -50,7 +50,7 @@ with Lockwork(lock_lease="1s") as lw, closing(sqlite3.connect(sys.argv[1], timeo
 """
 
 
-def test_a_zombie_holder_is_refused(lw: Lockwork, url: str, tmp_path: Path) -> None:
+def test_zombie_holder_is_refused(lw: Lockwork, url: str, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.db", timeout=30)) as shop:
         shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT, fence BIGINT)")
         shop.execute("INSERT INTO orders (id, state) VALUES (42, 'new')")

@@ -38,7 +38,9 @@ async def free(rival: Lockwork, but: str, where: str) -> None:
 
 
 @pytest.mark.parametrize("busy", NAMES)
-async def test_its_turn_comes(alw: Lockwork, rival: Lockwork, mine: MultiLock, busy: str) -> None:
+async def test_multilock_cancelled_during_a_grant_leaves_its_locks_free(
+    alw: Lockwork, rival: Lockwork, mine: MultiLock, busy: str
+) -> None:
     other = rival.lock(busy)
 
     async def block() -> None:
@@ -64,7 +66,9 @@ async def test_its_turn_comes(alw: Lockwork, rival: Lockwork, mine: MultiLock, b
     assert sweep.finished
 
 
-async def test_one_of_the_locks_is_held_already(alw: Lockwork, rival: Lockwork, mine: MultiLock) -> None:
+async def test_cancelled_multilock_keeps_a_lock_that_was_held_before(
+    alw: Lockwork, rival: Lockwork, mine: MultiLock
+) -> None:
     """What the task held before it holds again, as often as before."""
 
     async def block() -> None:

@@ -14,7 +14,7 @@ from lockwork import LockTimeout, Lockwork
 from processes import until
 
 
-def test_no_waiter_is_overtaken(lw: Lockwork, other: Lockwork) -> None:
+def test_multilock_overtakes_no_waiter(lw: Lockwork, other: Lockwork) -> None:
     """Not waiting, it takes nothing that others wait for."""
     with other.lock("a"), ThreadPoolExecutor(1) as pool:
         turn = pool.submit(lambda: other.lock("a", wait=30).acquire().release())
@@ -26,7 +26,7 @@ def test_no_waiter_is_overtaken(lw: Lockwork, other: Lockwork) -> None:
         other.lock("a").acquire()
 
 
-def test_a_waiting_multilock_holds_no_later_lock(lw: Lockwork, other: Lockwork) -> None:
+def test_waiting_multilock_holds_no_later_lock(lw: Lockwork, other: Lockwork) -> None:
     other.lock("a").acquire()
     other.lock("c").acquire()
     with ThreadPoolExecutor(1) as pool:
@@ -45,7 +45,7 @@ def test_a_waiting_multilock_holds_no_later_lock(lw: Lockwork, other: Lockwork) 
     assert free(other, "a", "b", "c")
 
 
-def test_it_waits_in_no_circle_with_nested_locks(lw: Lockwork, other: Lockwork) -> None:
+def test_multilock_does_not_deadlock_with_nested_locks(lw: Lockwork, other: Lockwork) -> None:
     """Whoever nests locks in the order of their names is as safe from a multilock as from others who do."""
     other.lock("a").acquire()
     with ThreadPoolExecutor(1) as pool:

@@ -36,7 +36,7 @@ async def left_nothing(quorum: Quorum, servers: Servers, where: str) -> None:
         assert not runtime.engine._book._leases, f"{where}: it would be renewed"
 
 
-async def test_a_block(mine: Quorum, servers: Servers) -> None:
+async def test_cancelled_block_leaves_no_grant(mine: Quorum, servers: Servers) -> None:
     async def block() -> None:
         async with mine.lock("x", lease="1h"):
             await asyncio.sleep(0)
@@ -49,7 +49,7 @@ async def test_a_block(mine: Quorum, servers: Servers) -> None:
     assert sweep.finished
 
 
-async def test_a_block_while_a_server_hangs(mine: Quorum, servers: Servers) -> None:
+async def test_cancelled_block_leaves_no_grant_on_a_hanging_server(mine: Quorum, servers: Servers) -> None:
     """What that one was asked, it may grant when it goes on: it is told that nobody wants it any more."""
 
     async def block() -> None:
@@ -67,7 +67,7 @@ async def test_a_block_while_a_server_hangs(mine: Quorum, servers: Servers) -> N
     assert sweep.ended
 
 
-async def test_an_extension(mine: Quorum, servers: Servers) -> None:
+async def test_cancelled_extension_keeps_the_lease_in_agreement(mine: Quorum, servers: Servers) -> None:
     """Who was cancelled in it goes on, and knows how long the servers keep the lock."""
 
     async def clean(where: str) -> None:
@@ -91,7 +91,7 @@ async def test_an_extension(mine: Quorum, servers: Servers) -> None:
     assert ended > 2
 
 
-async def test_a_wait(mine: Quorum, servers: Servers) -> None:
+async def test_cancelled_wait_leaves_no_grant(mine: Quorum, servers: Servers) -> None:
     async with AsyncExitStack() as stack:
         apps = [await stack.enter_async_context(Lockwork(url)) for url in servers.urls]
         other = await stack.enter_async_context(Quorum(apps))

@@ -69,21 +69,19 @@ def second_holder(three: list[MortalServer], quorum: Make, at: int, *, empty: bo
 
 
 @pytest.mark.parametrize(("at", "empty"), [(1, False), (0, True), (2, True)])
-def test_the_lock_goes_on_when_a_server_is_killed(
-    three: list[MortalServer], quorum: Make, at: int, *, empty: bool
-) -> None:
+def test_lock_survives_a_killed_server(three: list[MortalServer], quorum: Make, at: int, *, empty: bool) -> None:
     """Two of three have the lease all the time, so who waits finds no majority, whatever the third one remembers."""
     assert not second_holder(three, quorum, at, empty=empty)
 
 
-def test_a_quorum_of_one_is_caught(three: list[MortalServer], quorum: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quorum_of_one_is_caught(three: list[MortalServer], quorum: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: one vote is enough."""
     monkeypatch.setattr("lockwork.protocol.locks.quorum.majority", lambda servers: 1)
     monkeypatch.setattr("lockwork.locks.quorum_lock.majority", lambda servers: 1)
     assert second_holder(three, quorum, 1, empty=True)
 
 
-def test_every_server_in_turn_is_killed_and_comes_back(three: list[MortalServer], quorum: Make) -> None:
+def test_lock_survives_restarts_of_all_servers_in_sequence(three: list[MortalServer], quorum: Make) -> None:
     """With its data, and before its lease has ended, a server is as good as it was."""
     with ThreadPoolExecutor(1) as pool:
         grant = quorum("4s").lock("x").acquire()
@@ -97,7 +95,7 @@ def test_every_server_in_turn_is_killed_and_comes_back(three: list[MortalServer]
         next_one.result(30).release()
 
 
-def test_it_is_lost_with_two_servers(three: list[MortalServer], quorum: Make) -> None:
+def test_lock_is_lost_with_two_servers(three: list[MortalServer], quorum: Make) -> None:
     told = threading.Event()
     mine, other = quorum("1s"), quorum("1s")
     lock = mine.lock("x", on_lost=lambda _: told.set())
@@ -120,7 +118,7 @@ def test_it_is_lost_with_two_servers(three: list[MortalServer], quorum: Make) ->
         next_one.result().release()
 
 
-async def test_the_body_is_cancelled_with_two_servers(three: list[MortalServer]) -> None:
+async def test_body_is_cancelled_when_two_servers_are_lost(three: list[MortalServer]) -> None:
     apps = [Lockwork(server.url, lock_lease="1s") for server in three]
     async with Quorum(apps) as quorum:
         with pytest.raises(LockLost, match="was cancelled"):
@@ -182,6 +180,6 @@ def test_holders_never_overlap_while_servers_are_killed(three: list[MortalServer
     assert fences == sorted(set(fences))
 
 
-def test_an_overlap_is_caught(three: list[MortalServer], quorum: Make) -> None:
+def test_overlap_is_caught(three: list[MortalServer], quorum: Make) -> None:
     """The mutant: everybody has another lock."""
     assert any(turns(three, quorum, 1, names=("x", "y", "z"))[0] for _ in range(10))

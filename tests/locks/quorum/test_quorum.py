@@ -36,7 +36,7 @@ def minority(servers: Servers) -> range:
     return range(len(servers.urls) - majority(len(servers.urls)))
 
 
-def test_it_excludes_and_its_fence_rises(quorum: Make) -> None:
+def test_quorum_lock_excludes_and_its_fence_rises(quorum: Make) -> None:
     mine, other = quorum(), quorum()
     fences = []
     for holder, rival in ((mine, other), (other, mine), (mine, other)):
@@ -52,12 +52,12 @@ def test_it_excludes_and_its_fence_rises(quorum: Make) -> None:
         mine.lock("x").release()
 
 
-def test_every_server_that_counts_has_the_fence(quorum: Make, servers: Servers) -> None:
+def test_voting_servers_have_the_fence(quorum: Make, servers: Servers) -> None:
     with quorum().lock("x") as grant:
         assert {int(servers.fields(at)[b"f"]) for at in range(len(servers.urls))} == {grant.fence}
 
 
-def test_a_hanging_minority_costs_little(quorum: Make, servers: Servers) -> None:
+def test_hanging_minority_costs_little(quorum: Make, servers: Servers) -> None:
     """node-redlock #168, "unable to reach quorum": one server of three must not decide."""
     mine = quorum()
     with mine.lock("x") as first:
@@ -70,7 +70,7 @@ def test_a_hanging_minority_costs_little(quorum: Make, servers: Servers) -> None
         assert len(grant.votes) == majority(len(servers.urls))
 
 
-def test_no_caller_is_granted_without_a_majority(quorum: Make, servers: Servers) -> None:
+def test_acquire_without_a_majority_fails(quorum: Make, servers: Servers) -> None:
     mine = quorum()
     down = range(majority(len(servers.urls)))
     for at in down:
@@ -123,7 +123,7 @@ def test_acquiring_a_held_object_again_keeps_its_token(quorum: Make, servers: Se
     assert servers.free()
 
 
-def test_it_can_be_extended_for_ever(quorum: Make) -> None:
+def test_lease_can_be_extended_repeatedly(quorum: Make) -> None:
     """pottery: at most three times."""
     with quorum().lock("x", lease="5s") as grant:
         for _ in range(5):
@@ -131,7 +131,7 @@ def test_it_can_be_extended_for_ever(quorum: Make) -> None:
         assert grant.remaining > 55
 
 
-def test_it_outlives_its_lease_by_renewal(url: str, quorum: Make, servers: Servers) -> None:
+def test_renewed_lock_outlives_its_lease(url: str, quorum: Make, servers: Servers) -> None:
     """redlock-py #30, pottery #371: renewed without being asked, also when a minority loses its data."""
     apps = [Lockwork(one, lock_lease="2s") for one in servers.urls]
     with Quorum(apps) as mine:
@@ -165,7 +165,7 @@ def test_lost_with_the_majority(quorum: Make, servers: Servers) -> None:
         lock.release()
 
 
-def test_a_server_that_comes_back_empty_breaks_exclusion(quorum: Make, servers: Servers) -> None:
+def test_server_that_returns_empty_breaks_exclusion(quorum: Make, servers: Servers) -> None:
     """What Redlock cannot do: only a late return, or data that is kept, prevents this. The fence helps."""
     mine, other = quorum(), quorum()
     down = minority(servers)
@@ -211,7 +211,7 @@ def test_bad_input(lw: Lockwork, five: list[str]) -> None:
         assert not grant.lost
 
 
-def test_it_decorates(quorum: Make) -> None:
+def test_quorum_lock_is_a_decorator(quorum: Make) -> None:
     mine = quorum()
 
     @mine.lock("x")

@@ -13,7 +13,7 @@ from lockwork.locks.quorum import Quorum
 from quorum_servers import Servers
 
 
-def test_a_forked_child_does_not_hold_its_parents_lock(servers: Servers, quorum: Callable[[], Quorum]) -> None:
+def test_forked_child_does_not_hold_its_parents_lock(servers: Servers, quorum: Callable[[], Quorum]) -> None:
     lock = quorum().lock("x")
 
     def look() -> str:
@@ -34,9 +34,7 @@ def test_a_forked_child_does_not_hold_its_parents_lock(servers: Servers, quorum:
 
 
 @pytest.mark.parametrize("what", ["release", "extend", "__exit__"])
-def test_a_forked_child_cannot_end_the_grant_that_it_inherits(
-    servers: Servers, quorum: Callable[[], Quorum], what: str
-) -> None:
+def test_forked_child_cannot_end_an_inherited_grant(servers: Servers, quorum: Callable[[], Quorum], what: str) -> None:
     grant = quorum().lock("x").acquire()
 
     def end() -> str:
@@ -57,9 +55,7 @@ def test_a_forked_child_cannot_end_the_grant_that_it_inherits(
     assert servers.free()
 
 
-def test_a_forked_child_takes_it_when_its_parent_has_released_it(
-    servers: Servers, quorum: Callable[[], Quorum]
-) -> None:
+def test_forked_child_acquires_after_its_parents_release(servers: Servers, quorum: Callable[[], Quorum]) -> None:
     lock = quorum().lock("x", wait=20)
     first = lock.acquire()
     first.release()
@@ -71,7 +67,7 @@ def test_a_forked_child_takes_it_when_its_parent_has_released_it(
     assert in_a_child(take) == "fence rose"
 
 
-def test_a_fork_while_other_threads_use_the_quorum(quorum: Callable[[], Quorum]) -> None:
+def test_fork_while_other_threads_use_the_quorum_does_not_block(quorum: Callable[[], Quorum]) -> None:
     """Whatever lock of ours another thread holds at that moment, the child does not wait for it."""
     made, stop = quorum(), threading.Event()
 

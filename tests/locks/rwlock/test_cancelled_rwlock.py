@@ -26,7 +26,7 @@ async def free(rival: Lockwork, alw: Lockwork, where: str) -> None:
     nothing_here(alw, where)
 
 
-async def test_a_downgrade(alw: Lockwork, rival: Lockwork) -> None:
+async def test_cancelled_downgrade_leaves_the_lock_free(alw: Lockwork, rival: Lockwork) -> None:
     async def block() -> None:
         async with alw.rwlock("x", lease="1h").write() as grant:
             await grant.adowngrade()
@@ -37,7 +37,7 @@ async def test_a_downgrade(alw: Lockwork, rival: Lockwork) -> None:
     assert sweep.finished
 
 
-async def test_a_writer_that_goes_on_reading(alw: Lockwork, rival: Lockwork) -> None:
+async def test_cancelled_writer_with_a_read_grant_leaves_the_lock_free(alw: Lockwork, rival: Lockwork) -> None:
     """It leaves the writing side first: that is a downgrade, too."""
 
     async def block() -> None:
@@ -57,7 +57,7 @@ async def test_a_writer_that_goes_on_reading(alw: Lockwork, rival: Lockwork) -> 
 
 
 @pytest.mark.parametrize("reads", [False, True], ids=["write", "read"])
-async def test_one_waiter(alw: Lockwork, rival: Lockwork, *, reads: bool) -> None:
+async def test_cancelled_acquire_leaves_no_waiter(alw: Lockwork, rival: Lockwork, *, reads: bool) -> None:
     lock = alw.rwlock("x", lease="1h")
     side = lock.read() if reads else lock.write()
 
@@ -71,7 +71,9 @@ async def test_one_waiter(alw: Lockwork, rival: Lockwork, *, reads: bool) -> Non
 
 
 @pytest.mark.parametrize("reads", [False, True], ids=["write", "read"])
-async def test_a_cancelled_waiter_that_was_just_granted(alw: Lockwork, rival: Lockwork, *, reads: bool) -> None:
+async def test_waiter_cancelled_after_its_grant_leaves_the_lock_free(
+    alw: Lockwork, rival: Lockwork, *, reads: bool
+) -> None:
     lock, other = alw.rwlock("x", lease="1h"), rival.rwlock("x")
     side = lock.read() if reads else lock.write()
 

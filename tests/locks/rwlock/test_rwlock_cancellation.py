@@ -77,7 +77,7 @@ async def test_while_it_is_being_handed_over(alw: Lockwork, aother: Lockwork, ma
         await all_free(aother)
 
 
-async def test_a_downgrade_that_is_cancelled_is_still_sent(alw: Lockwork, aother: Lockwork) -> None:
+async def test_cancelled_downgrade_is_still_sent(alw: Lockwork, aother: Lockwork) -> None:
     for count in range(1, 20):
         grant = await alw.rwlock("x").write().aacquire()
         task = asyncio.create_task(grant.adowngrade())

@@ -28,7 +28,7 @@ def readers(lw: Lockwork) -> int:
     return lw.rwlock("doc").inspect().readers
 
 
-def test_each_side_can_be_entered_again(lw: Lockwork) -> None:
+def test_sides_are_reentrant(lw: Lockwork) -> None:
     doc = lw.rwlock("doc")
     for side in (doc.read(), doc.write()):
         with side as outer:
@@ -40,7 +40,7 @@ def test_each_side_can_be_entered_again(lw: Lockwork) -> None:
     assert readers(lw) == 0
 
 
-def test_a_writer_may_read_and_stays_a_reader_when_it_stops_writing(lw: Lockwork) -> None:
+def test_writer_may_read_and_stays_a_reader_after_writing(lw: Lockwork) -> None:
     """Redisson #4217: a writer that went on reading after it stopped writing did not let other readers in."""
     doc = lw.rwlock("doc")
     entered = threading.Event()
@@ -108,7 +108,7 @@ def test_downgrade_lets_waiting_readers_in_at_once(lw: Lockwork) -> None:
     assert readers(lw) == 0
 
 
-def test_another_thread_releases_while_it_is_downgraded(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_by_another_thread_during_a_downgrade_is_noticed(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the worst moment, when it has just been found to be held."""
     grant, check = lw.rwlock("doc").write().acquire(), RWHold.check
 
@@ -136,7 +136,7 @@ async def test_downgrade_by_a_task(alw: Lockwork) -> None:
     assert (await doc.ainspect()).readers == 0
 
 
-def test_an_upgrade_is_refused_at_once(lw: Lockwork) -> None:
+def test_upgrade_is_refused_at_once(lw: Lockwork) -> None:
     """Redisson #4796: a reader that wanted to write waited for itself."""
     doc = lw.rwlock("doc")
     with doc.read():
@@ -150,7 +150,7 @@ def test_an_upgrade_is_refused_at_once(lw: Lockwork) -> None:
         pass
 
 
-def test_only_the_owner_releases(lw: Lockwork, url: str) -> None:
+def test_release_by_another_app_is_refused(lw: Lockwork, url: str) -> None:
     """Redisson 3.44: an unlock of a read-write lock did not ask who called it."""
     doc = lw.rwlock("doc")
     with doc.write(), Lockwork(url) as other:
@@ -163,7 +163,7 @@ def test_only_the_owner_releases(lw: Lockwork, url: str) -> None:
         assert doc.inspect().writer is not None
 
 
-def test_a_released_reader_keeps_other_readers(lw: Lockwork, url: str) -> None:
+def test_released_reader_keeps_other_readers(lw: Lockwork, url: str) -> None:
     """Redisson: a read unlock deleted the lock while a reader whose time-out keys it did not know still read."""
     doc = lw.rwlock("doc")
     with doc.read() as mine:
@@ -215,7 +215,7 @@ def test_extend(lw: Lockwork) -> None:
         assert lw.rwlock("doc").inspect().named_readers[0].expires_in > 50
 
 
-def test_a_dead_reader_delays_a_writer_by_its_lease(lw: Lockwork, url: str) -> None:
+def test_dead_reader_delays_a_writer_by_its_lease(lw: Lockwork, url: str) -> None:
     doc = lw.rwlock("doc")
     with script(READ, url=url) as process:
         assert process.line() == "reads"
@@ -247,7 +247,7 @@ def test_lost_lease_raises_on_exit(lw: Lockwork) -> None:
         until(lambda: grant.lost, "the lease ended")
 
 
-async def test_a_body_is_cancelled_when_its_lease_is_lost(alw: Lockwork) -> None:
+async def test_body_is_cancelled_when_its_lease_is_lost(alw: Lockwork) -> None:
     with pytest.raises(LockLost, match="write lock 'doc'"):
         async with alw.rwlock("doc", lease=0.2).write():
             await asyncio.Event().wait()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 
+from indexed import keys_but_indexes
 from lockwork import ConfigError, LockTimeout, Lockwork, NotHeld
 from processes import until
 
@@ -124,7 +125,7 @@ def test_later_readers_do_not_overtake_a_waiting_writer(lw: Lockwork) -> None:
     assert order == ["write", "read", "write again"]
 
 
-async def test_a_stream_of_readers_does_not_starve_a_writer(alw: Lockwork) -> None:
+async def test_stream_of_readers_does_not_starve_a_writer(alw: Lockwork) -> None:
     doc = alw.rwlock("doc")
     written = asyncio.Event()
 
@@ -141,7 +142,7 @@ async def test_a_stream_of_readers_does_not_starve_a_writer(alw: Lockwork) -> No
     await asyncio.gather(*readers)
 
 
-async def test_a_stream_of_writers_does_not_starve_a_reader(alw: Lockwork) -> None:
+async def test_stream_of_writers_does_not_starve_a_reader(alw: Lockwork) -> None:
     doc = alw.rwlock("doc")
     seen = asyncio.Event()
 
@@ -158,7 +159,7 @@ async def test_a_stream_of_writers_does_not_starve_a_reader(alw: Lockwork) -> No
     await asyncio.gather(*writers)
 
 
-def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(lw: Lockwork) -> None:
+def test_writer_that_gives_up_lets_later_readers_in(lw: Lockwork) -> None:
     doc = lw.rwlock("doc")
     entered = threading.Event()
 
@@ -180,7 +181,7 @@ def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(lw: Lockwork) -> N
         thread.join()
 
 
-def test_the_fence_rises_with_every_grant(lw: Lockwork) -> None:
+def test_fence_rises_with_every_grant(lw: Lockwork) -> None:
     doc = lw.rwlock("doc")
     fences = []
     for side in (doc.read(), doc.write(), doc.read(), doc.write()):
@@ -196,16 +197,14 @@ def test_as_a_decorator(lw: Lockwork) -> None:
 
     assert save(3)
     assert not lw.rwlock("doc:3").write().held()
-    with pytest.raises(ConfigError, match="unless it decorates"):
-        lw.rwlock("doc:{number}").inspect()
 
 
-def test_a_name_that_is_none(lw: Lockwork) -> None:
-    with pytest.raises(ConfigError, match="a read-write lock's name"):
-        lw.rwlock("a b")
+def test_rwlock_name_must_be_text(lw: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="a read-write lock's name must be text, not 5"):
+        lw.rwlock(5)  # type: ignore[arg-type]
 
 
-def test_a_release_too_many(lw: Lockwork) -> None:
+def test_release_without_a_grant_is_refused(lw: Lockwork) -> None:
     doc = lw.rwlock("doc")
     with pytest.raises(NotHeld, match="read lock 'doc'"):
         doc.read().release()
@@ -213,16 +212,16 @@ def test_a_release_too_many(lw: Lockwork) -> None:
         doc.write().release()
 
 
-def test_the_single_key_expires(lw: Lockwork, admin: redis.Redis) -> None:
+def test_single_key_expires(lw: Lockwork, admin: redis.Redis) -> None:
     doc = lw.rwlock("doc")
     with doc.read():
-        (key,) = admin.keys()
+        (key,) = keys_but_indexes(admin)
         assert key == b"lw:{rw:doc}"
         assert 60 < admin.ttl(key) <= 75
     assert 0 < admin.ttl(key) <= 60
 
 
-async def test_many_readers_start_together(alw: Lockwork) -> None:
+async def test_hundreds_of_readers_start_together(alw: Lockwork) -> None:
     """More than one script hands out: who is next goes on at once."""
     doc = alw.rwlock("doc")
     inside = asyncio.Barrier(250)

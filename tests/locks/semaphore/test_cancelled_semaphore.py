@@ -37,7 +37,7 @@ async def test_permits_and_a_permit_more(alw: Lockwork, rival: Lockwork) -> None
     assert sweep.finished
 
 
-async def test_a_cancelled_waiter_that_was_just_granted(alw: Lockwork, rival: Lockwork) -> None:
+async def test_waiter_cancelled_after_its_grant_returns_its_permits(alw: Lockwork, rival: Lockwork) -> None:
     """Somebody else may stand behind it, and gets what it leaves."""
     mine, other = alw.semaphore("x", 3, units=2, lease="1h"), rival.semaphore("x", 3)
     behind: list[asyncio.Task[None]] = []

@@ -75,7 +75,7 @@ async def test_cancelled_waiters_add_no_permits(alw: Lockwork) -> None:
         assert (state.used, state.held, state.waiting) == (0, 0, 0)
 
 
-def test_a_lost_message_costs_a_delay_and_no_more(url: str, admin: redis.Redis) -> None:
+def test_lost_message_delays_a_waiter_only_briefly(url: str, admin: redis.Redis) -> None:
     """Redisson's semaphore: a waiter slept without a time limit, so that a lost message left it asleep."""
     with Lockwork(url) as lw, Lockwork(url) as other:
         held = lw.semaphore("gpu", 1).acquire()
@@ -90,7 +90,7 @@ def test_a_lost_message_costs_a_delay_and_no_more(url: str, admin: redis.Redis) 
         assert lw.semaphore("gpu", 1).available() == 1
 
 
-def test_a_killed_waiter_is_passed_over(lw: Lockwork, url: str) -> None:
+def test_killed_waiter_is_skipped(lw: Lockwork, url: str) -> None:
     gpu = lw.semaphore("gpu", 3)
     with gpu:
         with script(WAIT, url=url) as process:
@@ -100,7 +100,7 @@ def test_a_killed_waiter_is_passed_over(lw: Lockwork, url: str) -> None:
             assert gpu.available() == 1
 
 
-def test_a_forked_child_holds_no_grant(lw: Lockwork, url: str) -> None:
+def test_forked_child_holds_no_grant(lw: Lockwork, url: str) -> None:
     code = """
 import os, sys
 from lockwork import Lockwork, NotHeld
@@ -134,7 +134,7 @@ def test_permits_survive_a_script_flush(lw: Lockwork, admin: redis.Redis) -> Non
     assert gpu.available() == 2
 
 
-def test_a_key_of_another_kind_is_refused(lw: Lockwork, admin: redis.Redis) -> None:
+def test_key_of_another_kind_is_refused(lw: Lockwork, admin: redis.Redis) -> None:
     admin.set("lw:{sem:gpu}", "text", ex=60)
     with pytest.raises(ServerRefused):
         lw.semaphore("gpu", 2).acquire()
@@ -156,7 +156,7 @@ def test_permits_come_back_when_the_server_is_out_of_memory(lw: Lockwork, admin:
     assert gpu.available() == 2
 
 
-async def test_a_body_is_cancelled_when_its_permit_is_lost(alw: Lockwork) -> None:
+async def test_body_is_cancelled_when_its_permit_is_lost(alw: Lockwork) -> None:
     gpu = alw.semaphore("gpu", 2, lease=0.2)
     kept = await alw.semaphore("gpu", 2).aacquire()
     with pytest.raises(LockLost, match="semaphore 'gpu'"):
@@ -166,7 +166,7 @@ async def test_a_body_is_cancelled_when_its_permit_is_lost(alw: Lockwork) -> Non
     await kept.arelease()
 
 
-def test_two_thousand_holders_cost_no_more_than_a_few(lw: Lockwork, admin: redis.Redis) -> None:
+def test_thousands_of_holders_cost_no_more_than_a_few(lw: Lockwork, admin: redis.Redis) -> None:
     """A call reads as many fields as the heap of holders is deep, not as many as there are holders."""
     crowd = lw.semaphore("crowd", 2000)
     grants = [crowd.acquire() for _ in range(2000)]

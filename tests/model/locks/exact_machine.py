@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Argument, script_call
 from lockwork.protocol.locks import grants
-from lockwork.protocol.locks.overview import with_tags
+from lockwork.protocol.locks.overview import described, job_text
 from model.bench import SECOND, Bench
 from model.locks.waiters_model import CHANNELS, Asker, WaitersModel, Wakes
 
@@ -58,7 +58,8 @@ class ExactMachine(RuleBasedStateMachine):
     def _asker(self, who: int) -> Asker:
         process, label = _OWNERS[who]
         self.requests += 1
-        request = with_tags(f"{process}.{self.requests:x}", ["v1.2"] if self.requests % 2 else [])
+        tags = ["v1.2"] if self.requests % 2 else []
+        request = described(f"{process}.{self.requests:x}", tags, job_text("P7-a", "send") if self.requests % 5 else "")
         owner = f"{process}:{label}"
         if self.requests % 3:
             return Asker(process, owner, request)
@@ -83,7 +84,7 @@ class ExactMachine(RuleBasedStateMachine):
         """Run a script: it must answer what `expected` says for (now, again), and tell just who is to be told."""
         self.bench.messages.clear()
         self.wakes.messages.clear()
-        one = name.startswith("lock") and not name.endswith("renew")
+        one = not name.startswith("locks/multi") and not name.endswith("renew")
         call, reply = script_call(name, at[0] if one else at, args), None
         for again, later in sent:
             reply = self.bench.call(call.again() if again else call, later=later)
@@ -135,7 +136,7 @@ class ExactMachine(RuleBasedStateMachine):
             renewed = zip(wanted, owners, strict=True)
             return [*(self.locks[given.key].renew(owner, given.fence, lease, now) for given, owner in renewed), now]
 
-        self.answers("lock_renew", [given.key for given in wanted], args, expected)
+        self.answers("locks/renew", [given.key for given in wanted], args, expected)
 
     @precondition(lambda self: self.given)
     @rule(data=st.data(), sent=SENT)
@@ -147,7 +148,7 @@ class ExactMachine(RuleBasedStateMachine):
     def force_one(self, key: str, fence: int, sent: Sent) -> None:
         """Take away the grant of that lock with that fence."""
         self.answers(
-            "lock_force",
+            "locks/force",
             [key],
             [0, fence, CHANNELS],
             lambda now, again: self.locks[key].force(fence, now, again=again),

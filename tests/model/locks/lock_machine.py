@@ -85,7 +85,7 @@ class LockMachine(RuleBasedStateMachine):
     def acquire(self, owner: str, lease: int, wait: bool) -> None:
         self.bench.messages.clear()
         args = (owner, self._request(owner), lease, CLAIM_MS, int(wait), CHANNEL, _SECRET)
-        code, *reply = self.bench.call(script_call("lock_acquire", self.key, args))
+        code, *reply = self.bench.call(script_call("locks/acquire", self.key, args))
         if self._live():
             assert self.grant is not None
             if self.grant.owner == owner:
@@ -113,7 +113,7 @@ class LockMachine(RuleBasedStateMachine):
     @rule(owner=st.sampled_from(_OWNERS), twice=st.booleans())
     def abandon(self, owner: str, twice: bool) -> None:
         self.bench.messages.clear()
-        call = script_call("lock_abandon", self.key, [owner, self._request(owner)])
+        call = script_call("locks/abandon", self.key, [owner, self._request(owner)])
         self.bench.call(call)
         if self.grant is not None and self.grant.owner == owner:
             self._pass()

@@ -119,7 +119,7 @@ class LockOptionsMachine(ExactMachine):
     def _acquire(self, asker: Asker, lease: int, sent: Sent, *, wait: bool) -> Given | None:
         args = (asker.owner, asker.request, lease, CLAIM_MS, int(wait), asker.channel, SECRET)
         granted, fence, *_ = self.answers(
-            "lock_acquire", [_KEY], args, lambda now, _: self.lock.ask(asker, lease, now, wait=wait), sent
+            "locks/acquire", [_KEY], args, lambda now, _: self.lock.ask(asker, lease, now, wait=wait), sent
         )
         return Given(_KEY, asker.owner, asker.request, fence) if granted else None
 
@@ -139,7 +139,7 @@ class LockOptionsMachine(ExactMachine):
             self.lock.withdraw(asker.owner, asker.request, now)
             return 1
 
-        self.answers("lock_abandon", [_KEY], [asker.owner, asker.request], expected, sent)
+        self.answers("locks/abandon", [_KEY], [asker.owner, asker.request], expected, sent)
         assert self.lock.place(asker.request) is None
         self.anew(asker.owner, asker.request)
 
@@ -183,7 +183,7 @@ class LockOptionsMachine(ExactMachine):
     def _release(self, owner: str, given: Given, keep: int, sent: Sent) -> None:
         args: list[Argument] = [0, owner, given.fence, *([keep] if keep else [])]
         self.answers(
-            "lock_release",
+            "locks/release",
             [_KEY],
             args,
             lambda now, again: self.lock.release(owner, given.fence, now, again=again, keep=keep),
@@ -219,7 +219,7 @@ class LockOptionsMachine(ExactMachine):
     def _adopt(self, asker: Asker, given: Given, lease: int, sent: Sent) -> int:
         args = (asker.owner, asker.request, lease, given.owner, given.fence)
         reply: list[int] = self.answers(
-            "lock_adopt",
+            "locks/adopt",
             [_KEY],
             args,
             lambda now, _: self.lock.adopt(asker, lease, given.owner, given.fence, now),

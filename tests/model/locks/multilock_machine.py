@@ -122,7 +122,7 @@ class MultilockMachine(ExactMachine):
                 return self.locks[at[0]].ask(asker, lease, now, wait=wait)
             return self._collected(asker, at, lease, now, wait=wait)
 
-        reply = self.answers("lock_acquire" if self._alone(asker) else "multi_acquire", at, args, expected, sent)
+        reply = self.answers("locks/acquire" if self._alone(asker) else "locks/multi_acquire", at, args, expected, sent)
         if reply[0]:
             assert all(self._has(asker, key) for key in at), "all"
             self.got.append([Given(key, asker.owner, asker.request, self.locks[key].fence) for key in at])
@@ -155,7 +155,7 @@ class MultilockMachine(ExactMachine):
                 self.locks[key].withdraw(asker.owner, asker.request, now)
             return 1
 
-        script = "lock_abandon" if self._alone(asker) else "multi_abandon"
+        script = "locks/abandon" if self._alone(asker) else "locks/multi_abandon"
         self.answers(script, at, [asker.owner, asker.request], expected, sent)
         assert not any(self._has(asker, key) or self._waits(asker, key) for key in at)
         self.anew(asker.owner, asker.request)
@@ -203,7 +203,7 @@ class MultilockMachine(ExactMachine):
             return [self.locks[given.key].release(owner, given.fence, now, again=again) for given in had]
 
         args: list[Argument] = [0, owner, *(given.fence for given in had)]
-        self.answers("multi_release", [given.key for given in had], args, expected, sent, marked=True)
+        self.answers("locks/multi_release", [given.key for given in had], args, expected, sent, marked=True)
 
     @precondition(lambda self: self.given)
     @rule(data=st.data(), stranger=st.booleans(), sent=SENT)
@@ -217,7 +217,7 @@ class MultilockMachine(ExactMachine):
 
     def _release_alone(self, owner: str, key: str, fence: int, sent: Sent) -> None:
         self.answers(
-            "lock_release",
+            "locks/release",
             [key],
             [0, owner, fence],
             lambda now, again: self.locks[key].release(owner, fence, now, again=again),

@@ -9,9 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import keys
 from lockwork.protocol.effects import script_call
-from lockwork.protocol.locks import grants, permits
+from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import CLAIM_MS, Renewal
 from lockwork.protocol.messages import seal
+from lockwork.protocol.permits import permits
 from model.bench import CHANNEL, SECOND, Bench
 
 _SECRET = "a waiter's secret"
@@ -135,7 +136,7 @@ class PermitsMachine(RuleBasedStateMachine):
         capacity = max(capacity, units)
         self.bench.messages.clear()
         args = (request, request, lease, CLAIM_MS, int(wait), f"{CHANNEL}:{request}", units, capacity, _SECRET)
-        reply = self.bench.call(script_call("permits_acquire", _KEY, args))
+        reply = self.bench.call(script_call("permits/acquire", _KEY, args))
         if mine := self._mine(request):
             fence, grant = mine
             grant.ends = max(grant.ends, self.bench.now + lease * 1000)
@@ -165,7 +166,7 @@ class PermitsMachine(RuleBasedStateMachine):
     @rule(request=st.sampled_from(_REQUESTS), twice=st.booleans())
     def abandon(self, request: str, twice: bool) -> None:
         self.bench.messages.clear()
-        call = script_call("permits_abandon", _KEY, [request, request])
+        call = script_call("permits/abandon", _KEY, [request, request])
         self.bench.call(call)
         if mine := self._mine(request):
             del self.granted[mine[0]]
@@ -181,7 +182,7 @@ class PermitsMachine(RuleBasedStateMachine):
         owner, fence = self._some(data)
         self.bench.messages.clear()
         released = self.bench.run(
-            grants.release(_KEY, "stranger" if stranger else owner, fence, kind=permits.KIND), twice=twice
+            grants.release(_KEY, "stranger" if stranger else owner, fence, scripts=permits.SCRIPTS), twice=twice
         )
         if stranger or fence not in self._live():
             assert released == twice, "only the owner releases"
@@ -198,7 +199,7 @@ class PermitsMachine(RuleBasedStateMachine):
         """Renew two grants of now or before in one call, also somebody else's."""
         chosen = [self._some(data) for _ in range(2)]
         asked = [
-            Renewal(_KEY, "stranger" if stranger else owner, fence, lease, "permits_renew") for owner, fence in chosen
+            Renewal(_KEY, "stranger" if stranger else owner, fence, lease, permits.SCRIPTS) for owner, fence in chosen
         ]
         kept = self.bench.run(grants.renew(asked, patience=0.0))
         for (_, fence), ends in zip(chosen, kept, strict=True):
@@ -229,7 +230,7 @@ class PermitsMachine(RuleBasedStateMachine):
         self.line.clear()
         for request in _REQUESTS:
             if self._mine(request) is None:
-                self.bench.call(script_call("permits_abandon", _KEY, [request, request]))
+                self.bench.call(script_call("permits/abandon", _KEY, [request, request]))
         assert self.bench.run(permits.force(_KEY, "wake:"), twice=twice) == live
         self.granted.clear()
 

@@ -38,22 +38,22 @@ class _Node:
     def does(self, call: Call, now: int) -> Any:
         """Do what a call says, and return the reply."""
         args = call.args
-        if call.script.name == "lock_release":
+        if call.script.name == "locks/release":
             return self._release(str(args[1]), int(args[2]), now)
-        if call.script.name == "lock_renew":
+        if call.script.name == "locks/renew":
             mine = (self.owner, self.fence) == (args[0], args[1]) and self.ends > now
             self.ends = max(self.ends, now + int(args[2]) * 1000) if mine else self.ends
             return [self.ends if mine else 0, now]
         owner, request, more = str(args[0]), str(args[1]), int(args[2]) if len(args) > 2 else 0
         mine = (self.owner, self.request) == (owner, request)
-        if call.script.name == "lock_acquire":
+        if call.script.name == "locks/acquire":
             return self._acquire(owner, request, more * 1000, now)
-        if call.script.name == "lock_raise":
+        if call.script.name == "locks/raise_fence":
             if not mine or self.ends <= now:
                 return [0, 0, now]
             self.fence = max(self.fence, more)
             return [1, self.ends, now]
-        assert call.script.name == "lock_abandon"
+        assert call.script.name == "locks/abandon"
         self.ends = 0 if mine else self.ends
         return 1
 
@@ -128,7 +128,7 @@ class QuorumMachine(RuleBasedStateMachine):
                 data.draw(st.sampled_from(_NODES)),
                 (f"zoe~{self.asked}", f"r{self.asked}", 1000, 4000, 0, CHANNEL),
             )
-            self._call(node, script_call("lock_acquire", keys.quorum(f"sim{node}", "a"), args))
+            self._call(node, script_call("locks/acquire", keys.quorum(f"sim{node}", "a"), args))
 
     def _ask(self, fate: str, effect: Everywhere, node: int) -> Any:
         protocol = effect.protocols[node]

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.effects import Argument, script_call
-from lockwork.protocol.locks import plain, timestamp
+from lockwork.protocol.formats import plain, timestamp
 from model.bench import SECOND, Bench
 
 KEY = "goods"
@@ -51,7 +51,7 @@ class PlainMachine(_Machine):
 
     @rule(token=TOKENS, lease=LEASES, missing=st.sampled_from([0, 0, 40_000]))
     def acquire(self, token: str, lease: int, missing: int) -> None:
-        reply = self.call("plain_acquire", token, lease, missing)
+        reply = self.call("formats/plain_acquire", token, lease, missing)
         if self.value in (None, token):
             self.value, self.lasts = token, lease
             assert reply == [1, self.bench.now + (lease - 1) * 1000, self.bench.now]
@@ -66,7 +66,7 @@ class PlainMachine(_Machine):
     @rule(tokens=st.lists(TOKENS, min_size=1, max_size=3), lease=LEASES)
     def renew(self, tokens: list[str], lease: int) -> None:
         args: list[Argument] = [each for token in tokens for each in (token, 0, lease)]
-        reply = self.bench.call(script_call("plain_renew", [KEY] * len(tokens), args))
+        reply = self.bench.call(script_call("formats/plain_renew", [KEY] * len(tokens), args))
         for token, deadline in zip(tokens, reply[:-1], strict=True):
             assert bool(deadline) == (token == self.value), "only its owner's"
         if self.value in tokens:
@@ -76,7 +76,7 @@ class PlainMachine(_Machine):
 
     @rule(token=TOKENS, again=st.booleans())
     def release(self, token: str, again: bool) -> None:
-        reply = self.call("plain_release", int(again), token, 0)
+        reply = self.call("formats/plain_release", int(again), token, 0)
         assert reply == (1 if token == self.value or again else 0)
         if token == self.value:
             self.value = None
@@ -135,7 +135,7 @@ class TimestampMachine(_Machine):
 
     @rule(digits=DIGITS, lease=LEASES)
     def acquire(self, digits: str, lease: int) -> None:
-        reply = self.call("timestamp_acquire", digits, lease, timestamp.MICROSECONDS["s"])
+        reply = self.call("formats/timestamp_acquire", digits, lease, timestamp.MICROSECONDS["s"])
         now, held = self.bench.now, self._live()
         if held is None or held.digits == digits:
             deadline = self._written(digits, now + lease * 1000)
@@ -150,7 +150,7 @@ class TimestampMachine(_Machine):
 
     @rule(digits=DIGITS, lease=LEASES)
     def renew(self, digits: str, lease: int) -> None:
-        reply = self.call("timestamp_renew", digits, 0, lease)
+        reply = self.call("formats/timestamp_renew", digits, 0, lease)
         held, now = self._live(), self.bench.now
         if held is None or held.digits != digits:
             assert reply == [0, now], "only a live one, only its owner's"
@@ -168,12 +168,14 @@ class TimestampMachine(_Machine):
         assert self.held is not None
         assert self.held.digits is not None
         self.bench.now = max(self.bench.now, self.held.nanoseconds // 1000)
-        assert self.call("timestamp_renew", self.held.digits, 0, lease) == [0, self.bench.now], "only a live one"
+        assert self.call("formats/timestamp_renew", self.held.digits, 0, lease) == [0, self.bench.now], (
+            "only a live one"
+        )
         self._same()
 
     @rule(digits=DIGITS, again=st.booleans())
     def release(self, digits: str, again: bool) -> None:
-        reply = self.call("timestamp_release", int(again), digits, 0)
+        reply = self.call("formats/timestamp_release", int(again), digits, 0)
         live = self._live() is not None
         if self.held is not None and self.held.digits == digits:
             assert reply == int(live), "whether it was still ours"
@@ -190,11 +192,13 @@ class TimestampMachine(_Machine):
             self.held = None
         self._same()
 
-    @rule(seconds=st.integers(-5, 30), expires=st.booleans())
-    def stranger_overwrites(self, seconds: int, expires: bool) -> None:
+    @rule(seconds=st.integers(-5, 30), expires=st.booleans(), decimals=st.sampled_from(["", "5", "000", "12345678"]))
+    def stranger_overwrites(self, seconds: int, expires: bool, decimals: str) -> None:
+        """Its value is cut to its last digit, so it ends when the next value would begin."""
         whole = self.bench.now // SECOND + seconds
-        self.command("SET", KEY, whole, *(("PX", 100_000) if expires else ()))
-        self.held = _Time(whole * 10**9, None, str(whole), expires)
+        text = f"{whole}.{decimals}" if decimals else str(whole)
+        self.command("SET", KEY, text, *(("PX", 100_000) if expires else ()))
+        self.held = _Time(whole * 10**9 + int(f"{decimals:0<9}") + 10 ** (9 - len(decimals)), None, text, expires)
 
     @rule()
     def stranger_deletes(self) -> None:

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from lockwork.protocol import keys
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.locks import grants, overview, permits
-from lockwork.protocol.locks.grants import Request
-from lockwork.protocol.queues import stock
+from lockwork.protocol.locks import grants, overview
+from lockwork.protocol.locks.grants import LOCK, LockScripts, Request
+from lockwork.protocol.permits import permits
+from lockwork.protocol.stock import stock
 from model.bench import BEGIN, CHANNEL, Bench
 from simulation.server import Build, Server
 
 _LEASE_MS = 2000
 _LATE = _LEASE_MS * 1000 - 500
 """Microseconds after the grant at which half a millisecond is left."""
-_FLOORED = Build("rounds down", (("locks_overview", "math.ceil(us / 1000)", "math.floor(us / 1000)"),))
+_FLOORED = Build("rounds down", (("locks/overview", "math.ceil(us / 1000)", "math.floor(us / 1000)"),))
 
 
-def _asked(key: str, kind: str, *extra: int) -> Request:
-    return Request(key, "a", "ann:1:t", "ann.1", CHANNEL, _LEASE_MS, renewed=False, kind=kind, extra=extra)
+def _asked(key: str, scripts: LockScripts, *extra: int) -> Request:
+    return Request(key, "a", "ann:1:t", "ann.1", CHANNEL, _LEASE_MS, renewed=False, scripts=scripts, extra=extra)
 
 
 def _left(bench: Bench) -> dict[str, float]:
     """What each reader says of what ends in half a millisecond."""
     plain, several = keys.lock("sim", "a"), keys.semaphore("sim", "a")
     books = stock.Books(QueueKeys("sim", "q"), "phone", 5, 0)
-    bench.run(grants.acquire(_asked(plain, "lock"), 0))
-    bench.run(grants.acquire(_asked(several, "permits", 1, 3), 0))
+    bench.run(grants.acquire(_asked(plain, LOCK), 0))
+    bench.run(grants.acquire(_asked(several, permits.SCRIPTS, 1, 3), 0))
     held = bench.run(stock.reserve(books, "r1", "ann", 1, _LEASE_MS, "", None))
     assert bench.now < BEGIN + 100, "all of them were granted at about the same time"
     bench.now = BEGIN + _LATE
+    bench.named = [plain.removeprefix("sim:"), several.removeprefix("sim:")]
     found = {
         "lock": bench.run(grants.state(plain)).expires_in,
         "semaphore": bench.run(permits.state(several, holders=1)).holders[0].expires_in,
@@ -52,9 +54,10 @@ def test_a_reader_that_rounds_down_is_caught(simulated: Server) -> None:
 
 def test_a_minimum_is_shown_to_its_end(simulated: Server) -> None:
     bench, key = Bench(simulated, Build()), keys.lock("sim", "a")
-    granted = bench.run(grants.acquire(_asked(key, "lock"), 0))
+    granted = bench.run(grants.acquire(_asked(key, LOCK), 0))
     bench.run(grants.release(key, "ann:1:t", granted.fence, _LEASE_MS))
     bench.now += _LATE
+    bench.named = [key.removeprefix("sim:")]
     (kept,) = bench.run(overview.look("sim")).locks
     assert not kept.holders
     assert kept.kept_for == 0.001

@@ -7,9 +7,10 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import browse, dead, leases
-from lockwork.protocol.queues.dead import Bounds, DeadJob, Filter
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.dead import dead
+from lockwork.protocol.dead.dead import Bounds, DeadJob, Filter
+from lockwork.protocol.queue import browse, leases
+from lockwork.protocol.queue.leases import Outcome
 from model.bench import Bench
 from model.queues.queue_machine import PLACES, SESSIONS, ModelJob, QueueMachine
 
@@ -150,7 +151,7 @@ class DeadMachine(QueueMachine):
     def clear(self, twice: bool, rarely: int) -> None:
         if rarely:
             return
-        waiting_now = [id for id, job in self.jobs.items() if job.place in ("ready", "scheduled")]
+        waiting_now = [id for id, job in self.jobs.items() if job.place in ("ready", "suspect", "scheduled")]
         cleared = self.bench.run(browse.clear(self.queue, self._operation(), _WINDOW_MS), twice=twice)
         assert cleared == len(waiting_now)
         for id in waiting_now:
@@ -208,6 +209,7 @@ class DeadMachine(QueueMachine):
         found = self.bench.run(browse.peek(self.queue, "ready", skip, most))
         times = sorted((job.due, id) for id, job in self.jobs.items() if job.place == "scheduled")
         line = [id for level in self.ready for id in level] + [id for due, id in times if due <= self.ms]
+        line += [id for _, id in sorted((job.suspected, id) for id, job in self.jobs.items() if job.place == "suspect")]
         assert [job.id for job in found] == line[skip : skip + most]
         assert [(job.attempts, job.call.task, job.call.priority) for job in found] == [
             self._seen(job.id) for job in found

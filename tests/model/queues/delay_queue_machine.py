@@ -9,9 +9,9 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import keys
+from lockwork.protocol.delay_queue import delay_queue
+from lockwork.protocol.delay_queue.delay_queue import DelayQueueEntry
 from lockwork.protocol.effects import Call, script_call
-from lockwork.protocol.queues import delay_queue
-from lockwork.protocol.queues.delay_queue import Entry
 from model.bench import CHANNEL, SECOND, Bench
 
 _KEYS = keys.delay_queue("sim", "a")
@@ -70,7 +70,11 @@ class DelayQueueMachine(RuleBasedStateMachine):
         self.bench.messages.clear()
         reply = self.bench.call(call)
         # what did nothing may do something when it comes again: as if it had come later
-        did = {"dq_add": lambda: reply[0], "dq_pop": lambda: reply[1:], "dq_remove": lambda: reply}.get(name)
+        did = {
+            "delay_queue/add": lambda: reply[0],
+            "delay_queue/pop": lambda: reply[1:],
+            "delay_queue/remove": lambda: reply,
+        }.get(name)
         if did and did():
             self.sent[request] = _Sent(call, reply, self.bench.now)
         told = list(self.bench.messages)
@@ -90,7 +94,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
     def add(self, ids: list[str], replace: bool, delay: int, twice: bool) -> None:
         earliest = min(self.entries.values(), default=None)
         mode = "r" if replace else "k"
-        reply = self._send("dq_add", self._new(), mode, "", delay * SECOND, *ids, twice=twice)
+        reply = self._send("delay_queue/add", self._new(), mode, "", delay * SECOND, *ids, twice=twice)
         due = self.bench.now + delay * SECOND
         new = [id for id in ids if id not in self.entries or replace]
         self.entries.update(dict.fromkeys(new, due))
@@ -118,7 +122,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
             self._pop(self._new(), 1, waits=True, twice=False)
 
     def _pop(self, request: str, count: int, waits: bool, twice: bool) -> None:
-        look, *found = self._send("dq_pop", request, count, CHANNEL if waits else "", twice=twice)
+        look, *found = self._send("delay_queue/pop", request, count, CHANNEL if waits else "", twice=twice)
         due = [id for id in self._in_order() if self.entries[id] <= self.bench.now][:count]
         took = {id: self.entries.pop(id) for id in due}
         assert found == [part for id in due for part in (id.encode(), took[id])]
@@ -150,7 +154,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
         if not (recent or self.since):
             return
         request = data.draw(st.sampled_from(sorted({*recent, *self.since})))
-        back = self._send("dq_abandon", request, twice=False)
+        back = self._send("delay_queue/abandon", request, twice=False)
         sent = self.sent.pop(request, None)
         took = (sent.took or {}) if sent and self._fresh(sent) else {}
         returned = {id: due for id, due in took.items() if id not in self.entries}
@@ -159,13 +163,13 @@ class DelayQueueMachine(RuleBasedStateMachine):
         stood = self._leave(request)
         tell = max(1, back) if self.entries and (stood or back) else 0
         assert self.bench.messages == self._told(tell)
-        late = script_call("dq_pop", _KEYS, [request, 3, CHANNEL])
+        late = script_call("delay_queue/pop", _KEYS, [request, 3, CHANNEL])
         assert self.bench.call(late) == [0], "an abandoned pop takes nothing"
 
     @rule(id=st.sampled_from("abcdef"), unless_moved=st.booleans(), back=st.integers(1, 2), twice=st.booleans())
     def remove(self, id: str, unless_moved: bool, back: int, twice: bool) -> None:
         score = self.scores.get(id, [7, 7])[-back] if unless_moved else ""
-        reply = self._send("dq_remove", self._new(), id, score, twice=twice)
+        reply = self._send("delay_queue/remove", self._new(), id, score, twice=twice)
         there = id in self.entries and (not unless_moved or self.entries[id] == score)
         assert reply == int(there)
         if there:
@@ -174,7 +178,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
     @rule(twice=st.booleans(), rarely=st.integers(0, 2))
     def clear(self, twice: bool, rarely: int) -> None:
         if not rarely:
-            assert self._send("dq_remove", self._new(), twice=twice) == len(self.entries)
+            assert self._send("delay_queue/remove", self._new(), twice=twice) == len(self.entries)
             self.entries.clear()
 
     @precondition(lambda self: self.sent)
@@ -197,5 +201,5 @@ class DelayQueueMachine(RuleBasedStateMachine):
     def read(self, count: int, due: bool) -> None:
         found = self.bench.run(delay_queue.peek(_KEYS, count, due=due))
         wanted = [id for id in self._in_order() if not due or self.entries[id] <= self.bench.now]
-        assert found == [Entry(id, self.entries[id]) for id in wanted[:count]]
+        assert found == [DelayQueueEntry(id, self.entries[id]) for id in wanted[:count]]
         assert self.bench.run(delay_queue.count(_KEYS)) == len(self.entries)

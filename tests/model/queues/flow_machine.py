@@ -7,11 +7,12 @@ from collections import Counter
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import browse, flows, leases, record_header
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.flows import FlowJob, Policy
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.flows import flows
+from lockwork.protocol.flows.flows import FlowJob, Policy
+from lockwork.protocol.queue import browse, leases, record_header
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.leases import Outcome
 from model.queues.flow_model import WAITING, ModelFlow, ModelJob
 from model.queues.flow_workers import DELIVERIES, SESSION, WINDOW_MS, FlowWorkers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from lockwork.protocol.queues.flows import Policy
+from lockwork.protocol.flows.flows import Policy
 
 WAITING = ("scheduled", "ready")
 ENDINGS = {"s": "succeeded", "f": "dead", "c": "cancelled"}

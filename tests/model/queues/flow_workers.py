@@ -8,9 +8,9 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import MAX_CRASHES
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.protocol.queue.record_header import MAX_CRASHES
 from model.bench import Bench
 from model.queues.flow_model import ModelFlow, ModelJob
 
@@ -130,14 +130,15 @@ class FlowWorkers(RuleBasedStateMachine):
 
     @rule()
     def recover(self) -> None:
-        """The worker has died with all it held."""
-        moved = self.bench.run(leases.recover(self.queue, SESSION, WINDOW_MS, gone=True))
+        """The worker has died with the job that it held, or was stopped with several."""
+        died = len(self.leased) <= 1
+        moved = self.bench.run(leases.recover(self.queue, SESSION, WINDOW_MS, gone=True, counted=died))
         known = self.jobs()
         held, self.leased = self.leased, {}
         for id in sorted(held, reverse=True):
             job = known[id]
-            job.tries += 1
-            job.crashes += 1
+            job.tries += died
+            job.crashes += died
             if job.asked:
                 job.asked = False
                 self._end(job, "c")

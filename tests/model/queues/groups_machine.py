@@ -9,11 +9,11 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import MAX_CRASHES, JobLimits
+from lockwork.protocol.queue import ages, enqueue, leases, record_header
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.protocol.queue.record_header import MAX_CRASHES, JobLimits
 from model.bench import Bench
 
 _DELIVERIES = 3
@@ -129,7 +129,7 @@ class GroupsMachine(RuleBasedStateMachine):
         batch = []
         for level, key, group, delay in new:
             id = f"j{len(self.jobs):03}"
-            head = record_header.head(level, _DELIVERIES, key, group, _LIMITS.get(group))
+            head = record_header.head(level, _DELIVERIES, key, group, _LIMITS.get(group), hidden=level == 0)
             batch.append(NewJob(id, head + b"body", delay))
             self.jobs[id] = _Job(level, key, group)
             if not (key or group or delay):
@@ -236,7 +236,7 @@ class GroupsMachine(RuleBasedStateMachine):
         else:
             self._line_up(id, -self.stamps)
 
-    def end(self, id: str, place: str, stamp: int | None = None) -> None:
+    def end(self, id: str, place: str) -> None:
         job = self.jobs[id]
         job.place = place
         if not job.key:
@@ -245,26 +245,27 @@ class GroupsMachine(RuleBasedStateMachine):
         for waiting in self._at("waits for its key"):
             if self.jobs[waiting].key == job.key:
                 self.holders[job.key] = waiting
-                self._line_up(waiting, stamp)
+                self._line_up(waiting, self.jobs[waiting].stamp)
                 return
 
     @rule()
     def recover(self) -> None:
-        """The worker has died with all it held."""
-        moved = self.bench.run(leases.recover(self.queue, SESSION, WINDOW_MS, gone=True))
+        """The worker has died with the job that it held, or was stopped with several."""
+        died = len(self.leased) <= 1
+        moved = self.bench.run(leases.recover(self.queue, SESSION, WINDOW_MS, gone=True, counted=died))
         held, self.leased = self.leased, {}
         self.stamps += 1
-        stamp, front = self.stamps, -self.stamps
+        front = -self.stamps
         for id, leased in held.items():
             job = self.jobs[id]
             if id in self.asked:
                 self.asked.discard(id)
-                self.end(id, "cancelled", stamp)
+                self.end(id, "cancelled")
                 continue
-            job.tries += 1
-            job.crashes += 1
+            job.tries += died
+            job.crashes += died
             if job.crashes >= MAX_CRASHES:
-                self.end(id, "dead", stamp)
+                self.end(id, "dead")
                 continue
             moved -= 1
             if job.key or job.group:
@@ -287,6 +288,7 @@ class GroupsMachine(RuleBasedStateMachine):
         came = sum(self.jobs[id].due <= self.ms for id in self._at("scheduled"))
         ready = places["ready"] + places["waits for its key"] + came
         assert found == (ready, places["scheduled"] - came, places["running"], places["dead"])
+        self._check_age()
         books: dict[str, str] = self.bench.hash(self.queue.groups)
         by_kind: dict[str, dict[str, str]] = defaultdict(dict)
         for name, value in books.items():
@@ -298,6 +300,16 @@ class GroupsMachine(RuleBasedStateMachine):
         waiting = {id for id, job in self.jobs.items() if (job.key or job.group) and job.place in _IN_LINE}
         assert by_kind["@"].keys() == waiting
         assert by_kind["l"].keys() == alive, "limits are kept as long as the group has jobs"
+
+    def _check_age(self) -> None:
+        """The oldest of the jobs that wait for a key or a group; what came back may have waited since its lease."""
+        age = self.bench.run(ages.ready_age(self.queue)).seconds * 1000
+        special = [job for job in self.jobs.values() if (job.key or job.group) and job.place in _IN_LINE]
+        waiting = [self.ms - job.due for job in special if job.stamp > 0]
+        assert age >= max(waiting, default=0) - 1
+        plain = any(self.jobs[id].due <= self.ms for id in self._at("scheduled"))
+        if len(waiting) == len(special) and not plain:
+            assert age <= max(waiting, default=0) + 1
 
 
 class ManyGroupsMachine(GroupsMachine):

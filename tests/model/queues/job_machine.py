@@ -8,11 +8,11 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import enqueue, leases, record_header
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.job_control import Note
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue import enqueue, leases, record_header
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.job_control import Note
+from lockwork.protocol.queue.leases import Leased, Outcome
 from model.bench import Bench
 from model.queues.queue_machine import BODY, DELIVERIES, SESSIONS, VOID, WINDOW_MS, ModelJob, QueueMachine
 
@@ -85,7 +85,7 @@ class JobMachine(QueueMachine):
         if job.place == "running":
             assert found == "running"
             job.asked = True
-        elif job.place in ("ready", "scheduled"):
+        elif job.place in ("ready", "suspect", "scheduled"):
             assert found == "cancelled"
             self._take_out(id, "cancelled")
         else:
@@ -102,7 +102,7 @@ class JobMachine(QueueMachine):
         due = (before if absolute and wait else self.ms) + wait
         if job.place == "running":
             assert found == "running"
-        elif job.place not in ("ready", "scheduled"):
+        elif job.place not in ("ready", "suspect", "scheduled"):
             assert found == "ended"
         else:
             assert found == "scheduled"
@@ -154,6 +154,7 @@ class JobMachine(QueueMachine):
             assert found.record.endswith(BODY), "it can be run after all"
         else:
             assert found.note.steps == job.steps
+        assert found.suspect == (job.place == "suspect")
         if job.place in ("ready", "scheduled", "running"):
             assert found.expires == (None if job.place == "running" else job.expires)
 
@@ -175,9 +176,9 @@ class JobMachine(QueueMachine):
             self.jobs[leased.id].said = str(value)
 
     @precondition(lambda self: self.leased)
-    @rule(delay=st.sampled_from([0, 1500]), data=st.data(), kind=st.sampled_from("zc"))
+    @rule(delay=st.sampled_from([0, 1500]), data=st.data(), kind=st.sampled_from("zcn"))
     def snooze(self, data: st.DataObject, delay: int, kind: str) -> None:
-        """Give a job back until later, or say that it was cancelled."""
+        """Give a job back until later, or before it began, or say that it was cancelled."""
         self._snooze(data.draw(st.sampled_from(sorted(self.leased))), delay, kind)
 
     def _snooze(self, id: str, delay: int, kind: str) -> None:
@@ -188,6 +189,11 @@ class JobMachine(QueueMachine):
         job = self.jobs[id]
         if kind == "c" or job.asked:
             self._cancelled_running(id)
+        elif kind == "n" and leased.token.split()[2].startswith(leases.ALONE.encode()):
+            job.place, job.suspected, job.expires = "suspect", 0, job.expired_unbegun
+        elif kind == "n":
+            job.place, job.expires = "ready", job.expired_unbegun
+            self.ready[job.level].insert(0, id)
         else:
             job.place, job.due = "scheduled", self.ms + delay
 
@@ -216,7 +222,7 @@ class JobMachine(QueueMachine):
 
     def leased_now(self, job: Leased) -> None:
         known = self.jobs[job.id]
-        known.expires = None
+        known.expired_unbegun, known.expires = known.expires, None
         assert Note.read(job.note).steps == known.steps, "a job knows its finished steps"
 
     def line_up(self, id: str) -> None:

@@ -15,11 +15,11 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from lockwork.errors import QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument
-from lockwork.protocol.queues import enqueue, leases, record_header
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Batch, Leased, Outcome
+from lockwork.protocol.queue import enqueue, leases, record_header
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import limits as queue_limits
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Batch, Leased, Outcome
 from lockwork.validation import several
 from model.bench import CHANNEL, Bench
 from model.queues.job_machine import JobMachine
@@ -94,7 +94,7 @@ class LimitsMachine(QueueMachine):
     def drained(self, delayed: bool) -> None:
         """A look without waiting: what is left to do."""
         look = queue_limits.drain(self.queue, CHANNEL, 0, delayed=delayed)
-        waits = sum(job.place == "ready" or (job.place == "scheduled" and (delayed or job.due <= self.ms))
+        waits = sum(job.place in ("ready", "suspect") or (job.place == "scheduled" and (delayed or job.due <= self.ms))
                     for job in self.jobs.values())  # fmt: skip
         if waits or self.leased:
             found = _raised(WaitTimeout, lambda: self.bench.run(look))
@@ -137,7 +137,7 @@ class LimitsMachine(QueueMachine):
         room = max(0, self.size - self._waiting())
         if len(new) > room:
             again, batch = self._batch(new, known)
-            pushing_some = enqueue.push(self.queue, again + batch, some=True)
+            pushing_some = enqueue.push(self.queue, again + batch, partial=True)
             full = _raised(QueueFull, lambda: self.bench.run(pushing_some, twice=twice))
             assert full.enqueued == len(again) + room
             self._pushed(batch[:room])
@@ -151,7 +151,7 @@ class LimitsMachine(QueueMachine):
         self.push([(level, 0)] * (self.size - self._waiting()), known=False, twice=twice)
 
     def _waiting(self) -> int:
-        return sum(job.place in ("ready", "scheduled") for job in self.jobs.values())
+        return sum(job.place in ("ready", "suspect", "scheduled") for job in self.jobs.values())
 
     def _room_for(self, count: int) -> bool:
         return self.size is None or self._waiting() + count <= self.size
@@ -164,6 +164,9 @@ class LimitsMachine(QueueMachine):
             self.beat(session, joins=True)
         self.channel = CHANNEL if sleeps and not twice else ""
         super().reserve(session, want, twice)
+
+    def reserve_suspect(self, session: str, twice: bool) -> None:
+        """Not a rule here: a suspect that a limit holds up changes what others may have (test_suspects)."""
 
     @rule(session=st.sampled_from(SESSIONS), wants=st.lists(st.integers(1, 4), min_size=2, max_size=4))
     def rush(self, session: str, wants: list[int]) -> None:

@@ -8,10 +8,10 @@ from hypothesis.stateful import precondition, rule
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.grants import Renewal
-from lockwork.protocol.queues import leases, record_header
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.enqueue import NewJob, release_and_push
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import leases, record_header
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.enqueue import NewJob, release_and_push
+from lockwork.protocol.queue.leases import Outcome
 from model.bench import Bench
 from model.locks.lock_machine import LockMachine, _Grant
 

@@ -10,17 +10,19 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lockwork.errors import QueueFull
+from lockwork.protocol.dead import dead
+from lockwork.protocol.dead.dead import Bounds, Filter
 from lockwork.protocol.effects import Argument, Protocol
+from lockwork.protocol.flows import flows
+from lockwork.protocol.flows.flows import FlowJob, Policy
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import browse, dead, enqueue, flows, leases, record_header
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.dead import Bounds, Filter
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.flows import FlowJob, Policy
-from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import JobLimits
-from lockwork.protocol.queues.unique import Terms, push_unique
+from lockwork.protocol.queue import browse, enqueue, leases, record_header
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import limits as queue_limits
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.protocol.queue.record_header import JobLimits
+from lockwork.protocol.queue.unique import Terms, push_unique
 from model.bench import CHANNEL, Bench
 from model.queues.mixed_recount import Recount
 from simulation.server import Build, Server
@@ -39,6 +41,8 @@ _RULES: tuple[dict[str, Argument], ...] = (
     {"paused": 1}, {"paused": ""}, {"paused": ""}, {"concurrency": ""}, {"concurrency": 1}, {"concurrency": 3},
     {"rate": ""}, {"rate": "3/1000"}, {"size": ""}, {"size": 30}, {"size": 5},
 )  # fmt: skip
+_KNOWN = ("", "", "work v1", "work v2 other v2")
+"""Tasks and versions that a worker says it knows."""
 _FAILURE = b'{"type":"Odd","message":"it failed"}'
 
 
@@ -54,22 +58,23 @@ class MixedQueue:
         self._flows: list[str] = []
         self._held: dict[str, tuple[str, Leased]] = {}
         self._over: list[tuple[str, Leased]] = []
+        self._overran: set[str] = set()
         for session in SESSIONS:
             self._join(session)
         self._steps: tuple[Callable[[], object], ...] = (
             self._push, self._push_until, self._push_unique, self._push_flow, self._settle, self._settle, self._settle,
-            self._reserve, self._reserve, self._reserve, self._cancel, self._reschedule, self._revive, self._revive,
-            self._note, self._dead, self._clear, self._recover, self._rule, self._expire, self._cancel_flow,
-            self._wait, self._wait, self._look, self._set_clock_back,
+            self._reserve, self._reserve, self._reserve, self._reserve_suspect, self._cancel, self._reschedule,
+            self._revive, self._revive, self._note, self._dead, self._clear, self._recover, self._rule, self._expire,
+            self._cancel_flow, self._wait, self._wait, self._look, self._set_clock_back,
         )  # fmt: skip
 
     def walk(self, steps: int) -> None:
         """Go some steps, then let everything end; raises AssertionError as soon as something does not agree."""
         for _ in range(steps):
             self._random.choice(self._steps)()
-            self._recount().check(self._held, LIMITS)
+            self._recount().check(self._held, LIMITS, self._overran)
         self._end()
-        self._recount().check(self._held, LIMITS)
+        self._recount().check(self._held, LIMITS, self._overran)
         self._bench.now += 4 * _WINDOW_MS * 1000
         self._run(leases.expire(QUEUE, _WINDOW_MS))
         for _ in range(3):
@@ -147,13 +152,28 @@ class MixedQueue:
     def _reserve(self) -> int:
         session = self._random.choice(SESSIONS)
         want, channel = self._random.randrange(1, 6), self._random.choice(["", CHANNEL])
-        found = self._run(leases.reserve(QUEUE, session, want, self._next(), channel, window_ms=_WINDOW_MS)).jobs
+        asked = leases.reserve(
+            QUEUE, session, want, self._next(), channel, tasks=self._random.choice(_KNOWN), window_ms=_WINDOW_MS
+        )
+        found = self._run(asked).jobs
+        parked = self._recount().parked_since
+        for job in found:
+            assert job.parked == int(parked.get(job.id, b"0").split()[0]), f"{job.id} does not say since when it waits"
+            assert job.id not in self._held, f"{job.id} is leased twice"
+            self._held[job.id] = session, job
+        return len(found)
+
+    def _reserve_suspect(self) -> int:
+        session = self._random.choice(SESSIONS)
+        alone = all(of != session for of, _ in self._held.values())
+        found = self._run(leases.reserve_suspect(QUEUE, session, self._next())).jobs
+        assert alone or not found, "a suspect runs alone"
         for job in found:
             assert job.id not in self._held, f"{job.id} is leased twice"
             self._held[job.id] = session, job
         return len(found)
 
-    def _settle(self, kinds: str = "ssssrdgzc", share: float = 0.5) -> None:
+    def _settle(self, kinds: str = "sssosrdgzuuuuc", share: float = 0.5) -> None:
         session, ends = self._random.choice(SESSIONS), list[Outcome]()
         for id in [id for id, (of, _) in self._held.items() if of == session]:
             if self._random.random() < share:
@@ -164,10 +184,19 @@ class MixedQueue:
         sent = [*ends, *(end for end in late[:1] if end.id not in mine)]
         if sent:
             self._run(leases.settle(QUEUE, session, sent, _WINDOW_MS))
+            self._overran |= {end.id for end in ends if end.kind == "o"}
+            expiring = {end.id for end in ends if end.kind == "u" and b"@" in end.token}
+            if expiring:
+                now = self._recount()
+                assert expiring & now.parked.keys() <= now.expiry.keys(), "a parked job expires at its time"
 
     def _outcome(self, job: Leased, kind: str) -> Outcome:
-        value = b"1" if kind == "s" else _FAILURE if kind in "rd" else b""
-        delay = 1000 if kind == "r" else self._random.choice([0, 0, 2000]) if kind in "sz" else 0
+        if kind == "u":
+            task, version = self._random.choice(["work", "other"]), self._random.choice(["", "v1", "v2"])
+            return leases.parked(job, task, version, known=self._random.random() < 0.2)
+        kind = "n" if kind == "g" and job.fence % 2 else kind
+        value = b"1" if kind in "so" else _FAILURE if kind in "rd" else b""
+        delay = 1000 if kind == "r" else self._random.choice([0, 0, 2000]) if kind in "soz" else 0
         return Outcome(job.id, job.token, kind, value, delay)  # type: ignore[arg-type]
 
     def _any(self) -> str:
@@ -241,7 +270,7 @@ class MixedQueue:
         self._run(queue_limits.change(QUEUE, dict.fromkeys(("paused", "concurrency", "rate", "size"), "")))
         idle = 0
         for _ in range(5000):
-            idle = 0 if self._reserve() or self._held else idle + 1
+            idle = 0 if self._reserve() or self._reserve_suspect() or self._held else idle + 1
             for _ in SESSIONS:
                 self._settle("sssd", 1)
             self._bench.now += 7_000_000 if idle else 0

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
+from lockwork.protocol.flows import flows
+from lockwork.protocol.history.history import read_row, read_timeline
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows
-from lockwork.protocol.queues.history import read_row, read_timeline
-from lockwork.protocol.queues.record_header import JobLimits
-from lockwork.protocol.queues.records import counts
-from simulation.server import Server
+from lockwork.protocol.queue.record_header import JobLimits
+from lockwork.protocol.queue.records import counts
+from simulation.server import Command, Server
 
 
 def _parts(record: bytes) -> list[str]:
@@ -29,16 +29,30 @@ class _Line:
     id: str
 
 
+def _read(server: Server, queue: QueueKeys, sessions: Collection[str]) -> dict[str, Any]:
+    """Return the contents of all keys of a queue, read in one round trip."""
+    hashes = [queue.jobs, queue.flows, queue.groups, queue.stats, queue.job_notes, queue.tries, queue.timelines]
+    hashes += [queue.history, queue.errors, queue.watch, queue.parked_since, *queue.results, *map(queue.run, sessions)]
+    scored = [queue.due, queue.dead, queue.expiry, queue.group_queue, queue.suspects, queue.throttled]
+    scored += [queue.history_order, queue.parked]
+    reads: dict[str, Command] = {key: ("HGETALL", key) for key in hashes}
+    reads |= {key: ("ZRANGE", key, 0, -1, "WITHSCORES") for key in scored}
+    reads |= {key: ("LRANGE", key, 0, -1) for key in (*queue.ready, *queue.rounds)}
+    reads[queue.void] = ("SMEMBERS", queue.void)
+    return dict(zip(reads, server.commands(list(reads.values())), strict=True))
+
+
 class Recount:
     """What all keys of a queue hold at one moment."""
 
     def __init__(self, server: Server, queue: QueueKeys, sessions: Collection[str]) -> None:
-        self._server = server
+        self._replies = _read(server, queue, sessions)
         self.records = self._hash(queue.jobs)
         self.listed: list[str] = [id for key in queue.ready for id in self._list(key)]
-        self.void = {id.decode() for id in server.command("SMEMBERS", queue.void)}
+        self.void = {id.decode() for id in self._replies[queue.void]}
         self.due, self.dead, self.expiry = (self._scores(key) for key in (queue.due, queue.dead, queue.expiry))
         self.lines = [self._line(entry) for entry in self._scores(queue.group_queue)]
+        self.suspects = self._scores(queue.suspects)
         self.runs = {id: token for session in sessions for id, token in self._hash(queue.run(session)).items()}
         self.flows, self.books, self.stats = (self._hash(key) for key in (queue.flows, queue.groups, queue.stats))
         self.asleep = self._scores(queue.throttled)
@@ -51,6 +65,10 @@ class Recount:
         self.outcomes = {id: blob for id, blob in kept.items() if not id.endswith(" p")}
         self.told = {id.removesuffix(" p") for id in kept.keys() - self.outcomes.keys()}
         """Whose progress is told although they have ended."""
+        parked = [entry.split("\n") for entry in self._scores(queue.parked)]
+        self.parked: dict[str, str] = {id: label for label, id in parked}
+        """The label of each parked job."""
+        self.parked_since = self._hash(queue.parked_since)
         fields = [field.split(" w") for field in self.flows if " w" in field]
         ended = {(flow, number) for flow, number in fields if f"{flow} r{number}" in self.flows}
         self.blocked = {flows.job_id(flow, int(number)) for flow, number in fields if (flow, number) not in ended}
@@ -58,13 +76,13 @@ class Recount:
         """Blocked when they were cancelled; what they waited for has not ended."""
 
     def _hash(self, key: str) -> dict[str, bytes]:
-        return {name.decode(): value for name, value in self._server.command("HGETALL", key).items()}
+        return {name.decode(): value for name, value in self._replies[key].items()}
 
     def _list(self, key: str) -> list[str]:
-        return [entry.decode() for entry in self._server.command("LRANGE", key, 0, -1)]
+        return [entry.decode() for entry in self._replies[key]]
 
     def _scores(self, key: str) -> dict[str, float]:
-        return {name.decode(): at for name, at in self._server.command("ZRANGE", key, 0, -1, "WITHSCORES")}
+        return {name.decode(): at for name, at in self._replies[key]}
 
     @staticmethod
     def _line(entry: str) -> _Line:
@@ -72,12 +90,16 @@ class Recount:
         number, id = rest.split(" ")
         return _Line(name, int(number), id)
 
-    def check(self, held: Collection[str], limits: Mapping[str, JobLimits]) -> None:
-        """Raise AssertionError unless all agrees; `held`: the jobs in workers' hands."""
+    def check(self, held: Collection[str], limits: Mapping[str, JobLimits], overran: Collection[str]) -> None:
+        """Raise AssertionError unless all agrees.
+
+        `held`: the jobs that workers have; `overran`: those that succeeded although they ignored their time-out.
+        """
         self._check_places(held)
         self._check_books(limits)
         self._check_flows()
-        self._check_history()
+        self._check_history(overran)
+        self._check_parked()
         known = set(self.records)
         assert self.noted <= known, "notes and attempts are of jobs that have not ended"
         assert self.errors.keys() <= self.dead.keys(), "errors are of dead jobs"
@@ -92,16 +114,25 @@ class Recount:
         assert len(set(self.listed)) == len(self.listed), "an id is listed once"
         assert self.void <= set(self.listed), "a void place is one in a list"
         stand = [line.id for line in self.lines]
-        places = Counter([*ready, *self.due, *self.dead, *stand, *self.runs, *self.blocked])
+        places = Counter([*ready, *self.due, *self.dead, *stand, *self.suspects, *self.runs, *self.blocked])
         assert set(places.values()) <= {1}, f"in one place each: {places}"
         assert places.keys() == self.records.keys(), (
             f"who has a place has a record: {places.keys() ^ self.records.keys()}"
         )
         assert self.runs.keys() == set(held), f"in hands: {self.runs.keys() ^ set(held)}"
+        assert bool(self.suspects) == ("suspects" in self.stats), "there are suspects"
         assert int(self.stats.get("running", 0)) == len(self.runs), "running"
 
+    def _check_parked(self) -> None:
+        alive = self.records.keys() - self.dead.keys()
+        assert self.parked_since.keys() <= alive, "only jobs that have not ended were given back"
+        assert ("parked" in self.stats) == bool(self.parked_since), "a queue without parked jobs pays nothing"
+        assert self.parked.keys() == self.parked_since.keys() & self.due.keys(), "parked jobs wait until they are due"
+        labels = {id: self.parked_since[id].decode().split(" ", 2)[2] for id in self.parked}
+        assert labels == self.parked, "a parked job is found by its label"
+
     def _check_books(self, limits: Mapping[str, JobLimits]) -> None:
-        kinds: dict[str, dict[str, str]] = {kind: {} for kind in "hnltr@u#"}
+        kinds: dict[str, dict[str, str]] = {kind: {} for kind in "hnltrs@u#"}
         for field, value in self.books.items():
             kinds[field[0]][field[2:]] = value.decode()
         running = Counter(_parts(self.records[id])[3] for id, token in self.runs.items() if b"*" in token)
@@ -124,7 +155,7 @@ class Recount:
         unused = {entry.removeprefix("- ") for entry in self.asleep if entry.startswith("- ")}
         assert kinds["t"].keys() <= waits | running.keys() | unused, "a rate that nobody will forget"
 
-    def _check_history(self) -> None:
+    def _check_history(self, overran: Collection[str]) -> None:
         assert self.history.keys() == self.ended.keys(), "history has an order"
         assert not self.history.keys() & self.records.keys(), "history is of jobs that have ended"
         rows = {id: read_row(row, b"%d" % int(self.ended[id])) for id, row in self.history.items()}
@@ -135,6 +166,8 @@ class Recount:
                 assert letters.get(id) == blob[:1].decode(), f"{id} was cancelled or expired, which history has"
         successes = Counter(letters.values())["s"] + int(self.stats.get("left_out", 0))
         assert successes == int(self.stats.get("succeeded", 0)), "a success is in history or counted as left out"
+        marked = {id for id, row in rows.items() if row and row.overran}
+        assert marked == set(overran), "history has all jobs that overran, and marks no other"
         assert self.timelines.keys() <= self.records.keys(), "attempts are of jobs that have not ended, or are dead"
         assert self.tries.keys() <= self.timelines.keys(), "each attempt that failed is known"
         for id, tried in self.tries.items():
@@ -161,5 +194,16 @@ class Recount:
         assert self.records.keys() == self.dead.keys(), f"never ended: {self.records.keys() - self.dead.keys()}"
         assert not self.flows, f"flows that nobody has forgotten: {self.flows}"
         assert self.books.keys() <= {"#"}, f"notes of nobody: {self.books}"
-        rest = (self.listed, self.void, self.due, self.lines, self.rings, self.asleep, self.expiry, self.watch)
+        rest = (
+            self.parked,
+            self.listed,
+            self.suspects,
+            self.void,
+            self.due,
+            self.lines,
+            self.rings,
+            self.asleep,
+            self.expiry,
+            self.watch,
+        )
         assert not any(rest), f"left behind: {rest}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import browse
-from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queue import browse
+from lockwork.protocol.queue import job_control as control
 from model.queues.groups_machine import WINDOW_MS, GroupsMachine
 
 _WAITING = ("scheduled", "ready", "waits for its key")

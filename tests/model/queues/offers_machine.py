@@ -15,11 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import enqueue, leases, record_header, sessions
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Batch, Leased, Outcome, SessionOver
+from lockwork.protocol.queue import enqueue, leases, record_header, sessions
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import limits as queue_limits
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Batch, Leased, Outcome, SessionOver
 from model.bench import Bench
 
 _SESSIONS = ["host/1/a", "host/2/b", "host/3/deaf"]
@@ -288,10 +288,12 @@ class Offers(RuleBasedStateMachine):
         offered = self.offered.pop(session, None)
         # as a beat that finds it overdue has seen its deadline
         ended = int(self.bench.scores(self.queue.workers).get(session, 0))
-        back = self.bench.run(leases.recover(self.queue, session, _WINDOW_MS, gone=gone, ended=ended))
         had = {*mine, *filter(None, [offered])}
+        died = len(had) <= 1  # several would be suspects, which are no offers
+        recovery = leases.recover(self.queue, session, _WINDOW_MS, gone=gone, counted=died, ended=ended)
+        back = self.bench.run(recovery)
         # who has not asked since it was offered a job has not begun it, unless its process was seen to die
-        counted = had if gone or session not in self.marks else set()
+        counted = had if died and (gone or session not in self.marks) else set()
         self.crashes.update(counted)
         buried = {id for id in counted if self.crashes[id] == record_header.MAX_CRASHES} - self.cancelled
         assert back == len(had - self.cancelled - buried)

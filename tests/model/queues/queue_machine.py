@@ -9,11 +9,11 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import enqueue, leases, record_header
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Batch, Buried, Leased, Outcome, SessionOver
+from lockwork.protocol.queue import enqueue, leases, record_header
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Batch, Buried, Leased, Outcome, SessionOver
 from model.bench import Bench
 
 BODY = b'["work",[1]]'
@@ -23,7 +23,7 @@ WINDOW_MS = 3_600_000
 VOID = "-"
 """Begins the id of a job that stands in a ready list without being there."""
 ENDED = ("succeeded", "dead", "cancelled", "expired")
-PLACES = ("ready", "scheduled", "running", "dead")
+PLACES = ("ready", "suspect", "scheduled", "running", "dead")
 SESSIONS = ["host/1/a", "host/2/b"]
 
 
@@ -40,10 +40,14 @@ class ModelJob:
     tries: int = 0
     """Deliveries so far that count."""
     crashes: int = 0
-    """Those of them that ended with the death of the worker."""
+    """Those of them that ended with the death of a worker that ran nothing else."""
+    suspected: int = 0
+    """The fence by which a suspect has its turn; 0 if it was returned."""
     most: int = 0
     """Its cap of deliveries, 0 for none."""
     expires: int | None = None
+    expired_unbegun: int | None = None
+    """When it would have expired, had it not been leased."""
     asked: bool = False
     """Whether its worker was asked to cancel it."""
     steps: dict[str, str] = field(default_factory=dict)
@@ -66,6 +70,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.leased: dict[str, tuple[str, Leased]] = {}
         self.old: list[tuple[str, Leased]] = []
         self.alive: dict[str, int] = {}
+        self.stopping: set[str] = set()
+        """Sessions whose worker was asked to stop."""
         self.counts = dict.fromkeys(["succeeded", "failed", "retried", "recovered"], 0)
         self.requests = 0
         self.channel = ""
@@ -93,7 +99,11 @@ class QueueMachine(RuleBasedStateMachine):
         """What is known already, and what is new."""
         waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
         return [NewJob(waiting, b"1,1,,;other")] if known and waiting else [], [
-            NewJob(f"j{number:03}", record_header.head(level, DELIVERIES, deliveries=_most(number)) + BODY, delay)
+            NewJob(
+                f"j{number:03}",
+                record_header.head(level, DELIVERIES, deliveries=_most(number), hidden=number % 3 == 0) + BODY,
+                delay,
+            )
             for number, (level, delay) in enumerate(new, len(self.jobs))
         ]
 
@@ -107,12 +117,13 @@ class QueueMachine(RuleBasedStateMachine):
                 self.ready[level].append(job.id)
 
     @rule(session=st.sampled_from(SESSIONS), joins=st.booleans())
-    def beat(self, session: str, joins: bool) -> None:
+    def beat(self, session: str, joins: bool, *, stops: bool = False) -> None:
         alive = joins or session in self.alive
-        found = self.bench.run(leases.beat(self.queue, {session: joins}, _LEASE_MS, 1.0))
+        found = self.bench.run(leases.beat(self.queue, {session: joins}, _LEASE_MS, 1.0, stopping=stops))
         assert found.alive == {session: alive}
         if alive:
             self.alive[session] = self.ms + _LEASE_MS
+            (self.stopping.add if stops else self.stopping.discard)(session)
         others = {other: ends for other, ends in self.alive.items() if other != session}
         overdue = [other for other, ends in others.items() if ends <= self.ms]
         assert found.overdue in overdue if overdue else found.overdue is None
@@ -148,6 +159,28 @@ class QueueMachine(RuleBasedStateMachine):
             self.old.append((session, job))
         self.answered(batch)
 
+    @rule(session=st.sampled_from(SESSIONS), twice=st.booleans())
+    def reserve_suspect(self, session: str, twice: bool) -> None:
+        """An isolation process asks for a job; it gets one at a time."""
+        self.requests += 1
+        asked = leases.reserve_suspect(self.queue, session, f"q{self.requests}")
+        try:
+            batch = self.bench.run(asked, twice=twice)
+        except SessionOver:
+            assert session not in self.alive
+            return
+        idle = not any(self._holds(session, job) for _, job in self.leased.values())
+        waiting = sorted((job.suspected, id) for id, job in self.jobs.items() if job.place == "suspect")
+        expected = [id for _, id in waiting[:1]] if idle and self.room(1) else []
+        assert [job.id for job in batch.jobs] == expected, "suspects run one at a time, in their order"
+        for job in batch.jobs:
+            known = self.jobs[job.id]
+            assert (job.attempt, job.crashes) == (known.tries + 1, known.crashes), "attempts are exact"
+            known.place = "running"
+            self.leased[job.id] = session, job
+            self.leased_now(job)
+            self.old.append((session, job))
+
     @precondition(lambda self: self.old)
     @rule(
         data=st.data(),
@@ -170,9 +203,12 @@ class QueueMachine(RuleBasedStateMachine):
 
     def ended(self, id: str, kind: str, delay: int) -> None:
         """The delivery of this job that was under way has been settled."""
-        del self.leased[id]
+        _, leased = self.leased.pop(id)
         job = self.jobs[id]
         if self.settled(id, kind):
+            return
+        if kind == "g" and _alone(leased):
+            job.place, job.suspected = "suspect", 0
             return
         if kind == "g":
             job.place = "ready"
@@ -209,7 +245,8 @@ class QueueMachine(RuleBasedStateMachine):
             assert given == 0, "a session that is not over keeps its jobs"
             return
         self.alive.pop(session, None)
-        places = self._back(held, counted=True)
+        places = self._back(held, counted=gone or session not in self.stopping)
+        self.stopping.discard(session)
         assert given == (0 if twice else places["ready"])
         if not twice:
             assert len(buried) == places["dead"], "who recovers jobs is told of all that are dead by it"
@@ -218,14 +255,15 @@ class QueueMachine(RuleBasedStateMachine):
     def _back(self, held: list[str], *, counted: bool) -> Counter[str]:
         """A session has ended that held these jobs; returns how many came where. `counted`: its process died."""
         places: Counter[str] = Counter()
+        shared = counted and len(held) > 1
         for id in sorted(held, reverse=True):  # each to the front: the oldest is the first
-            del self.leased[id]
+            _, leased = self.leased.pop(id)
             job = self.jobs[id]
             if self.recovered(id):
                 continue
             if counted or job.most:
                 job.tries += 1
-                job.crashes += 1
+                job.crashes += not shared
             self.counts["recovered"] += counted
             if (counted or job.most) and (
                 job.tries >= job.most if job.most else job.crashes >= record_header.MAX_CRASHES
@@ -233,10 +271,12 @@ class QueueMachine(RuleBasedStateMachine):
                 job.place = "dead"
                 job.died, job.error = self.ms, b"WorkerDied"
                 self.counts["failed"] += 1
+            elif shared or _alone(leased):
+                job.place, job.suspected = "suspect", leased.fence if counted or job.most else 0
             else:
                 job.place = "ready"
                 self.ready[job.level].insert(0, id)
-            places[job.place] += 1
+            places["dead" if job.place == "dead" else "ready"] += 1
         return places
 
     def _check_buried(self, buried: list[Buried]) -> None:
@@ -258,7 +298,10 @@ class QueueMachine(RuleBasedStateMachine):
         # sessions that are over are not listed, and hold nothing
         assert {worker.session for worker in workers} == self.alive.keys()
         counted = (status.ready, status.scheduled, status.running, status.dead)
-        assert counted == tuple(places.count(place) for place in PLACES)
+        assert counted == tuple(places.count(place) for place in ("ready", "scheduled", "running", "dead"))
+        assert self.bench.scores(self.queue.suspects).keys() == {
+            id for id, job in self.jobs.items() if job.place == "suspect"
+        }
         assert status.enqueued == len(self.jobs)
         assert {name: getattr(status, name) for name in self.counts} == self.counts
         for id, job in self.jobs.items():
@@ -274,7 +317,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     def seen_place(self, job: ModelJob) -> str:
         """Where a job is to be seen: one that is due is ready, though nobody has moved it."""
-        return "ready" if job.place == "scheduled" and job.due <= self.ms else job.place
+        due = job.place == "scheduled" and job.due <= self.ms
+        return "ready" if due or job.place == "suspect" else job.place
 
     # -- what a machine with more rules adds ------------------------------------------------------------------------
 
@@ -303,3 +347,8 @@ class QueueMachine(RuleBasedStateMachine):
     def recovered(self, id: str) -> bool:
         """A job was recovered; True when that meant something else than usual."""
         return False
+
+
+def _alone(job: Leased) -> bool:
+    """Whether the job was leased to an isolation process."""
+    return job.token.rpartition(b" ")[2].startswith(leases.ALONE.encode())

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from lockwork.protocol.effects import script_call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import schedules
+from lockwork.protocol.schedules import schedules
 from model.bench import SECOND, Bench
 
 _QUEUE = QueueKeys("sim", "a")
@@ -56,7 +56,7 @@ class ScheduleMachine(RuleBasedStateMachine):
         reply = self.bench.call(call)
         if twice:
             again = self.bench.call(call, later=0)
-            if name in ("schedule_run", "schedule_pause"):
+            if name in ("schedules/run", "schedules/pause"):
                 assert again == reply, "a call that is sent again does nothing more"
         self._same()
         return reply
@@ -77,7 +77,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     def _declare(self, name: str, version: tuple[str, str], *, joins: bool, whole: bool, twice: bool) -> None:
         digest, timing = version
         definition = (timing, f"definition {digest}", f"1,4,,;{digest}") if whole else ("", "", "")
-        reply = self._call("schedule_declare", int(joins), name, digest, *definition, twice=twice)
+        reply = self._call("schedules/declare", int(joins), name, digest, 0, *definition, twice=twice)
         now = self.today
         self.lived += max(0, min(now - (now if self.read is None else self.read), _TURN))
         self.read = now
@@ -140,7 +140,7 @@ class ScheduleMachine(RuleBasedStateMachine):
         for slot in slots:
             args += (slot, schedules.slot_id(name, slot))
         self.bench.now = now * 1000 - 1
-        reply = self._call("schedule_fire", *args, twice=twice)
+        reply = self._call("schedules/fire", *args, twice=twice)
         code = 0
         if entry and entry.digest == digest:
             code = 1
@@ -175,7 +175,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     @rule(name=_NAMES, paused=st.booleans(), twice=st.booleans())
     def pause(self, name: str, paused: bool, twice: bool) -> None:
         entry = self.entries.get(name)
-        reply = self._call("schedule_pause", name, int(paused), twice=twice)
+        reply = self._call("schedules/pause", name, int(paused), twice=twice)
         assert reply == int(entry is not None)
         if entry and entry.paused != paused:
             entry.paused = int(paused)
@@ -186,7 +186,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     def run_now(self, name: str, alone: bool, twice: bool) -> None:
         self.count += 1
         entry, id = self.entries.get(name), f"{name}@n{self.count}"
-        reply = self._call("schedule_run", name, id, int(alone), twice=twice)
+        reply = self._call("schedules/run", name, id, int(alone), twice=twice)
         if entry is None:
             assert reply == [0, b""]
         elif alone and entry.job in self.unended:

@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases, sessions
-from lockwork.protocol.queues.leases import Buried
+from lockwork.protocol.queue import leases, sessions
+from lockwork.protocol.queue.leases import Buried
 from model.bench import CHANNEL, Bench
 from model.queues.queue_machine import QueueMachine
 
@@ -18,6 +18,11 @@ _CROWD = [f"crowd{at}" for at in range(120)]
 
 class NackAll(QueueMachine):
     """The queue, whose supervisors also end sessions that were stopped: only jobs with a cap are counted."""
+
+    @rule(session=st.sampled_from(_SESSIONS))
+    def ask_to_stop(self, session: str) -> None:
+        """Its worker gets SIGTERM: if it is killed before it has stopped, its jobs return uncounted."""
+        self.beat(session, joins=False, stops=True)
 
     @rule(session=st.sampled_from(_SESSIONS))
     def give_back(self, session: str) -> None:

@@ -7,9 +7,10 @@ import pytest
 from hypothesis.stateful import precondition, rule
 
 from lockwork.protocol.effects import Call
-from lockwork.protocol.queues import flows, leases
-from lockwork.protocol.queues.flows import Policy
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.flows import flows
+from lockwork.protocol.flows.flows import Policy
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Outcome
 from model.queues.flow_machine import SHAPES, FlowMachine
 from model.queues.flow_workers import SESSION, WINDOW_MS
 

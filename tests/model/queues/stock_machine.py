@@ -7,10 +7,11 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.errors import ConfigError, LimitReached, ReservationEnded, SoldOut
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import record_header, stock
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.stock import Books, StockStatus
+from lockwork.protocol.queue import record_header
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.stock import stock
+from lockwork.protocol.stock.stock import Books, StockStatus
 from model.bench import Bench
 from model.queues.stock_model import LIMIT, TOTAL, Reserved, StockModel
 

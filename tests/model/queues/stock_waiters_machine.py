@@ -7,7 +7,8 @@ from hypothesis.stateful import precondition, rule
 
 from lockwork.errors import ReservationEnded, SoldOut
 from lockwork.protocol.effects import script_call
-from lockwork.protocol.queues import record_header, stock
+from lockwork.protocol.queue import record_header
+from lockwork.protocol.stock import stock
 from model.bench import CHANNEL, SECOND, Bench
 from model.queues.stock_machine import StockMachine
 from model.queues.stock_model import LIMIT, TOTAL, Reserved, Waiter
@@ -109,7 +110,7 @@ class StockWaitersMachine(StockMachine):
             waiter.key,
             CHANNEL if stays else "",
         ]
-        call = script_call("stock_wait", self.queue, [*args, *record], **self.books.keys._asdict())
+        call = script_call("stock/wait", self.queue, [*args, *record], **self.books.keys._asdict())
         reply = self.bench.call(call)
         if twice:
             again = self.bench.call(call, later=0)
@@ -165,7 +166,7 @@ class StockWaitersMachine(StockMachine):
         if ids := sorted(unclaimed or {*self.stock.line, *self.stock.kept}):
             id = data.draw(st.sampled_from(ids))
             args: list[str | bytes | int] = [id, int(claimed)]
-            call = script_call("stock_leave", self.queue.stock("phone"), args)
+            call = script_call("stock/leave", self.queue.stock("phone"), args)
             for _ in range(1 + twice):
                 self.bench.call(call, later=0 if _ else 1)
             self.stock.line.pop(id, None)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import browse, dead, record_header, records
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.unique import Terms, push_unique
+from lockwork.protocol.dead import dead
+from lockwork.protocol.dead.dead import Filter
+from lockwork.protocol.queue import browse, record_header, records
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.unique import Terms, push_unique
 from model.queues.unique_model import UniqueJob
 from model.queues.unique_workers import DELIVERIES, WINDOW_MS, UniqueWorkers
 
@@ -189,7 +190,7 @@ class UniqueMachine(UniqueWorkers):
         for id in self._at("waits"):
             job = self.jobs[id]
             counts = records.counts(tries.get(id, "0").encode())
-            assert counts == (job.tries, job.crashes), "attempts are a call's own"
+            assert counts == (job.tries, job.crashes, 0), "attempts are a call's own"
             assert job.due <= self.ms or (due.get(id) == job.due and f"@ {id}" not in books), "it waits in one place"
         status, _ = self.bench.run(queue_status.status(self.queue))
         assert (status.running, status.dead) == (len(self.leased), len(self._at("dead")))

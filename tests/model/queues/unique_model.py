@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockwork.protocol.queues.unique import Arrived, Terms
+from lockwork.protocol.queue.unique import Arrived, Terms
 
 
 @dataclass

@@ -6,11 +6,11 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.job_control import Note
-from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import MAX_CRASHES
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.job_control import Note
+from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.protocol.queue.record_header import MAX_CRASHES
 from model.bench import Bench
 from model.queues.unique_model import UniqueModel
 
@@ -103,13 +103,14 @@ class UniqueWorkers(RuleBasedStateMachine):
 
     @rule()
     def recover(self) -> None:
-        """The worker has died with all it held."""
-        given = self.bench.run(leases.recover(self.queue, _SESSION, WINDOW_MS, gone=True))
+        """The worker has died with the job that it held, or was stopped with several."""
+        died = len(self.leased) <= 1
+        given = self.bench.run(leases.recover(self.queue, _SESSION, WINDOW_MS, gone=True, counted=died))
         held, self.leased = self.leased, {}
         for id in held:
             job = self.jobs[id]
-            job.tries += 1
-            job.crashes += 1
+            job.tries += died
+            job.crashes += died
             if job.asked:
                 job.noted = False
                 self.model.end(id, "cancelled")

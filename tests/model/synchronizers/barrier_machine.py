@@ -61,7 +61,7 @@ class BarrierMachine(RuleBasedStateMachine):
 
     def _arrive(self, request: str, parties: int) -> None:
         self.bench.messages.clear()
-        call = script_call("barrier_arrive", _KEYS, [parties, request, CHANNEL, _SECRET])
+        call = script_call("synchronizers/barrier_arrive", _KEYS, [parties, request, CHANNEL, _SECRET])
         code, answer, generation, left = self.bench.call(call)
         self._notify()
         if request in self.passed:
@@ -113,7 +113,7 @@ class BarrierMachine(RuleBasedStateMachine):
         known = [arrived.request for arrived in self.line] + list(self.passed)[-3:]
         request = data.draw(st.sampled_from(known))
         for _ in range(1 + twice):
-            code, index, generation = self.bench.call(script_call("barrier_leave", _KEYS, [request]))
+            code, index, generation = self.bench.call(script_call("synchronizers/barrier_leave", _KEYS, [request]))
             expected = (1, *self.passed[request]) if request in self.passed else (0, 0, 0)
             assert (code, generation, index) == expected, "what has passed stays passed"
         self.line = [arrived for arrived in self.line if arrived.request != request]

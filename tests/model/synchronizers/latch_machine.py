@@ -62,7 +62,7 @@ class LatchMachine(RuleBasedStateMachine):
         assert self.round is not None
         if not self.round.number:
             args: list[Argument] = [self.round.count, _TTL * 1000, 0, ""]
-            self.round.number = self.bench.call(script_call("latch_wait", _KEYS, args), later=0)[2]
+            self.round.number = self.bench.call(script_call("synchronizers/latch_wait", _KEYS, args), later=0)[2]
             assert self.round.number > max(self.numbers, default=0), "rounds rise"
             self.numbers.append(self.round.number)
         return self.round.number
@@ -86,7 +86,7 @@ class LatchMachine(RuleBasedStateMachine):
 
     def _send(self, size: int, n: int, request: str) -> None:
         self.bench.messages.clear()
-        reply = self.bench.call(script_call("latch_count", _KEYS, [size, _TTL * 1000, request, n]))
+        reply = self.bench.call(script_call("synchronizers/latch_count", _KEYS, [size, _TTL * 1000, request, n]))
         round = self._touched(size)
         if round is None:
             assert self.round is not None
@@ -119,7 +119,7 @@ class LatchMachine(RuleBasedStateMachine):
         """Look whether it, or a round that was closed when the wait began, has opened."""
         since = self.numbers[-back] if 0 < back <= len(self.numbers) else 0
         args: list[Argument] = [size, _TTL * 1000, since, CHANNEL if waits else "", _SECRET]
-        code, left, number = self.bench.call(script_call("latch_wait", _KEYS, args))
+        code, left, number = self.bench.call(script_call("synchronizers/latch_wait", _KEYS, args))
         round = self._touched(size)
         if round is None:
             assert self.round is not None
@@ -134,7 +134,7 @@ class LatchMachine(RuleBasedStateMachine):
     @rule(size=st.sampled_from([3, 3, 3, 5]), twice=st.booleans())
     def reset(self, size: int, twice: bool) -> None:
         self.requests.append(f"q{len(self.requests):05d}")
-        call = script_call("latch_reset", _KEYS, [size, _TTL * 1000, self.requests[-1]])
+        call = script_call("synchronizers/latch_reset", _KEYS, [size, _TTL * 1000, self.requests[-1]])
         self.bench.call(call)
         self._begin(size, self.bench.now)
         number = self._number()

@@ -191,7 +191,7 @@ class LimiterMachine(RuleBasedStateMachine):
         return LimiterRules(_KEYS, "a", "as the test says", self.kind, count, period, depth)
 
     def _take(self, request: str, n: int, wait: int) -> list[int]:
-        call = script_call("limiter_take", _KEYS, [self.limits.rule, request, n, wait, CHANNEL])
+        call = script_call("synchronizers/limiter_take", _KEYS, [self.limits.rule, request, n, wait, CHANNEL])
         reply: list[int] = self.bench.call(call)
         return reply
 
@@ -232,14 +232,16 @@ class LimiterMachine(RuleBasedStateMachine):
         if self.slots[request] <= self.bench.now - _REMEMBERED:
             return
         del self.bench.messages[:]
-        reply = self.bench.call(script_call("limiter_return", _KEYS, [request]))
+        reply = self.bench.call(script_call("synchronizers/limiter_return", _KEYS, [request]))
         given_back, behind = self.model.give_back(request)
         assert reply == given_back, "what others were told stays true"
         self._told(behind)
         if reply:
             self.requests.remove(request)
             if twice:
-                assert self.bench.call(script_call("limiter_return", _KEYS, [request])) == 0, "given back once"
+                assert self.bench.call(script_call("synchronizers/limiter_return", _KEYS, [request])) == 0, (
+                    "given back once"
+                )
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data())

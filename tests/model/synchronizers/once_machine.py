@@ -85,7 +85,7 @@ class OnceMachine(RuleBasedStateMachine):
             request = min(self.line)
         since = self.runs[-back].fence if 0 < back <= len(self.runs) else 0
         args = ["o", request, _LEASE // 1000, every * 1000, CHANNEL if waits else "", int(again), since]
-        reply = self._call("once_begin", *args, twice=twice)
+        reply = self._call("synchronizers/once_begin", *args, twice=twice)
         assert self.bench.messages == []
         now, run = self.bench.now, self.run
         state = run.seen(now) if run else ""
@@ -111,7 +111,7 @@ class OnceMachine(RuleBasedStateMachine):
     def end(self, back: int, state: str, twice: bool) -> None:
         self.count += 1
         run, value = self.runs[-min(back, len(self.runs))], f"v{self.count}".encode()
-        kept = self._call("once_end", "o", run.fence, state, value, twice=twice)
+        kept = self._call("synchronizers/once_end", "o", run.fence, state, value, twice=twice)
         if run is not self.run:
             assert kept == 0, "only the newest run counts"
             assert self.bench.messages == []
@@ -127,7 +127,7 @@ class OnceMachine(RuleBasedStateMachine):
     @rule(back=st.integers(1, 2))
     def renew(self, back: int) -> None:
         run = self.runs[-min(back, len(self.runs))]
-        renewal = Renewal(_KEY, "o", run.fence, _LEASE // 1000, "once_renew")
+        renewal = Renewal(_KEY, "o", run.fence, _LEASE // 1000, once.SCRIPTS)
         (deadline,) = self.bench.run(grants.renew([renewal], None))
         live = run is self.run and run.state == "r" and run.deadline > self.bench.now
         assert (deadline is not None) == live
@@ -139,7 +139,7 @@ class OnceMachine(RuleBasedStateMachine):
         self.count += 1
         others = [f"r{self.count + 1:04d}", *sorted(self.line)[:1]]
         request = self.run.request if known and self.run else others[-1]
-        self._call("once_abandon", request, twice=twice)
+        self._call("synchronizers/once_abandon", request, twice=twice)
         self.gone.add(request)
         self.line.discard(request)
         if self.run and self.run.request == request and self.run.state == "r":
@@ -153,9 +153,9 @@ class OnceMachine(RuleBasedStateMachine):
         if rarely:
             return
         self.count += 1
-        self._call("once_reset", f"z{self.count:04d}", twice=twice)
+        self._call("synchronizers/once_reset", f"z{self.count:04d}", twice=twice)
         if self.runs:
-            self.resets.append(script_call("once_reset", _KEY, [f"z{self.count:04d}"]))
+            self.resets.append(script_call("synchronizers/once_reset", _KEY, [f"z{self.count:04d}"]))
             self._wakes()
         self.run = None
 

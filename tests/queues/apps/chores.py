@@ -1,4 +1,4 @@
-"""The tasks of the queue tests; `path` is a file to which each attempt appends a line before it does anything."""
+"""The tasks of the queue tests; each attempt first appends a line to the file `path`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 
 from lockwork import Lockwork, current_job
 
-lw = Lockwork()
+lw = Lockwork(unknown_task_ttl=0)
 
 
 def note(path: str, event: str, **facts: object) -> None:
-    """Append one line in one write, so that lines of several processes never mix."""
+    """Append a line in one write, so that lines of several processes never mix."""
     job = current_job()
     line = {"event": event, "id": job.id, "attempt": job.attempt, "fence": job.fence, "pid": os.getpid(), **facts}
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -123,7 +123,7 @@ def hold_in_a_thread(path: str, seconds: float = 60) -> int:
 
 @lw.task(retries=2, backoff="10ms")
 async def hold_once(path: str) -> int:
-    """The first attempt never ends by itself."""
+    """Block forever on the first attempt."""
     note(path, "ran")
     if current_job().attempt == 1:
         await asyncio.sleep(600)
@@ -137,7 +137,7 @@ async def opened(gate: str) -> None:
 
 @lw.task(retries=2, backoff="10ms")
 async def gated(path: str, gate: str) -> int:
-    """The first attempt ends when the file `gate` is there."""
+    """Wait for the file `gate` on the first attempt."""
     note(path, "ran")
     if current_job().attempt == 1:
         await opened(gate)

@@ -1,4 +1,4 @@
-"""Tasks with a key or a group; each attempt writes when it began and ended."""
+"""Tasks with a key or a group; each attempt records its start and its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ lw = Lockwork()
 
 
 def note(path: str, event: str, name: str) -> None:
-    """Append one line in one write, so that lines of several processes never mix."""
+    """Append a line in one write, so that lines of several processes never mix."""
     job = current_job()
     line = {"event": event, "id": job.id, "name": name, "at": now(), "attempt": job.attempt, "fence": job.fence}
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

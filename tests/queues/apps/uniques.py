@@ -1,4 +1,4 @@
-"""Unique tasks; each attempt writes that it began, and waits for a file if it is given one."""
+"""Unique tasks; each attempt records its start, and waits for a file if `gate` is set."""
 
 from __future__ import annotations
 

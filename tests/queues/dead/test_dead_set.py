@@ -1,45 +1,49 @@
-"""Dead jobs on a real server: searched, grouped, retried, deleted and kept within bounds, whatever is in the keys."""
+"""Dead jobs on a real server: searched, grouped, retried, deleted and kept within bounds, even with corrupt keys."""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pytest
 import redis
 from rich.console import Console
 
 from lockwork import ConfigError, JobFailed, Lockwork, ServerRefused
-from lockwork.cli.dead import jobs_report
+from lockwork.cli.dead_reports import jobs_report
 from lockwork.ids import new_ids
+from lockwork.protocol.dead import dead
+from lockwork.protocol.dead.dead import Bounds, Filter
+from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead, enqueue, leases
-from lockwork.protocol.queues.dead import Bounds
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import enqueue, leases
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
 from processes import started
 
 KEYS = QueueKeys("lw", "default")
 SESSION = "host/1/a"
 WINDOW_MS = 600_000
+T = TypeVar("T")
 
 
 def bury(lw: Lockwork, records: list[bytes], error: bytes = b'{"type":"ValueError","message":"no"}') -> list[str]:
-    """Let jobs with these records die; returns their ids."""
+    """Let jobs with these records die; return their IDs."""
     if len(records) > 500:
         return bury(lw, records[:500], error) + bury(lw, records[500:], error)
     new = [NewJob(id, record) for id, record in zip(new_ids(len(records)), records, strict=True)]
     lw.runtime.run(enqueue.push(KEYS, new))
     lw.runtime.run(leases.beat(KEYS, {SESSION: True}, 60_000, 1))
-    left = len(new)
-    while left:
-        # a call leases a megabyte of records, or one
-        batch = lw.runtime.run(leases.reserve(KEYS, SESSION, left, new_ids(1)[0], ""))
+    remaining = len(new)
+    while remaining:
+        # a call leases at most a megabyte of records, but at least one
+        batch = lw.runtime.run(leases.reserve(KEYS, SESSION, remaining, new_ids(1)[0], ""))
         assert batch.jobs
-        left -= len(batch.jobs)
+        remaining -= len(batch.jobs)
         outcomes = [Outcome(job.id, job.token, "d", error) for job in batch.jobs]
         assert all(lw.runtime.run(leases.settle(KEYS, SESSION, outcomes, WINDOW_MS)))
     return [job.id for job in new]
@@ -74,7 +78,34 @@ def test_search_group_retry_delete(lw: Lockwork) -> None:
     assert [job.attempts for job in lw.queue().peek()] == [0, 0, 0]
 
 
-async def test_the_same_for_a_task(alw: Lockwork) -> None:
+def between(steps: Protocol[T], act: Callable[[], object]) -> Protocol[T]:
+    """Run the protocol, and call `act` after each of its calls."""
+    reply = None
+    while True:
+        try:
+            effect = steps.send(reply)
+        except StopIteration as end:
+            return cast("T", end.value)
+        reply = yield effect
+        act()
+
+
+def test_later_deaths_are_neither_grouped_nor_counted(lw: Lockwork) -> None:
+    """Otherwise, an endless stream of dead jobs would keep the search running."""
+    died = bury(lw, calls("send", 450))
+
+    def die() -> None:
+        if len(died) < 2000:
+            died.extend(bury(lw, calls("send", 250)))
+
+    (group,) = lw.runtime.run(between(dead.groups(KEYS, Filter()), die))
+    assert group.count == 450
+    assert group.oldest >= group.newest >= 0
+    before = len(died)
+    assert lw.runtime.run(between(dead.count(KEYS, Filter(task="send")), die)) == before < len(died)
+
+
+async def test_async_methods_of_dead_set(alw: Lockwork) -> None:
     found = alw.queue().dead
     assert (await found.acount(), await found.agroups(), (await found.asearch()).jobs) == (0, [], [])
     assert await found.aget("nobody") is None
@@ -102,21 +133,21 @@ def test_pages_meet_each_job_once_while_others_leave(lw: Lockwork) -> None:
     assert seen == sorted(ids, reverse=True)
 
 
-def test_a_retried_job_that_was_dead_has_no_old_outcome(lw: Lockwork) -> None:
+def test_retried_dead_job_has_no_old_outcome(lw: Lockwork) -> None:
     (id,) = bury(lw, calls("send", 1))
     assert lw.job(id).state() == "dead"
     assert lw.queue().dead.retry(id)
     assert lw.job(id).state() == "ready"
 
 
-def test_a_deleted_job_keeps_its_outcome_as_long_as_results(lw: Lockwork) -> None:
+def test_deleted_dead_job_keeps_its_outcome_as_long_as_results(lw: Lockwork) -> None:
     (id,) = bury(lw, calls("send", 1))
     assert lw.queue().dead.delete(id)
     with pytest.raises(JobFailed, match="ValueError: no"):
         lw.job(id).result(0)
 
 
-def test_bounds_of_age_and_size(lw: Lockwork, admin: redis.Redis) -> None:
+def test_dead_set_is_trimmed_by_age_and_size(lw: Lockwork, admin: redis.Redis) -> None:
     ids = bury(lw, calls("send", 1200))
     trims = [lw.runtime.run(dead.trim(KEYS, Bounds(60_000, 100))) for _ in range(3)]
     assert trims == [(500, True), (500, True), (100, False)]
@@ -126,8 +157,8 @@ def test_bounds_of_age_and_size(lw: Lockwork, admin: redis.Redis) -> None:
     assert [admin.hlen(key) for key in (KEYS.jobs, KEYS.errors, KEYS.tries)] == [99, 99, 99]
 
 
-def test_large_jobs_are_dealt_with_a_few_at_a_time(lw: Lockwork) -> None:
-    """twenty#26219: what is kept by count alone fills the server; and freeing it all at once stops the server."""
+def test_large_dead_jobs_are_deleted_in_small_steps(lw: Lockwork) -> None:
+    """twenty#26219: a bound by count alone fills the server, and deleting everything at once blocks it."""
     bury(lw, [b'1,1,,;["send",["' + b"x" * 900_000 + b'"]]'] * 12)
     found = lw.queue().dead
     assert found.count(task="send") == 12
@@ -180,7 +211,7 @@ def test_key_of_another_type_is_reported_and_unchanged(lw: Lockwork, admin: redi
     assert admin.zcard(KEYS.dead) == 1
 
 
-def test_a_dead_set_of_another_type_is_one_clear_error(lw: Lockwork, admin: redis.Redis) -> None:
+def test_dead_set_of_another_type_raises_server_refused(lw: Lockwork, admin: redis.Redis) -> None:
     admin.set(KEYS.dead, "text")
     for call in (lw.queue().dead.search, lw.queue().dead.groups, lw.queue().dead.count, lw.queue().dead.retry_all):
         with pytest.raises(ServerRefused, match="data of another program"):
@@ -201,18 +232,18 @@ def test_a_dead_set_of_another_type_is_one_clear_error(lw: Lockwork, admin: redi
         (lambda found: found.retry_all(limit=True), "limit must be"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_sent(call: Any, text: str) -> None:
+def test_wrong_arguments_are_refused_before_a_call(call: Any, text: str) -> None:
     with Lockwork("redis://127.0.0.1:1", patience=0) as lw, pytest.raises(ConfigError, match=text):
         call(lw.queue().dead)
 
 
-def test_bad_settings() -> None:
+def test_wrong_dead_set_settings_are_refused() -> None:
     for setting in ({"dead_limit": -1}, {"dead_limit": True}, {"dead_ttl": 0}, {"dead_ttl": "soon"}):
         with pytest.raises(ConfigError, match=next(iter(setting))):
             Lockwork(**setting)
 
 
-def test_clear_and_peek(lw: Lockwork) -> None:
+def test_clear_deletes_and_peek_lists_waiting_jobs(lw: Lockwork) -> None:
     @lw.task
     def send(number: int) -> None: ...
 
@@ -229,7 +260,7 @@ def test_clear_and_peek(lw: Lockwork) -> None:
     assert later.state() == "unknown"
 
 
-def test_the_command(lw: Lockwork, url: str) -> None:
+def test_dead_command_lists_retries_and_deletes(lw: Lockwork, url: str) -> None:
     ids = bury(lw, calls("send", 3))
 
     def command(*words: str, status: int = 0) -> str:
@@ -242,11 +273,11 @@ def test_the_command(lw: Lockwork, url: str) -> None:
     listed = json.loads(command("--json"))["queues"]["default"]
     assert [job["id"] for job in listed["jobs"]] == ids[::-1]
     assert "ValueError: no" in command()
-    assert json.loads(command("--json", "groups"))["queues"]["default"]["groups"][0]["count"] == 3
-    assert json.loads(command("--json", "-q", "default", "show", ids[0]))["args"] == [0]
-    assert "needs a --queue" in command("retry", "--all", status=2)
-    assert "retry needs ids" in command("-q", "default", "retry", status=2)
-    assert "1 will run again" in command("-q", "default", "retry", ids[0])
-    assert "not dead" in command("-q", "default", "delete", ids[0], status=1)
-    assert "2 deleted" in command("-q", "default", "--task", "send", "--yes", "delete")
+    assert json.loads(command("groups", "--json"))["queues"]["default"]["groups"][0]["count"] == 3
+    assert json.loads(command("show", "--json", "-q", "default", ids[0]))["args"] == [0]
+    assert "Missing option '--queue'" in command("retry", "--all", status=2)
+    assert "retry needs ids" in command("retry", "-q", "default", status=2)
+    assert "1 will run again" in command("retry", "-q", "default", ids[0])
+    assert "not dead" in command("delete", "-q", "default", ids[0], status=1)
+    assert "2 deleted" in command("delete", "-q", "default", "--task", "send", "--yes")
     assert command("list") == "no job is dead\n"

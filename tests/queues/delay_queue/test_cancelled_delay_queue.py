@@ -1,4 +1,4 @@
-"""Cancelled at any turn of the loop, a call to a delay queue is done or not, and nothing is lost or taken twice."""
+"""Calls to a delay queue, cancelled at any turn of the loop: each is applied or not, without loss or duplicates."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LINE = "lw:{dq:orders}:waiters"
 
 @pytest.fixture
 async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
-    """Another app, as another process would be."""
+    """Another app, which simulates another process."""
     async with Lockwork(url) as app:
         yield app
 
 
-async def test_a_pop(alw: Lockwork, rival: Lockwork) -> None:
-    """What it took is due again, or was returned."""
+async def test_cancelled_pop_loses_no_entry(alw: Lockwork, rival: Lockwork) -> None:
+    """The popped entries are due again, or were returned."""
     queue = alw.delay_queue("orders")
     names = [f"{number:04d}" for number in range(1200)]
     await queue.aadd(names)
@@ -34,8 +34,8 @@ async def test_a_pop(alw: Lockwork, rival: Lockwork) -> None:
         taken.extend(entry.id for entry in await queue.apop(1100))
 
     async def clean(where: str) -> None:
-        left = [entry.id for entry in await rival.delay_queue("orders").apeek(1200)]
-        assert sorted(left + taken) == names, where
+        remaining = [entry.id for entry in await rival.delay_queue("orders").apeek(1200)]
+        assert sorted(remaining + taken) == names, where
         nothing_here(alw, where)
 
     sweep = await swept(pop, clean)
@@ -43,7 +43,7 @@ async def test_a_pop(alw: Lockwork, rival: Lockwork) -> None:
     assert taken
 
 
-async def test_a_pop_that_waits(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+async def test_cancelled_waiting_pop_leaves_no_waiter(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
     queue = alw.delay_queue("orders")
     await queue.alen()
 
@@ -54,7 +54,9 @@ async def test_a_pop_that_waits(alw: Lockwork, rival: Lockwork, admin: redis.Red
     assert (await swept(partial(queue.apop, wait=None), clean, most=40)).ended == 40
 
 
-async def test_a_pop_that_waits_while_an_entry_comes(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+async def test_waiting_pop_cancelled_during_an_add_loses_no_entry(
+    alw: Lockwork, rival: Lockwork, admin: redis.Redis
+) -> None:
     queue, other = alw.delay_queue("orders"), rival.delay_queue("orders")
     taken: list[str] = []
     count = 0
@@ -69,8 +71,8 @@ async def test_a_pop_that_waits_while_an_entry_comes(alw: Lockwork, rival: Lockw
         count += 1
 
     async def clean(where: str) -> None:
-        left = [entry.id for entry in await other.apeek(10)]
-        assert len(left + taken) == 1, where
+        remaining = [entry.id for entry in await other.apeek(10)]
+        assert len(remaining + taken) == 1, where
         assert not await _line(admin), where
         nothing_here(alw, where)
         await other.aclear()
@@ -81,13 +83,13 @@ async def test_a_pop_that_waits_while_an_entry_comes(alw: Lockwork, rival: Lockw
     assert sweep.finished
 
 
-async def test_an_add_and_a_clear(alw: Lockwork) -> None:
-    """All or none of a batch."""
+async def test_cancelled_add_and_clear_are_atomic(alw: Lockwork) -> None:
+    """A batch is added as a whole or not at any step."""
     queue = alw.delay_queue("orders")
     await queue.alen()
 
     async def clean(where: str) -> None:
-        count = await queue.alen()  # behind the call on the same connection
+        count = await queue.alen()  # sent after the call on the same connection
         assert count in (0, 100), where
         nothing_here(alw, where)
         if count:

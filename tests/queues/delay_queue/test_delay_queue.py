@@ -1,4 +1,4 @@
-"""The delay queue's operations, each in both worlds, and the flaws of older delay queues that it must not have."""
+"""The delay queue's operations, sync and async, and known flaws of older delay queues."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 import redis
 
 from lockwork import ConfigError, Lockwork
+from lockwork.protocol.delay_queue import delay_queue
+from lockwork.protocol.delay_queue.delay_queue import DelayQueueEntry
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.queues import delay_queue as protocol
-from lockwork.protocol.queues.delay_queue import Entry
 from lockwork.queues.delay_queue import DelayQueue
 
 
-def ids(entries: list[Entry]) -> list[str]:
+def ids(entries: list[DelayQueueEntry]) -> list[str]:
     return [entry.id for entry in entries]
 
 
@@ -32,7 +32,7 @@ def test_due_entries_are_taken_oldest_first(lw: Lockwork) -> None:
     assert len(queue) == 1
 
 
-async def test_the_same_for_a_task(alw: Lockwork) -> None:
+async def test_async_methods_of_delay_queue(alw: Lockwork) -> None:
     queue = alw.delay_queue("orders")
     assert await queue.aadd(["a", "b"]) == 2
     assert await queue.aadd("later", delay=3600) == 1
@@ -46,8 +46,8 @@ async def test_the_same_for_a_task(alw: Lockwork) -> None:
     assert await queue.apop() == []
 
 
-def test_a_queued_id_is_kept(lw: Lockwork) -> None:
-    """Seed system A2: the code keeps the earlier entry."""
+def test_add_keeps_queued_id_by_default(lw: Lockwork) -> None:
+    """Seed system A2: its code keeps the earlier entry."""
     queue = lw.delay_queue("orders")
     assert queue.add(["a", "b"], delay=60) == 2
     (before,) = queue.peek(due=False)
@@ -56,20 +56,20 @@ def test_a_queued_id_is_kept(lw: Lockwork) -> None:
     assert before in queue.peek(10, due=False)
 
 
-def test_an_id_that_is_queued_is_replaced(lw: Lockwork) -> None:
-    """Seed system A2: the prose says that the later entry replaces the earlier one."""
+def test_add_replaces_queued_id_on_request(lw: Lockwork) -> None:
+    """Seed system A2: its documentation says that the later entry replaces the earlier one."""
     queue = lw.delay_queue("orders")
     queue.add("a")
     assert queue.add(["a", "b"], delay=60, on_duplicate="replace") == 2
     assert queue.peek() == []
     moment = datetime.now(UTC)
     assert queue.add("a", at=moment, on_duplicate="replace") == 1
-    assert queue.add("a", at=moment, on_duplicate="replace") == 0, "it has that time already"
+    assert queue.add("a", at=moment, on_duplicate="replace") == 0, "the time did not change"
     assert [entry.due for entry in queue.pop()] == [moment]
 
 
-def test_removal_only_if_unchanged(lw: Lockwork) -> None:
-    """Seed system A2: an entry that somebody queued again since it was read stays."""
+def test_remove_with_score_skips_changed_entry(lw: Lockwork) -> None:
+    """Seed system A2: an entry that was queued again since the read stays."""
     queue = lw.delay_queue("orders")
     queue.add("a")
     (read,) = queue.peek()
@@ -83,8 +83,8 @@ def test_removal_only_if_unchanged(lw: Lockwork) -> None:
     assert len(queue) == 0
 
 
-def test_fractional_times(lw: Lockwork, admin: redis.Redis) -> None:
-    """Seed system A2: its scores are fractions of seconds, which lose digits; ours are whole microseconds."""
+def test_times_are_stored_in_whole_microseconds(lw: Lockwork, admin: redis.Redis) -> None:
+    """Seed system A2: its scores are fractions of seconds, which lose digits."""
     queue = lw.delay_queue("orders")
     base = datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=8)))
     for microseconds in (3, 1, 2):
@@ -99,8 +99,8 @@ def test_fractional_times(lw: Lockwork, admin: redis.Redis) -> None:
     assert queue.peek(10, due=False)[-1].due == far
 
 
-def test_there_is_no_lock_around_it(lw: Lockwork, admin: redis.Redis) -> None:
-    """Seed system A2 wraps every operation in a lock, whose holder may die; here each is one step of the server."""
+def test_operations_need_no_lock(lw: Lockwork, admin: redis.Redis) -> None:
+    """Seed system A2 wraps every operation in a lock, whose holder may die; here each operation is one script."""
     queue = lw.delay_queue("orders")
     taken: list[str] = []
     queue.add([f"{number:04d}" for number in range(2000)])
@@ -118,7 +118,7 @@ def test_there_is_no_lock_around_it(lw: Lockwork, admin: redis.Redis) -> None:
     assert not list(admin.scan_iter("*lock*"))
 
 
-def test_a_hundred_thousand_at_once(lw: Lockwork) -> None:
+def test_add_accepts_a_hundred_thousand_entries(lw: Lockwork) -> None:
     queue = lw.delay_queue("orders")
     assert queue.add(map(str, range(100_000))) == 100_000
     assert len({entry.score for entry in queue.peek(10_000)}) == 1, "one call has one time"
@@ -137,8 +137,8 @@ def test_members_written_by_other_programs_are_returned(lw: Lockwork, admin: red
     assert queue.remove(second.id, second.score)
 
 
-def test_a_call_sent_again_has_no_further_effect(lw: Lockwork) -> None:
-    """Lost replies: redis-py repeats such a call, and a plain ZPOPMIN would have lost the first one's entries."""
+def test_resent_call_has_no_further_effect(lw: Lockwork) -> None:
+    """redis-py repeats a call with a lost reply, and a repeated ZPOPMIN would lose entries."""
     queue = lw.delay_queue("orders")
     keys = queue._keys
 
@@ -150,40 +150,40 @@ def test_a_call_sent_again_has_no_further_effect(lw: Lockwork) -> None:
         return [driver.perform(call) for _ in range(times)]
 
     queue.add(["a", "b"])
-    one, two = send(protocol.pop(keys, "r1", "", 1, 0))
+    one, two = send(delay_queue.pop(keys, "r1", "", 1, 0))
     assert one == two
     assert len(queue) == 1
     queue.clear()
-    add = protocol.add(keys, "r2", ["a"], None, 0, replace=False)
+    add = delay_queue.add(keys, "r2", ["a"], None, 0, replace=False)
     (first,) = send(add, 1)
     assert ids(queue.pop()) == ["a"]
-    assert send(protocol.add(keys, "r2", ["a"], None, 0, replace=False), 1) == [first]
+    assert send(delay_queue.add(keys, "r2", ["a"], None, 0, replace=False), 1) == [first]
     assert len(queue) == 0, "it is not queued again"
     queue.add("a", at=datetime(2020, 1, 1, tzinfo=UTC))
-    assert send(protocol.remove(keys, "r3", "a", None), 1) == [1]
+    assert send(delay_queue.remove(keys, "r3", "a", None), 1) == [1]
     queue.add("a")
-    assert send(protocol.remove(keys, "r3", "a", None), 1) == [1]
+    assert send(delay_queue.remove(keys, "r3", "a", None), 1) == [1]
     assert len(queue) == 1, "the new entry stays"
-    assert send(protocol.clear(keys, "r4"), 1) == [1]
+    assert send(delay_queue.clear(keys, "r4"), 1) == [1]
     queue.add("a")
-    assert send(protocol.clear(keys, "r4"), 1) == [1]
+    assert send(delay_queue.clear(keys, "r4"), 1) == [1]
     assert len(queue) == 1
 
 
-def test_an_interrupted_pop_puts_items_back(lw: Lockwork) -> None:
+def test_interrupted_pop_returns_its_entries(lw: Lockwork) -> None:
     queue = lw.delay_queue("orders")
     queue.add(["a", "b", "c"], at=datetime(2020, 1, 1, tzinfo=UTC))
     before = queue.peek(3)
-    made = protocol.pop(queue._keys, "r", "", 3, 0)
+    made = delay_queue.pop(queue._keys, "r", "", 3, 0)
     driver: Any = lw.runtime._sync
     value: Any = None
     while type(effect := made.send(value)).__name__ == "Clock":
         value = 0.0
     driver.perform(effect)
-    queue.add("b", delay=60)  # queued anew since: that entry is the newer one
+    queue.add("b", delay=60)  # queued again: the newer entry stays
     undo = made.throw(KeyboardInterrupt())
     driver.perform(undo)
-    assert driver.perform(effect) == [0], "what comes late takes nothing"
+    assert driver.perform(effect) == [0], "a late call pops nothing"
     assert queue.peek(3) == [before[0], before[2]]
     assert len(queue) == 3
 
@@ -195,7 +195,7 @@ def test_an_interrupted_pop_puts_items_back(lw: Lockwork) -> None:
         (lambda queue: queue.add([1]), "an id is text"),
         (lambda queue: queue.add("a\ud800"), "UTF-8"),
         (lambda queue: queue.add("a", delay=-1), "delay must be between 0 and 366 days"),
-        (lambda queue: queue.add("a", at=datetime(2020, 1, 1)), "at must be a datetime with a time zone"),  # noqa: DTZ001 - refused
+        (lambda queue: queue.add("a", at=datetime(2020, 1, 1)), "at must be a datetime with a time zone"),  # noqa: DTZ001 - wrong on purpose
         (lambda queue: queue.add("a", at=datetime(1960, 1, 1, tzinfo=UTC)), "between 1970 and 2255"),
         (lambda queue: queue.add("a", 5, at=datetime(2020, 1, 1, tzinfo=UTC)), "a delay or a time, not both"),
         (lambda queue: queue.add("a", on_duplicate="drop"), "on_duplicate must be one of keep, replace"),
@@ -212,10 +212,10 @@ def test_wrong_arguments_are_refused(lw: Lockwork, make: Any, text: str) -> None
     assert len(queue) == 0
 
 
-def test_a_queue_without_entries_is_true(lw: Lockwork) -> None:
+def test_empty_delay_queue_is_truthy(lw: Lockwork) -> None:
     queue = lw.delay_queue("orders")
     assert queue
     assert repr(queue) == "<DelayQueue 'orders'>"
     assert isinstance(queue, DelayQueue)
-    with pytest.raises(ConfigError, match="a delay queue's name"):
-        lw.delay_queue("a b")
+    with pytest.raises(ConfigError, match="a delay queue's name must be text, not 5"):
+        lw.delay_queue(5)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Waiting for entries of a delay queue: who waits gets what is due, in time, and leaves the line when it ends."""
+"""Waiting for entries of a delay queue: waiters receive due entries in time, and are removed when they end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import redis
 
 from commandstats import command_calls
 from lockwork import Lockwork
+from lockwork.protocol.delay_queue import delay_queue
+from lockwork.protocol.delay_queue.delay_queue import DelayQueueEntry
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.queues import delay_queue as protocol
-from lockwork.protocol.queues.delay_queue import Entry
 from processes import script, until
 
 
-def test_waiting_for_an_entry_that_is_added(lw: Lockwork) -> None:
+def test_pop_waits_for_an_added_entry(lw: Lockwork) -> None:
     queue = lw.delay_queue("orders")
-    found: list[Entry] = []
+    found: list[DelayQueueEntry] = []
     waiter = threading.Thread(target=lambda: found.extend(queue.pop(5, wait=None)))
     waiter.start()
     _until_waiting(lw, 1)
@@ -28,33 +28,31 @@ def test_waiting_for_an_entry_that_is_added(lw: Lockwork) -> None:
     assert [entry.id for entry in found] == ["a", "b"]
 
 
-def test_an_entry_that_is_added_while_the_first_to_wait_begins_to_listen(
-    lw: Lockwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The message comes before the subscription, and the subscription before the mailbox: nobody heard anything."""
-    queue, heard, engine = lw.delay_queue("orders"), threading.Event(), lw.runtime.engine
+def test_entry_added_before_the_subscription_is_received(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message comes before the subscription, and the subscription before the mailbox, so no wake-up arrives."""
+    queue, woken_up, engine = lw.delay_queue("orders"), threading.Event(), lw.runtime.engine
     wake_all, listen = engine._mail.wake_all, engine.listen
 
     def woken() -> None:
         wake_all()
-        heard.set()
+        woken_up.set()
 
     def begins() -> None:
-        if not heard.is_set():
+        if not woken_up.is_set():
             queue.add(["a"])
             listen()
-            assert heard.wait(30)
+            assert woken_up.wait(30)
 
     monkeypatch.setattr(engine._mail, "wake_all", woken)
     monkeypatch.setattr(engine, "listen", begins)
-    found: list[Entry] = []
+    found: list[DelayQueueEntry] = []
     waiter = threading.Thread(target=lambda: found.extend(queue.pop(wait=None)))
     waiter.start()
     waiter.join(4)
     assert [entry.id for entry in found] == ["a"]
 
 
-def test_waiting_for_an_entry_to_be_due(lw: Lockwork, admin: redis.Redis) -> None:
+def test_pop_waits_until_an_entry_is_due(lw: Lockwork, admin: redis.Redis) -> None:
     queue = lw.delay_queue("orders")
     queue.add("a", delay="150ms")
     calls = _calls(admin)
@@ -64,10 +62,10 @@ def test_waiting_for_an_entry_to_be_due(lw: Lockwork, admin: redis.Redis) -> Non
     assert entry.due <= datetime.now(UTC)
 
 
-def test_an_earlier_entry_is_taken_first(lw: Lockwork) -> None:
+def test_earlier_entry_is_popped_first(lw: Lockwork) -> None:
     queue = lw.delay_queue("orders")
     queue.add("late", delay=3600)
-    found: list[Entry] = []
+    found: list[DelayQueueEntry] = []
     waiter = threading.Thread(target=lambda: found.extend(queue.pop(wait=None)))
     waiter.start()
     _until_waiting(lw, 1)
@@ -76,7 +74,7 @@ def test_an_earlier_entry_is_taken_first(lw: Lockwork) -> None:
     assert [entry.id for entry in found] == ["soon"]
 
 
-async def test_many_waiters_share_new_items(alw: Lockwork) -> None:
+async def test_waiters_share_new_entries(alw: Lockwork) -> None:
     queue = alw.delay_queue("orders")
     waiters = [asyncio.create_task(queue.apop(wait=None)) for _ in range(20)]
     while await _waiting(alw) < 20:
@@ -89,10 +87,10 @@ async def test_many_waiters_share_new_items(alw: Lockwork) -> None:
     assert await _waiting(alw) == 0
 
 
-def test_no_item_arrives_in_time(lw: Lockwork) -> None:
+def test_pop_returns_empty_list_after_its_wait(lw: Lockwork) -> None:
     queue = lw.delay_queue("orders")
     assert queue.pop(wait="50ms") == []
-    until(lambda: not lw.runtime.run(_line(lw)), "nobody stands in line")
+    until(lambda: not lw.runtime.run(_line(lw)), "no waiter remains")
 
 
 async def test_cancelled_waiter_is_removed(alw: Lockwork) -> None:
@@ -119,7 +117,7 @@ def test_dead_waiter_delays_the_next_only_briefly(lw: Lockwork, url: str) -> Non
         _until_waiting(lw, 1)
         other.process.kill()
         other.wait()
-    found: list[Entry] = []
+    found: list[DelayQueueEntry] = []
     waiter = threading.Thread(target=lambda: found.extend(queue.pop(wait=None)))
     waiter.start()
     _until_waiting(lw, 2)
@@ -130,7 +128,7 @@ def test_dead_waiter_delays_the_next_only_briefly(lw: Lockwork, url: str) -> Non
 
 def _line(lw: Lockwork) -> Protocol[int]:
     keys = lw.delay_queue("orders")._keys
-    return protocol.count(keys._replace(entries=keys.waiters))
+    return delay_queue.count(keys._replace(entries=keys.waiters))
 
 
 async def _waiting(lw: Lockwork) -> int:
@@ -138,7 +136,7 @@ async def _waiting(lw: Lockwork) -> int:
 
 
 def _until_waiting(lw: Lockwork, count: int) -> None:
-    until(lambda: lw.runtime.run(_line(lw)) >= count, f"{count} stand in line")
+    until(lambda: lw.runtime.run(_line(lw)) >= count, f"{count} waiters")
 
 
 def _calls(admin: redis.Redis) -> int:

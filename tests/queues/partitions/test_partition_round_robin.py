@@ -1,4 +1,4 @@
-"""Partitions of one queue take turns among themselves, and together are no more than one queue."""
+"""Partitions of one queue alternate, and together have the share of one queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lockwork.worker.execution.queue_state import FetchOrder, QueueState
 
 @pytest.fixture(autouse=True, scope="module")
 def short_turns() -> Iterator[None]:
-    """Each call is a turn, but where a test says otherwise."""
+    """Make each call a turn, except in tests that set turns."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queue_state, "TURN", 0.0)
         yield
@@ -41,7 +41,7 @@ def family(name: str, partitions: int, weight: int = 1, turns: list[float] | Non
 def served(
     made: list[QueueState], rounds: list[tuple[int, set[int]]], allot: FetchOrder
 ) -> list[tuple[list[str], str]]:
-    """Serve queues that never run empty, of which some sleep now and then: who was awake, and who had the first job."""
+    """Serve queues that never run empty; return the awake queues and the first queue of each round."""
     found = []
     for places, asleep in rounds:
         awake = [source for at, source in enumerate(made) if at not in asleep]
@@ -54,7 +54,7 @@ def served(
 
 
 def longest_wait(found: list[tuple[list[str], str]]) -> int:
-    """How often somebody who had jobs, at the most, was passed over in a row; a nap ends the row."""
+    """Return the longest series of rounds that skipped an awake queue; sleep ends a series."""
     waits: Counter[str] = Counter()
     longest = 0
     for awake, first in found:
@@ -71,19 +71,19 @@ ROUNDS = st.lists(st.tuples(st.integers(1, 20), st.sets(st.integers(0, 4))), max
 
 
 @given(ROUNDS, st.lists(st.floats(0, 1), min_size=5, max_size=5))
-def test_no_queue_with_jobs_is_starved(rounds: list[tuple[int, set[int]]], turns: list[float]) -> None:
-    """Each of the others is first at most once in between, and once more after a nap."""
+def test_partitions_with_jobs_are_not_starved(rounds: list[tuple[int, set[int]]], turns: list[float]) -> None:
+    """Each other partition comes first at most once in between, and once more after sleep."""
     found = served(family("mail", 5, turns=turns), rounds, queue_state.strict_in_turn)
     assert longest_wait(found) <= 8
 
 
-def test_the_check_catches_strict_order() -> None:
+def test_starvation_check_catches_strict_order() -> None:
     rounds: list[tuple[int, set[int]]] = [(10, set())] * 30
     assert longest_wait(served(family("mail", 4), rounds, queue_state.strict)) == 30
     assert longest_wait(served(family("mail", 4), rounds, queue_state.strict_in_turn)) == 3
 
 
-def test_a_family_has_its_place_in_the_order() -> None:
+def test_partitions_keep_the_order_of_their_queue() -> None:
     sources = [*family("mail", 3), *family("news", 2)]
     for _ in range(10):
         asked = [source.name for source, _ in queue_state.strict_in_turn(sources, 5)]
@@ -92,7 +92,7 @@ def test_a_family_has_its_place_in_the_order() -> None:
 
 
 def test_partition_stays_the_first_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls to one partition find its keys in the server's caches."""
+    """Repeated calls to one partition profit from the server's caches."""
     clock = [100.0]
     monkeypatch.setattr(queue_state, "TURN", 0.02)
     monkeypatch.setattr(queue_state, "now", lambda: clock[0])
@@ -103,7 +103,7 @@ def test_partition_stays_the_first_for_its_turn(monkeypatch: pytest.MonkeyPatch)
         return queue_state.strict_in_turn(sources, 5)[0][0].name
 
     assert [first() for _ in range(7)] == [*["mail/0"] * 3, *["mail/1"] * 3, "mail/2"]
-    sources.pop()  # it sleeps, and its turn is over
+    sources.pop()  # the queue sleeps, so its turn ends
     assert [first() for _ in range(4)] == [*["mail/0"] * 3, "mail/1"]
 
 
@@ -123,7 +123,7 @@ def shared(sources: list[QueueState], rounds: int, places: int, allot: FetchOrde
 
 
 @given(st.integers(1, 16), st.integers(1, 5), st.integers(1, 30))
-def test_a_family_has_one_queues_share(partitions: int, weight: int, places: int) -> None:
+def test_partitions_share_the_weight_of_their_queue(partitions: int, weight: int, places: int) -> None:
     sources = [*family("mail", partitions, weight), *family("news", 1, 2)]
     got = shared(sources, 200, places, queue_state.by_weight_in_turn)
     share = 200 * places * weight / (weight + 2)
@@ -132,14 +132,14 @@ def test_a_family_has_one_queues_share(partitions: int, weight: int, places: int
     assert max(mail) - min(mail) <= 3
 
 
-def test_the_check_catches_shares_by_partition() -> None:
+def test_share_check_catches_weights_by_partition() -> None:
     sources = [*family("mail", 16), *family("news", 1)]
     assert shared(sources, 100, 10, queue_state.by_weight)["news/0"] < 100
     sources = [*family("mail", 16), *family("news", 1)]
     assert abs(shared(sources, 100, 10, queue_state.by_weight_in_turn)["news/0"] - 500) <= 17
 
 
-def test_which_order_is_chosen() -> None:
+def test_fetch_order_depends_on_weights_and_partitions() -> None:
     chosen = [
         queue_state.chosen(weighted=weighted, in_turn=turn) for weighted in (False, True) for turn in (False, True)
     ]

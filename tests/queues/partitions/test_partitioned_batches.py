@@ -1,4 +1,4 @@
-"""What is enqueued with something else, or by something else, on a partitioned queue."""
+"""Flows, stocks, locks and schedules on a partitioned queue."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def enqueued(app: Lockwork) -> dict[str, int]:
 
 
 def elsewhere(name: object) -> str:
-    """A name that decides another partition than this one does."""
+    """Return a name whose partition differs from this name's."""
     return next(text for text in map(str, range(100)) if home(text) != home(name))
 
 
-def test_a_flow_is_on_one_partition(four: Lockwork) -> None:
+def test_flow_is_on_one_partition(four: Lockwork) -> None:
     send = plain(four)
     flow = four.flow()
     flow.group(send.call(number) for number in range(10))
@@ -43,7 +43,7 @@ def test_a_flow_is_on_one_partition(four: Lockwork) -> None:
     assert four.queue("mail").status().enqueued == 600
 
 
-def test_the_names_in_a_flow_decide_its_partition(four: Lockwork) -> None:
+def test_names_in_a_flow_decide_its_partition(four: Lockwork) -> None:
     send, keyed = plain(four), plain(four, name="keyed", key="{number}")
     flow = four.flow()
     first = flow.add(keyed.call(7), compensate=send.call(0))
@@ -58,7 +58,7 @@ def test_the_names_in_a_flow_decide_its_partition(four: Lockwork) -> None:
     four.chain(keyed.call(7), keyed.options(key=None).call(int(other))).enqueue()
 
 
-def test_a_job_or_a_flow_is_found_by_its_partition(four: Lockwork) -> None:
+def test_handles_of_jobs_and_flows_need_a_partition(four: Lockwork) -> None:
     with pytest.raises(
         ConfigError, match="queue 'mail' has 4 partitions: find a job by its partition, such as 'mail/0'"
     ):
@@ -66,10 +66,10 @@ def test_a_job_or_a_flow_is_found_by_its_partition(four: Lockwork) -> None:
     with pytest.raises(ConfigError, match="find a flow by its partition"):
         four.flow(id="x", queue="mail")
     assert four.job("x", "mail/3").state() == "unknown"
-    assert four.job("x", "mail/9").queue == "mail/9", "of which there may have been more"
+    assert four.job("x", "mail/9").queue == "mail/9", "there may have been more partitions"
 
 
-def test_a_stock_is_on_the_partition_of_its_name(four: Lockwork) -> None:
+def test_stock_is_on_the_partition_of_its_name(four: Lockwork) -> None:
     send, keyed = plain(four), plain(four, name="keyed", key="{number}")
     phones = four.stock("phones", 3, queue="mail")
     assert phones.queue == home("phones")
@@ -90,8 +90,8 @@ def test_a_stock_is_on_the_partition_of_its_name(four: Lockwork) -> None:
         phones.reserve("bob", enqueue=not_mail.call())
 
 
-def test_a_stock_can_be_kept_on_one_partition(four: Lockwork) -> None:
-    """So it stays where it is, however many partitions the queue has later."""
+def test_stock_can_be_placed_on_one_partition(four: Lockwork) -> None:
+    """The stock then stays there when the number of partitions changes."""
     send = plain(four)
     phones = four.stock("phones", 3, queue="mail/2")
     held = phones.reserve("ada", enqueue=send.call(1))
@@ -99,7 +99,7 @@ def test_a_stock_can_be_kept_on_one_partition(four: Lockwork) -> None:
     assert four.job(held.id, "mail/2").state() == "ready"
 
 
-def test_a_lock_of_the_queue(four: Lockwork) -> None:
+def test_queue_lock_is_on_the_partition_of_its_name(four: Lockwork) -> None:
     send, keyed = plain(four), plain(four, name="keyed", key="{number}")
     lock = four.queue("mail").lock("7", wait=0)
     assert lock.queue == home(7)
@@ -112,8 +112,15 @@ def test_a_lock_of_the_queue(four: Lockwork) -> None:
     with pytest.raises(ConfigError, match="lock '7' lives on partition"):
         grant.release_and_enqueue(keyed.call(int(elsewhere(7))))
     assert grant.release_and_enqueue(send.call(1)).queue == home(7)
-    with pytest.raises(ConfigError, match="a lock's name"):
-        four.queue("mail").lock("a b")
+
+
+def test_decorated_lock_of_the_queue_is_on_the_partition_of_its_name(four: Lockwork) -> None:
+    @four.queue("mail").lock("{number}")
+    def held(number: int) -> bool:
+        return four.queue(home(number)).lock(str(number)).held()
+
+    assert held(7)
+    assert held(int(elsewhere(7)))
 
 
 def test_schedules_are_on_the_partition_of_their_jobs(four: Lockwork) -> None:

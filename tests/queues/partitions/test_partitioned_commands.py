@@ -1,4 +1,4 @@
-"""What the command line says of partitioned queues: warnings of the worker, and the commands queue, dead and locks."""
+"""The command line with partitioned queues: warnings of the worker, and the commands queue, dead and locks."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ ALL = {f"mail/{number}" for number in range(4)}
 
 
 @pytest.mark.parametrize(
-    ("queues", "said"),
+    ("queues", "warning"),
     [
         ("mial", "no task of sorting:lw belongs to queue 'mial': did you mean 'mail'?"),
         ("mial/2", "no task of sorting:lw belongs to queue 'mial/2'"),
     ],
 )
-def test_a_mistyped_queue_is_warned_of(own_url: str, apps: Path, queues: str, said: str) -> None:
+def test_worker_warns_of_mistyped_queue(own_url: str, apps: Path, queues: str, warning: str) -> None:
     with worker("sorting:lw", "-q", queues, "--burst", url=own_url, folder=apps) as one:
         assert one.wait() == 0
-        assert said in one.errors
+        assert warning in one.errors
 
 
-def test_partitions_of_a_mistyped_queue_are_warned_of(own_url: str, tmp_path: Path) -> None:
+def test_worker_warns_of_partitions_of_mistyped_queue(own_url: str, tmp_path: Path) -> None:
     (tmp_path / "typo.py").write_text(
         "from lockwork import Lockwork\nlw = Lockwork(partitions={'mial': 4})\n"
         "@lw.task(queue='mail')\ndef send() -> None: ...\n"
@@ -60,22 +60,22 @@ def test_jobs_on_unserved_partitions_are_warned_about(sorting: Any, own_url: str
     assert Counter(line["queue"] for line in history.lines("ran")) == dict.fromkeys([*ALL, "mail/4"], 2)
 
 
-def test_a_partition_is_not_served_twice(own_url: str, apps: Path) -> None:
+def test_worker_refuses_queue_with_its_partition(own_url: str, apps: Path) -> None:
     with worker("sorting:lw", "-q", "mail,mail/2", url=own_url, folder=apps) as one:
         assert one.wait() == 1
         assert "--queues names 'mail/2' twice: it is a partition of 'mail'" in one.errors
 
 
-def test_the_command_line_accepts_partitions(sorting: Any, own_url: str, tmp_path: Path) -> None:
+def test_command_line_accepts_partitions(sorting: Any, own_url: str, tmp_path: Path) -> None:
     sorting.lw.registry.context.announcing.stop()
     for number in range(8):
         sorting.double.enqueue(number)
-    found = command(own_url, "queue", "status", "mail")
+    found = command(own_url, "queue", "show", "mail")
     assert (
         "queue mail has partitions (mail/0, mail/1, mail/2, ...): pass one of them, or --partitions N" in found.stderr
     )
     assert command(own_url, "queue", "mail/2").stdout.splitlines()[1].split()[:3] == ["mail/2", "open", "2"]
-    whole = json.loads(command(own_url, "queue", "--json", "--partitions", "4", "pause", "mail").stdout)
+    whole = json.loads(command(own_url, "queue", "pause", "--json", "--partitions", "4", "mail").stdout)
     assert (whole["queue"], whole["ready"], whole["paused"]) == ("mail", 8, True)
     assert all(part.status().paused for part in sorting.lw.queue("mail").partitions)
     refused = command(own_url, "queue", "limit", "mail", "--partitions", "4", "--rate", "5/s")
@@ -93,7 +93,7 @@ def test_the_command_line_accepts_partitions(sorting: Any, own_url: str, tmp_pat
 def test_announced_partitions_need_no_option(sorting: Any, own_url: str) -> None:
     for number in range(8):
         sorting.double.enqueue(number)
-    whole = json.loads(command(own_url, "queue", "--json", "pause", "mail").stdout)
+    whole = json.loads(command(own_url, "queue", "pause", "--json", "mail").stdout)
     assert (whole["queue"], whole["ready"], whole["paused"]) == ("mail", 8, True)
     assert command(own_url, "dead", "--queue", "mail").output == "no job is dead\n"
     made = json.loads(command(own_url, "enqueue", "double", "--args", "[1]", "--json").stdout)
@@ -108,8 +108,8 @@ def test_announced_partitions_need_no_option(sorting: Any, own_url: str) -> None
         ("queue", "resume", "mail"),
         ("queue", "limit", "mail", "--size", "0"),
         ("queue", "drain", "mail"),
-        ("dead", "-q", "mail", "--all", "--yes", "delete"),
-        ("dead", "-q", "mail", "--all", "--yes", "retry"),
+        ("dead", "delete", "-q", "mail", "--all", "--yes"),
+        ("dead", "retry", "-q", "mail", "--all", "--yes"),
     ],
 )
 def test_options_without_effect_on_partitions_are_refused(sorting: Any, own_url: str, words: list[str]) -> None:
@@ -127,10 +127,10 @@ def test_options_without_effect_on_partitions_are_refused(sorting: Any, own_url:
 
 
 def command(url: str, *words: str) -> Any:
-    return CliRunner().invoke(cli, [words[0], "--url", url, *words[1:]])
+    return CliRunner(env={"LOCKWORK_URL": url}).invoke(cli, words)
 
 
-def test_a_partitions_lock_is_released_by_its_name(sorting: Any, own_url: str) -> None:
+def test_lock_of_a_partition_is_released_by_its_name(sorting: Any, own_url: str) -> None:
     for lock in (sorting.lw.queue("mail").lock("order/5"), sorting.lw.queue("other").lock("2/x")):
         lock.acquire()
         found = command(own_url, "locks", "release", "--yes", f"{lock.queue}/{lock.name}")

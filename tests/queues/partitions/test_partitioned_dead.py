@@ -1,4 +1,4 @@
-"""The dead jobs of all partitions as one set."""
+"""The dead jobs of all partitions as one dead set."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import redis
 from lockwork import ConfigError, Lockwork
 from lockwork.ids import new_ids
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.enqueue import NewJob, push
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.enqueue import NewJob, push
+from lockwork.protocol.queue.leases import Outcome
 from processes import until
 
 SESSION = "host/1/a"
 
 
 def bury(app: Lockwork, partition: int, numbers: list[int], task: str = "send", error: str = "ValueError") -> list[str]:
-    """Let jobs of one partition die, one after the other; returns their ids."""
+    """Let jobs of one partition die, one after the other; return their IDs."""
     keys = QueueKeys("lw", f"mail/{partition}")
     app.runtime.run(leases.beat(keys, {SESSION: True}, 60_000, 1))
     found = []
@@ -47,7 +47,7 @@ def numbers(found: Any) -> list[int]:
     return [job.call.args[0] for job in found.jobs]
 
 
-def test_count_group_get(four: Lockwork) -> None:
+def test_dead_jobs_of_all_partitions_are_counted_and_grouped(four: Lockwork) -> None:
     dead = four.queue("mail").dead
     bury(four, 0, [1, 2])
     ids = bury(four, 3, [3])
@@ -68,7 +68,7 @@ def test_count_group_get(four: Lockwork) -> None:
     assert repr(dead) == "<DeadSet of queue 'mail'>"
 
 
-def test_one_is_retried_or_deleted_wherever_it_is(four: Lockwork) -> None:
+def test_dead_job_is_retried_or_deleted_on_any_partition(four: Lockwork) -> None:
     dead = four.queue("mail").dead
     ids = [bury(four, partition, [partition])[0] for partition in range(4)]
     assert dead.retry(ids[2])
@@ -79,7 +79,7 @@ def test_one_is_retried_or_deleted_wherever_it_is(four: Lockwork) -> None:
     assert dead.count() == 2
 
 
-def test_all_or_so_many(four: Lockwork) -> None:
+def test_bulk_retry_and_delete_have_a_limit(four: Lockwork) -> None:
     dead = four.queue("mail").dead
     for partition in range(4):
         bury(four, partition, [1, 2, 3])
@@ -93,7 +93,7 @@ def test_all_or_so_many(four: Lockwork) -> None:
 
 
 def pages(dead: Any, size: int, **matching: Any) -> list[list[int]]:
-    """What all pages show, one after the other."""
+    """Return all pages, in order."""
     found, after = [], ""
     while True:
         page = dead.search(limit=size, after=after, **matching)
@@ -103,11 +103,11 @@ def pages(dead: Any, size: int, **matching: Any) -> list[list[int]]:
         after = page.next
 
 
-def test_pages_meet_each_job_once_the_newest_first(four: Lockwork, admin: redis.Redis) -> None:
+def test_pages_list_each_dead_job_once_newest_first(four: Lockwork, admin: redis.Redis) -> None:
     dead = four.queue("mail").dead
     for number in range(30):
         bury(four, (number * number) % 3, [number])  # none in the last partition, few in one
-        a_moment_later(admin)  # of those that die in the same millisecond, either may be first
+        a_moment_later(admin)  # jobs that die in the same millisecond have no fixed order
     for size in (1, 4, 7, 30, 100):
         found = pages(dead, size)
         seen = [number for page in found for number in page]
@@ -121,7 +121,7 @@ def test_deleted_and_new_dead_jobs_do_not_shift_pages(four: Lockwork, admin: red
     dead = four.queue("mail").dead
     for number in range(12):
         bury(four, number % 4, [number])
-    first = dead.search(limit=2)  # nothing of two of the partitions
+    first = dead.search(limit=2)  # no jobs of two partitions
     a_moment_later(admin)
     bury(four, 0, [100])
     bury(four, 3, [101])
@@ -143,13 +143,13 @@ def pages_from(dead: Any, after: str, size: int) -> list[int]:
         after = page.next
 
 
-@pytest.mark.parametrize("after", ["x", "1 2 3", "W10=", "WyIiXQ==", "WyJhIiwiIiwiIiwiIl0=", "\u00e9", 5, None])
+@pytest.mark.parametrize("after", ["x", "x 2", "W10=", "WyIiXQ==", "WyJhIiwiIiwiIiwiIl0=", "\u00e9", 5, None])
 def test_wrong_pages_are_refused(four: Lockwork, after: Any) -> None:
-    with pytest.raises(ConfigError, match="after is the `next` of an earlier page of a queue of 4 partitions"):
+    with pytest.raises(ConfigError, match="after is the `next` of an earlier page, not"):
         four.queue("mail").dead.search(after=after)
 
 
-async def test_the_same_for_a_task(url: str, admin: object) -> None:
+async def test_async_methods_of_partitioned_dead_set(url: str, admin: object) -> None:
     async with Lockwork(url, partitions={"mail": 4}) as app:
         dead = app.queue("mail").dead
         assert (await dead.acount(), await dead.agroups(), (await dead.asearch()).jobs) == (0, [], [])

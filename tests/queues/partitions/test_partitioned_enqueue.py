@@ -1,4 +1,4 @@
-"""Enqueuing to a partitioned queue: where each job goes, and what its producer is told."""
+"""Enqueuing to a partitioned queue: the partition of each job, and the results for its producer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def home(name: object) -> str:
     return f"mail/{numbered(str(name), 4)}"
 
 
-def test_plain_jobs_go_round(four: Lockwork) -> None:
+def test_plain_jobs_alternate_between_partitions(four: Lockwork) -> None:
     send = plain(four)
     found = [send.enqueue(number).queue for number in range(8)]
     assert sorted(found[:4]) == ALL
@@ -41,7 +41,7 @@ def test_plain_jobs_go_round(four: Lockwork) -> None:
     assert four.job(later.id, later.queue).state() == "scheduled"
 
 
-def test_processes_do_not_all_begin_with_the_same(url: str) -> None:
+def test_processes_start_with_different_partitions(url: str) -> None:
     begins = set()
     for _ in range(60):
         with Lockwork(url, partitions={"mail": 4}) as app:
@@ -50,7 +50,7 @@ def test_processes_do_not_all_begin_with_the_same(url: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{"key": "{number}"}, {"group": "{number}"}, {"unique": "{number}"}])
-def test_names_decide(four: Lockwork, options: dict[str, Any]) -> None:
+def test_names_decide_the_partition(four: Lockwork, options: dict[str, Any]) -> None:
     send = plain(four, **options)
     for number in range(20):
         assert send.enqueue(number).queue == home(number)
@@ -61,7 +61,7 @@ def test_names_decide(four: Lockwork, options: dict[str, Any]) -> None:
     assert {part.name: part.status().enqueued for part in four.queue("mail").partitions} == counted
 
 
-def test_a_unique_job_is_met_wherever_it_is_enqueued(four: Lockwork) -> None:
+def test_unique_job_is_unique_across_partitions(four: Lockwork) -> None:
     send = plain(four, unique=True)
     first = send.enqueue(1)
     assert (send.enqueue(1).id, send.enqueue(1).new) == (first.id, False)
@@ -71,7 +71,7 @@ def test_a_unique_job_is_met_wherever_it_is_enqueued(four: Lockwork) -> None:
     assert four.queue("mail").status().enqueued == 3
 
 
-async def test_the_same_for_asyncio_tasks(url: str, admin: object) -> None:
+async def test_async_enqueue_uses_partitions(url: str, admin: object) -> None:
     async with Lockwork(url, partitions={"mail": 4}) as app:
         send, keyed = plain(app), plain(app, name="keyed", key="{number}")
         jobs = await asyncio.gather(*(send.aenqueue(number) for number in range(40)))
@@ -87,7 +87,7 @@ async def test_the_same_for_asyncio_tasks(url: str, admin: object) -> None:
         assert (await app.queue("mail").astatus()).enqueued == 112
 
 
-def test_many_come_back_in_the_order_of_the_calls(four: Lockwork, admin: redis.Redis) -> None:
+def test_handles_have_the_order_of_the_calls(four: Lockwork, admin: redis.Redis) -> None:
     keyed = plain(four, key="{number}")
     jobs: list[Job[None]] = keyed.enqueue_many((number,) for number in range(3000))
     assert [job.queue for job in jobs] == [home(number) for number in range(3000)]
@@ -96,17 +96,17 @@ def test_many_come_back_in_the_order_of_the_calls(four: Lockwork, admin: redis.R
         assert record.endswith(b"[%d]]" % number)
 
 
-def test_many_plain_ones_go_in_whole_batches(four: Lockwork) -> None:
+def test_plain_jobs_are_sent_in_whole_batches(four: Lockwork) -> None:
     jobs = plain(four).enqueue_many((number,) for number in range(2250))
     runs = [jobs[at].queue for at in range(0, 2250, 250)]
     assert runs[0] == runs[1] != runs[2] == runs[3]
-    assert runs[6] == runs[8], "each has its batches side by side"
+    assert runs[6] == runs[8], "batches of one partition are adjacent"
     assert Counter(job.queue for job in jobs) == {runs[0]: 500, runs[2]: 500, runs[4]: 500, runs[6]: 750}
     assert len({job.id for job in jobs}) == 2250
     assert plain(four).enqueue_many([]) == []
 
 
-def test_a_full_partition_error_lists_the_enqueued_jobs(four: Lockwork) -> None:
+def test_full_partition_error_lists_the_missing_jobs(four: Lockwork) -> None:
     keyed, send = plain(four, key="{number}"), plain(four, name="plain")
     four.queue("mail/2").limit(size=10)
     numbers = list(range(100))
@@ -120,7 +120,7 @@ def test_a_full_partition_error_lists_the_enqueued_jobs(four: Lockwork) -> None:
     assert len(there) == full.enqueued
     four.queue("mail/2").limit(size=None)
     keyed.enqueue_many((numbers[at],) for at in full.missing)
-    assert four.queue("mail").status().enqueued == 100, "what was missing can be enqueued as it is said"
+    assert four.queue("mail").status().enqueued == 100, "the missing jobs can be enqueued later"
 
     four.queue("mail").clear()
     four.queue("mail").limit(size=0)
@@ -129,10 +129,10 @@ def test_a_full_partition_error_lists_the_enqueued_jobs(four: Lockwork) -> None:
     assert (caught.value.enqueued, caught.value.missing) == (0, ())
 
 
-def test_plain_batches_stop_at_the_first_that_is_refused(four: Lockwork) -> None:
+def test_plain_batches_stop_at_the_first_full_partition(four: Lockwork) -> None:
     send = plain(four)
     first = send.enqueue(0).queue
-    third = ALL[(ALL.index(first) + 3) % 4]  # of what follows
+    third = ALL[(ALL.index(first) + 3) % 4]  # counted from the first partition
     four.queue(third).limit(size=0)
     with pytest.raises(QueueFull) as caught:
         send.enqueue_many((number,) for number in range(1750))
@@ -140,7 +140,7 @@ def test_plain_batches_stop_at_the_first_that_is_refused(four: Lockwork) -> None
     assert caught.value.missing == tuple(range(1000, 1750))
 
 
-def test_options_of_single_jobs(four: Lockwork) -> None:
+def test_options_apply_to_jobs_of_partitions(four: Lockwork) -> None:
     send = plain(four)
     assert send.options(key="k").enqueue(1).queue == send.options(group="k").enqueue(2).queue == home("k")
     assert send.options(expires="1h", priority="high").enqueue(3).queue in ALL
@@ -158,7 +158,7 @@ def test_hooks_receive_the_partition(four: Lockwork) -> None:
     assert sorted(told) == sorted((home(number), [number]) for number in (1, 2, 3))
 
 
-def test_after_a_commit(four: Lockwork) -> None:
+def test_jobs_on_commit_go_to_their_partitions(four: Lockwork) -> None:
     callbacks: list[Callable[[], object]] = []
     send, keyed = plain(four), plain(four, name="keyed", key="{number}")
     one = send.on_commit(callbacks.append).enqueue(1)
@@ -167,11 +167,11 @@ def test_after_a_commit(four: Lockwork) -> None:
     assert four.queue("mail").status().enqueued == 0
     for callback in callbacks:
         callback()
-    assert one.state() == "ready", "it is where its handle says"
+    assert one.state() == "ready", "the handle names the partition"
     assert {job.state() for job in many} == {"ready"}
 
 
-def test_an_unpartitioned_queue_of_the_same_app(four: Lockwork, other: Lockwork) -> None:
+def test_unpartitioned_queue_of_the_same_app(four: Lockwork, other: Lockwork) -> None:
     @four.task
     def here(number: int) -> None: ...
 
@@ -181,7 +181,7 @@ def test_an_unpartitioned_queue_of_the_same_app(four: Lockwork, other: Lockwork)
     assert other.job(job.id).state() == "ready"
 
 
-def test_replicas(tmp_path: Path) -> None:
+def test_partitioned_enqueue_confirms_replicas(tmp_path: Path) -> None:
     with replicated(tmp_path) as pair, Lockwork(pair.url, partitions={"mail": 4}) as app:
         keyed = plain(app, key="{number}", replicas=1)
         jobs = keyed.enqueue_many((number,) for number in range(20))
@@ -190,4 +190,4 @@ def test_replicas(tmp_path: Path) -> None:
         with pair.frozen(), pytest.raises(JobNotReplicated) as caught:
             keyed.options(replicas=1).enqueue_many((number,) for number in range(20, 40))
         assert len(caught.value.ids) == len(set(caught.value.ids)) == 20
-        assert app.queue("mail").status().enqueued == 40, "they are enqueued all the same"
+        assert app.queue("mail").status().enqueued == 40, "the jobs are enqueued anyway"

@@ -1,4 +1,4 @@
-"""The handle of a partitioned queue: all of its partitions as one."""
+"""The handle of a partitioned queue: all its partitions as one queue."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import redis
 from lockwork import ConfigError, Lockwork, WaitTimeout
 from lockwork.errors import QueueFull
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.queues.limits import QueueLimits
 from processes import until
 
@@ -27,7 +27,7 @@ def plain(app: Lockwork, **options: Any) -> Any:
 
 
 def lease(app: Lockwork, partition: str, count: int = 1) -> list[Any]:
-    """Be a worker that has taken jobs of a partition."""
+    """Lease jobs of a partition, like a worker."""
     keys = QueueKeys("lw", partition)
     app.runtime.run(leases.beat(keys, {SESSION: True}, 60_000, 1))
     return app.runtime.run(leases.reserve(keys, SESSION, count, "1", "")).jobs
@@ -38,7 +38,7 @@ def settle(app: Lockwork, partition: str, leased: list[Any]) -> None:
     assert all(app.runtime.run(leases.settle(QueueKeys("lw", partition), SESSION, outcomes, 600_000)))
 
 
-def test_partitions(four: Lockwork) -> None:
+def test_queue_handle_lists_its_partitions(four: Lockwork) -> None:
     assert [part.name for part in four.queue("mail").partitions] == ["mail/0", "mail/1", "mail/2", "mail/3"]
     assert [part.name for part in four.queue("other").partitions] == ["other"]
     assert [part.name for part in four.queue("mail/2").partitions] == ["mail/2"]
@@ -61,7 +61,7 @@ def test_status_and_workers_are_sums(four: Lockwork) -> None:
     assert four.queues() == [part.name for part in queue.partitions]
 
 
-def test_pause_and_resume_all(four: Lockwork) -> None:
+def test_pause_and_resume_apply_to_all_partitions(four: Lockwork) -> None:
     plain(four).enqueue_many([(1,)])
     queue = four.queue("mail")
     queue.pause()
@@ -74,13 +74,13 @@ def test_pause_and_resume_all(four: Lockwork) -> None:
     assert not any(part.status().paused for part in queue.partitions)
 
 
-def test_clear_all(four: Lockwork) -> None:
+def test_clear_deletes_jobs_of_all_partitions(four: Lockwork) -> None:
     plain(four).enqueue_many((number,) for number in range(4000))
     assert four.queue("mail").clear() == 4000
     assert [part.status().cleared for part in four.queue("mail").partitions] == [1000] * 4
 
 
-def test_peek_shows_jobs_of_all(four: Lockwork) -> None:
+def test_peek_shows_jobs_of_all_partitions(four: Lockwork) -> None:
     send, queue = plain(four), four.queue("mail")
     for number in range(12):
         send.enqueue(number)
@@ -122,7 +122,7 @@ def test_limits_of_partitions_add_up(four: Lockwork) -> None:
         plain(four).enqueue(1)
 
 
-def test_drain_waits_for_all(four: Lockwork) -> None:
+def test_drain_waits_for_all_partitions(four: Lockwork) -> None:
     send, queue = plain(four), four.queue("mail")
     queue.drain(0)
     for number in range(4):
@@ -142,7 +142,7 @@ def test_drain_waits_for_all(four: Lockwork) -> None:
 
 
 def test_drain_rechecks_earlier_partitions(four: Lockwork, admin: redis.Redis) -> None:
-    """A job of the last partition enqueues one to the first, and only then ends."""
+    """A job of the last partition enqueues a job on the first one before it ends."""
     by_key = plain(four, key="{number}")
     queue = four.queue("mail")
     keys = {name: next(n for n in range(99) if home_of(four, n) == name) for name in ("mail/0", "mail/3")}
@@ -170,7 +170,7 @@ def home_of(app: Lockwork, number: int) -> str:
     return app.config.partitions.place("mail", str(number))
 
 
-async def test_the_same_for_a_task(url: str, admin: object) -> None:
+async def test_async_methods_of_partitioned_queue(url: str, admin: object) -> None:
     async with Lockwork(url, partitions={"mail": 4}) as app:
         queue = app.queue("mail")
         assert (await queue.astatus()).enqueued == 0
@@ -184,7 +184,7 @@ async def test_the_same_for_a_task(url: str, admin: object) -> None:
             await queue.alimit(rate="1/s")
 
 
-def test_a_queue_of_another_kind_of_name(four: Lockwork) -> None:
+def test_wrong_queue_names_are_refused(four: Lockwork) -> None:
     names: list[Any] = [["mail"], None, "a/b"]
     for name in names:
         with pytest.raises(ConfigError, match="a queue's name"):

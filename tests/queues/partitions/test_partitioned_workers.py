@@ -17,8 +17,8 @@ Ran = list[dict[str, Any]]
 ALL = {f"mail/{number}" for number in range(4)}
 
 
-def most_at_once(lines: Ran) -> Counter[str]:
-    """How many jobs of each name ran at the same time, at the most; all on one machine, so on one clock."""
+def peak_concurrency(lines: Ran) -> Counter[str]:
+    """Return the peak of simultaneous jobs of each name; all processes use one machine's clock."""
     now: Counter[str] = Counter()
     most: Counter[str] = Counter()
     named = [line for line in lines if "name" in line]
@@ -34,7 +34,7 @@ def done(app: Any, queue: str = "mail") -> bool:
 
 
 def test_keys_one_at_a_time_in_order_with_two_workers(sorting: Any, own_url: str, apps: Path, history: History) -> None:
-    names = [f"order:{number}" for number in range(7)]  # to go round would not be right by chance
+    names = [f"order:{number}" for number in range(7)]  # 7 names, so that plain alternation does not pass by chance
     jobs = [sorting.in_order.enqueue(history.path, name) for _ in range(15) for name in names]
     assert len({job.queue for job in jobs}) > 1
     with (
@@ -49,7 +49,7 @@ def test_keys_one_at_a_time_in_order_with_two_workers(sorting: Any, own_url: str
         until(both, "both work")
         history.wait(len(jobs), "end")
     lines = history.lines()
-    assert most_at_once(lines) == dict.fromkeys(names, 1)
+    assert peak_concurrency(lines) == dict.fromkeys(names, 1)
     for at, name in enumerate(names):
         begun = [line["id"] for line in lines if line["event"] == "begin" and line["name"] == name]
         assert begun == [job.id for job in jobs[at :: len(names)]]
@@ -63,15 +63,13 @@ def test_limits_of_groups_are_exact_with_two_workers(sorting: Any, own_url: str,
         worker("sorting:lw", "-q", "mail", "-c", "20", url=own_url, folder=apps),
     ):
         history.wait(180, "end")
-    most = most_at_once(history.lines())
+    most = peak_concurrency(history.lines())
     assert set(most) == set(names)
     assert max(most.values()) == 2, "the limit of each group, over all workers"
 
 
-def test_a_strict_worker_serves_all_partitions_by_turns(
-    sorting: Any, own_url: str, apps: Path, history: History
-) -> None:
-    """mail/0 always has jobs; the few of the others must not wait until it has none."""
+def test_strict_worker_alternates_between_partitions(sorting: Any, own_url: str, apps: Path, history: History) -> None:
+    """mail/0 always has jobs; the few jobs of other partitions must not wait for all its jobs."""
     zero = [name for name in map(str, range(100)) if home(sorting, name) == "mail/0"][:3]
     rest = [next(name for name in map(str, range(100)) if home(sorting, name) == f"mail/{at}") for at in (1, 2, 3)]
     for name in zero:
@@ -82,7 +80,9 @@ def test_a_strict_worker_serves_all_partitions_by_turns(
         assert one.wait() == 0
     order = [line["number"] for line in history.lines("ran")]
     assert len(order) == 306
-    assert max(at for at, number in enumerate(order) if number == 1) < 150, "none of the others had to wait for all"
+    assert max(at for at, number in enumerate(order) if number == 1) < 150, (
+        "no partition waited for all jobs of another"
+    )
 
 
 def home(sorting: Any, name: str) -> str:
@@ -100,16 +100,16 @@ def test_partitions_follow_the_order_of_their_queues(sorting: Any, own_url: str,
     assert served[10:] == ["other"] * 10
 
 
-def test_a_worker_serves_a_single_partition(sorting: Any, own_url: str, apps: Path, history: History) -> None:
+def test_worker_serves_a_single_partition(sorting: Any, own_url: str, apps: Path, history: History) -> None:
     for number in range(12):
         sorting.mark.enqueue(history.path, number)
-    with Lockwork(own_url, partitions={"mail": 6}) as before:  # when there were more of them
+    with Lockwork(own_url, partitions={"mail": 6}) as before:  # an earlier version of the app
 
         @before.task(queue="mail", name="mark", key="{number}", keep_result=False)
         def mark(path: str, number: int) -> None: ...
 
-        left = [mark.enqueue(history.path, number) for number in range(100, 130)]
-    old = [job for job in left if job.queue == "mail/5"]
+        earlier_jobs = [mark.enqueue(history.path, number) for number in range(100, 130)]
+    old = [job for job in earlier_jobs if job.queue == "mail/5"]
     assert old
     with worker("sorting:lw", "-q", "mail/2,mail/5", "--burst", url=own_url, folder=apps) as one:
         assert one.wait() == 0
@@ -120,7 +120,7 @@ def test_a_worker_serves_a_single_partition(sorting: Any, own_url: str, apps: Pa
     assert ran["mail/5"] == len(old)
 
 
-def test_flows_and_batches(sorting: Any, own_url: str, apps: Path) -> None:
+def test_flows_and_batches_run_on_partitions(sorting: Any, own_url: str, apps: Path) -> None:
     with worker("sorting:lw", url=own_url, folder=apps):
         runs = [
             sorting.lw.chord([sorting.double.call(number) for number in range(5)], sorting.total).enqueue()
@@ -141,7 +141,9 @@ def test_partitions_get_separate_processes(sorting: Any, own_url: str, apps: Pat
         assert not {pid for _, pid in found} & {one.pid, *one.children()}, "in a runner"
 
 
-def test_a_schedule_fires_once_for_each_slot(sorting: Any, own_url: str, apps: Path, history: History) -> None:
+def test_schedule_of_partitioned_queue_fires_once_for_each_slot(
+    sorting: Any, own_url: str, apps: Path, history: History
+) -> None:
     with (
         worker("sorting:lw", url=own_url, folder=apps),
         worker("sorting:lw", url=own_url, folder=apps),

@@ -1,4 +1,4 @@
-"""Cancelled at any turn of the loop, a buyer leaves no reservation that nobody knows of, and no place in line."""
+"""Reservations cancelled at any turn of the loop leave no unknown reservation and no waiter."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import redis
 
 from cancelling import auntil, nothing_here, swept
 from lockwork import Lockwork
-from lockwork.protocol.queues.stock import Reservation
+from lockwork.protocol.stock.stock import Reservation
 
 
 @pytest.fixture
 async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
-    """Another app, as another process would be."""
+    """Another app, which simulates another process."""
     async with Lockwork(url) as app:
         yield app
 
 
 @pytest.mark.parametrize("wait", [0, None], ids=["at once", "waiting"])
-async def test_a_reservation(alw: Lockwork, rival: Lockwork, wait: int | None) -> None:
-    """The caller has it, or the units are on sale."""
+async def test_cancelled_reservation_holds_no_unknown_units(alw: Lockwork, rival: Lockwork, wait: int | None) -> None:
+    """The caller has the reservation, or the units are on sale."""
     phones = alw.stock("phone", 1)
     await phones.ainspect()
 
@@ -45,7 +45,7 @@ async def test_a_reservation(alw: Lockwork, rival: Lockwork, wait: int | None) -
     assert sweep.finished
 
 
-async def test_a_key_keeps_its_earlier_reservation(alw: Lockwork, rival: Lockwork) -> None:
+async def test_cancelled_call_keeps_earlier_reservation_of_its_key(alw: Lockwork, rival: Lockwork) -> None:
     phones = alw.stock("phone", 1)
     first = await rival.stock("phone", 1).areserve("a", hold="1h", key="order-1")
 
@@ -56,8 +56,8 @@ async def test_a_key_keeps_its_earlier_reservation(alw: Lockwork, rival: Lockwor
     assert (await swept(partial(phones.areserve, "a", key="order-1"), clean)).ended > 1
 
 
-async def test_a_job_that_is_enqueued_keeps_its_units(alw: Lockwork, rival: Lockwork) -> None:
-    """Either both happened, or neither."""
+async def test_cancelled_reservation_with_a_job_is_atomic(alw: Lockwork, rival: Lockwork) -> None:
+    """Both the reservation and the job exist, or neither."""
 
     @alw.task(queue="orders")
     def place(buyer: str) -> None: ...
@@ -66,7 +66,7 @@ async def test_a_job_that_is_enqueued_keeps_its_units(alw: Lockwork, rival: Lock
     await phones.ainspect()
 
     async def clean(where: str) -> None:
-        status = await phones.ainspect()  # behind the call on the same connection
+        status = await phones.ainspect()  # sent after the call on the same connection
         assert (await rival.queue("orders").astatus()).enqueued == status.reserved, where
         nothing_here(alw, where)
 
@@ -74,7 +74,7 @@ async def test_a_job_that_is_enqueued_keeps_its_units(alw: Lockwork, rival: Lock
     assert (await other.ainspect()).reserved
 
 
-async def test_a_waiting_buyer(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+async def test_cancelled_waiting_buyer_leaves_no_waiter(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
     phones = alw.stock("phone", 1)
     await rival.stock("phone", 1).areserve("x", hold="1h")
 
@@ -85,7 +85,9 @@ async def test_a_waiting_buyer(alw: Lockwork, rival: Lockwork, admin: redis.Redi
     assert (await swept(partial(phones.areserve, "a", wait=None), clean, most=40)).ended == 40
 
 
-async def test_a_waiting_buyer_gets_returned_units(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+async def test_buyer_cancelled_during_a_release_loses_no_units(
+    alw: Lockwork, rival: Lockwork, admin: redis.Redis
+) -> None:
     phones, other = alw.stock("phone", 1), rival.stock("phone", 1)
     held = await other.areserve("x", hold="1h")
     got: list[Reservation] = []

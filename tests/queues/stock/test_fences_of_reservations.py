@@ -1,4 +1,4 @@
-"""The fence of a reservation is higher than any before it, however that was made, and whatever the time is."""
+"""The fence of a reservation is higher than all earlier fences, for every kind of reservation and clock step."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from lockwork.protocol.effects import Call, Park
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import stock
-from lockwork.protocol.queues.stock import Books, Reservation
+from lockwork.protocol.stock import stock
+from lockwork.protocol.stock.stock import Books, Reservation
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 
@@ -26,7 +26,7 @@ def _reserve(bench: Bench, id: str, n: int) -> Reservation:
 
 
 class _Waiter:
-    """Somebody in line."""
+    """A buyer that waits for units."""
 
     def __init__(self, bench: Bench, id: str) -> None:
         self._bench = bench
@@ -35,7 +35,7 @@ class _Waiter:
         self.look()
 
     def look(self) -> None:
-        """Ask until there is nothing to do but to wait."""
+        """Call until the reply says to wait."""
         value: Any = None
         try:
             while not isinstance(effect := self._asking.send(value), Park):
@@ -44,13 +44,13 @@ class _Waiter:
             self.got = done.value
 
 
-def test_a_clock_that_was_set_back_lowers_no_fence(bench: Bench) -> None:
+def test_clock_step_back_lowers_no_fence(bench: Bench) -> None:
     first = _reserve(bench, "a", 1)
     bench.now -= 3600 * SECOND
     assert _reserve(bench, "b", 1).fence > first.fence
 
 
-def test_two_reservations_granted_in_one_step_have_separate_fences(bench: Bench) -> None:
+def test_reservations_granted_in_one_step_have_separate_fences(bench: Bench) -> None:
     all_of_it = _reserve(bench, "a", 2)
     waiters = [_Waiter(bench, id) for id in "bc"]
     bench.run(stock.release(BOOKS, all_of_it.id, None))

@@ -1,4 +1,4 @@
-"""A reservation that is asked for again, long after its first request, which was applied, and has even run out."""
+"""A reservation that is requested again, long after its first request was applied and expired."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import pytest
 
 from lockwork.protocol.effects import Argument, Call, script_call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases, record_header, stock
-from lockwork.protocol.queues.enqueue import NewJob, push_arguments
-from lockwork.protocol.queues.leases import Outcome
-from lockwork.protocol.queues.stock import Books
+from lockwork.protocol.queue import leases, record_header
+from lockwork.protocol.queue.enqueue import NewJob, push_arguments
+from lockwork.protocol.queue.leases import Outcome
+from lockwork.protocol.stock import stock
+from lockwork.protocol.stock.stock import Books
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
@@ -23,12 +24,12 @@ _ASKED: list[Argument] = [2, 0, "a", "eve", 1, 1000, ""]
 @pytest.mark.parametrize(
     "call",
     [
-        script_call("stock_reserve", BOOKS.queue, [*_ASKED, *_JOB], **BOOKS.keys._asdict()),
-        script_call("stock_wait", BOOKS.queue, [*_ASKED, "channel", *_JOB], **BOOKS.keys._asdict()),
+        script_call("stock/reserve", BOOKS.queue, [*_ASKED, *_JOB], **BOOKS.keys._asdict()),
+        script_call("stock/wait", BOOKS.queue, [*_ASKED, "channel", *_JOB], **BOOKS.keys._asdict()),
     ],
     ids=lambda call: call.script.name,
 )
-def test_its_job_runs_once(simulated: Server, call: Call) -> None:
+def test_job_of_resent_reservation_runs_once(simulated: Server, call: Call) -> None:
     bench = Bench(simulated, Build())
     bench.run(leases.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
     assert bench.call(call)[0] == 1

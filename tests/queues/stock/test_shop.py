@@ -1,4 +1,4 @@
-"""What a demanding shop needs besides: more time, refunds, units taken off sale, listings, and a waiting line."""
+"""More features of stocks: extension, refunds, units withdrawn from sale, lists, and waiters."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 import redis
 
 from lockwork import LimitReached, Lockwork, ReservationEnded, SoldOut
-from lockwork.protocol.queues.stock import Reservation, StockStatus
+from lockwork.protocol.stock.stock import Reservation, StockStatus
 from lockwork.queues.stock import Stock
 from processes import script, until
 
 
-def test_extend(lw: Lockwork) -> None:
+def test_extend_prolongs_a_reservation(lw: Lockwork) -> None:
     phones = lw.stock("phone", 3)
     held, short, sale = phones.reserve("bob", hold="1m"), phones.reserve("eve", hold="20ms"), phones.reserve("joe")
     assert 3500 < phones.extend(held, "1h") <= 3600
-    assert 3500 < phones.extend(held.id, "1m") <= 3600, "it never gets shorter"
+    assert 3500 < phones.extend(held.id, "1m") <= 3600, "extend never shortens"
     phones.confirm(sale)
     with pytest.raises(ReservationEnded, match="is already confirmed"):
         phones.extend(sale, "1h")
@@ -27,7 +27,7 @@ def test_extend(lw: Lockwork) -> None:
         phones.extend(short, "1h")
 
 
-def test_refund(lw: Lockwork) -> None:
+def test_refund_returns_units_limit_and_key(lw: Lockwork) -> None:
     phones = lw.stock("phone", 3, limit=2)
     sale = phones.reserve("bob", 2, key="order-1")
     with pytest.raises(ReservationEnded, match="is not confirmed: release it instead"):
@@ -36,10 +36,10 @@ def test_refund(lw: Lockwork) -> None:
     for _ in range(2):
         phones.refund(sale)
     assert phones.inspect() == StockStatus(3, 3, 0, 0, 0)
-    assert phones.reserve("bob", 2, key="order-1").created, "his limit and his key are free again"
+    assert phones.reserve("bob", 2, key="order-1").created, "the buyer's limit and key are free again"
 
 
-def test_a_refund_and_its_job_are_one_step(lw: Lockwork) -> None:
+def test_refund_and_its_job_are_atomic(lw: Lockwork) -> None:
     @lw.task(queue="orders")
     def pay_back(buyer: str) -> None: ...
 
@@ -52,7 +52,7 @@ def test_a_refund_and_its_job_are_one_step(lw: Lockwork) -> None:
     assert lw.queue("orders").status().enqueued == 1
 
 
-def test_withdraw(lw: Lockwork) -> None:
+def test_withdraw_removes_units_on_sale(lw: Lockwork) -> None:
     phones = lw.stock("phone", 5)
     phones.reserve("bob", 2)
     assert phones.withdraw(2) == StockStatus(3, 1, 2, 0, 0)
@@ -61,7 +61,7 @@ def test_withdraw(lw: Lockwork) -> None:
     assert phones.withdraw(1).available == 0
 
 
-def test_reservations(lw: Lockwork) -> None:
+def test_reservations_are_listed(lw: Lockwork) -> None:
     phones = lw.stock("phone", 2000)
     for number in range(1500):
         phones.reserve(f"b{number % 100}")
@@ -76,16 +76,16 @@ def test_reservations(lw: Lockwork) -> None:
     assert phones.reservations("nobody") == []
 
 
-def test_delete(lw: Lockwork, admin: redis.Redis) -> None:
+def test_delete_removes_the_stock(lw: Lockwork, admin: redis.Redis) -> None:
     phones = lw.stock("phone", 2)
     assert not phones.delete()
     phones.reserve("bob")
     assert phones.delete()
     assert not admin.keys("*:stock:*") + admin.keys("*:holds:*")
-    assert phones.inspect() == StockStatus(2, 2, 0, 0, 0), "whoever uses it next opens it anew"
+    assert phones.inspect() == StockStatus(2, 2, 0, 0, 0), "the next use creates it again"
 
 
-async def test_the_same_for_a_task(alw: Lockwork) -> None:
+async def test_async_methods_of_stock_extensions(alw: Lockwork) -> None:
     phones = alw.stock("phone", 3)
     held = await phones.areserve("bob", wait=1)
     assert await phones.aextend(held, "2h") > 7000
@@ -101,7 +101,7 @@ def waiting(phones: Stock, admin: redis.Redis, count: int) -> bool:
 
 
 def line(phones: Stock, admin: redis.Redis, wishes: list[tuple[str, int]]) -> tuple[list[threading.Thread], list[str]]:
-    """Buyers who wait, in this order; and those who got what they wanted."""
+    """Start buyers that wait, in this order; return their threads and the names of successful buyers."""
     got: list[str] = []
 
     def buy(buyer: str, n: int) -> None:
@@ -152,7 +152,7 @@ def test_expired_units_are_granted_to_waiters_without_another_call(lw: Lockwork)
     assert phones.inspect().expired == 1
 
 
-def test_the_wait_is_over(lw: Lockwork, admin: redis.Redis) -> None:
+def test_reserve_raises_sold_out_after_its_wait(lw: Lockwork, admin: redis.Redis) -> None:
     phones = lw.stock("phone", 1, limit=1)
     phones.reserve("x")
     with pytest.raises(SoldOut, match=r"had fewer than 1 on sale for all of 0\.05 s"):
@@ -176,7 +176,7 @@ async def test_cancelled_waiter_lets_the_next_proceed(alw: Lockwork, admin: redi
         assert (await second).buyer == "b"
 
 
-def test_the_job_of_a_buyer_that_waited(lw: Lockwork, admin: redis.Redis) -> None:
+def test_job_of_waiting_buyer_is_enqueued(lw: Lockwork, admin: redis.Redis) -> None:
     @lw.task(queue="orders")
     def place(buyer: str) -> None: ...
 
@@ -188,7 +188,7 @@ def test_the_job_of_a_buyer_that_waited(lw: Lockwork, admin: redis.Redis) -> Non
 
 
 def test_dead_waiter_keeps_the_units_only_briefly(lw: Lockwork, url: str, admin: redis.Redis) -> None:
-    """What was handed to it comes back when it is not claimed."""
+    """Granted units that are not claimed are granted to the next waiter."""
     phones = lw.stock("phone", 1)
     held = phones.reserve("x")
     code = "from lockwork import Lockwork\nLockwork().stock('phone', 1).reserve('dead', wait=None, hold='1h')"

@@ -1,4 +1,4 @@
-"""What a stock's step enqueues is a job like any other: delayed, at a moment, by priority, in lines, with tags."""
+"""Jobs that a stock enqueues accept the usual options: delay, time, priority, key, group and tags."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def plain(path: str, step: str) -> None:
 """
 
 
-def test_when_it_may_run(lw: Lockwork, admin: redis.Redis) -> None:
+def test_job_of_a_stock_accepts_delay_and_time(lw: Lockwork, admin: redis.Redis) -> None:
     @lw.task(queue="orders")
     def place(buyer: str) -> None: ...
 
@@ -48,7 +48,7 @@ def test_when_it_may_run(lw: Lockwork, admin: redis.Redis) -> None:
     assert admin.zrange("lw:{q:orders}:due", 0, 0) == [past.id.encode()]
 
 
-def test_its_priority_and_tags(lw: Lockwork) -> None:
+def test_job_of_a_stock_accepts_priority_and_tags(lw: Lockwork) -> None:
     @lw.task(queue="orders")
     def place(buyer: str) -> None: ...
 
@@ -86,7 +86,7 @@ def test_jobs_with_key_and_group_enter_by_the_due_set_and_run_in_order(url: str,
     assert lw.job(held.id, "orders").result(5) == ["order"]
 
 
-def test_a_job_waits_for_an_earlier_job_of_its_key(lw: Lockwork) -> None:
+def test_job_of_a_stock_waits_for_an_earlier_job_of_its_key(lw: Lockwork) -> None:
     @lw.task(queue="orders", key="buyer:{buyer}")
     def place(buyer: str) -> None: ...
 
@@ -108,14 +108,14 @@ def test_units_granted_after_waiting_enqueue_their_job(lw: Lockwork, other: Lock
     with ThreadPoolExecutor(1) as pool:
         call = place.options(delay="1h", tags=["late"]).call("a")
         waiting = pool.submit(lambda: other.stock("phone", 1, queue="orders").reserve("eve", enqueue=call, wait=30))
-        until(lambda: admin.hget("lw:{q:orders}:stock:phone", "t"), "somebody waits")
+        until(lambda: admin.hget("lw:{q:orders}:stock:phone", "t"), "a buyer waits")
         phones.release(held)
         got = waiting.result(30)
     assert lw.job(got.id, "orders").inspect().tags == ("late",)
     assert lw.job(got.id, "orders").state() == "scheduled"
 
 
-def test_a_job_with_expires_is_refused_before_units_are_reserved(lw: Lockwork) -> None:
+def test_job_with_expires_is_refused_before_units_are_reserved(lw: Lockwork) -> None:
     @lw.task(queue="orders", expires="1h")
     def place(buyer: str) -> None: ...
 

@@ -1,4 +1,4 @@
-"""A reservation and its job are one step: both happen or neither, and they share their id."""
+"""A reservation and its job are atomic, and they share their ID."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from lockwork import ConfigError, LimitReached, Lockwork, ReservationEnded, SoldOut
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import stock as protocol
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.leases import Outcome
-from lockwork.protocol.queues.stock import Books
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
+from lockwork.protocol.stock import stock
+from lockwork.protocol.stock.stock import Books
 from lockwork.tasks.task import Task
 from processes import until
 
@@ -31,7 +31,7 @@ def enqueued(lw: Lockwork) -> int:
     return status.enqueued
 
 
-def test_the_job_has_the_id_of_the_reservation(lw: Lockwork, place: Task[[str], None, None]) -> None:
+def test_job_has_the_id_of_its_reservation(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5, queue="orders")
     held = phones.reserve("bob", enqueue=place.call("bob"))
     job = lw.job(held.id, queue="orders")
@@ -54,7 +54,7 @@ def test_sold_out_or_over_the_limit_enqueues_no_job(lw: Lockwork, place: Task[[s
     assert enqueued(lw) == 2
 
 
-def test_a_second_call_of_one_key_enqueues_no_job(lw: Lockwork, place: Task[[str], None, None]) -> None:
+def test_repeated_key_enqueues_no_second_job(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5, queue="orders")
     first = phones.reserve("bob", key="bob", enqueue=place.call("bob"))
     again = phones.reserve("bob", key="bob", enqueue=place.call("bob"))
@@ -62,7 +62,7 @@ def test_a_second_call_of_one_key_enqueues_no_job(lw: Lockwork, place: Task[[str
     assert enqueued(lw) == 1
 
 
-def test_each_end_enqueues_once(lw: Lockwork, place: Task[[str], None, None]) -> None:
+def test_end_of_a_reservation_enqueues_once(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5, queue="orders")
     sale, gone = phones.reserve("bob"), phones.reserve("eve")
     for _ in range(3):
@@ -79,7 +79,7 @@ def test_each_end_enqueues_once(lw: Lockwork, place: Task[[str], None, None]) ->
     assert enqueued(lw) == 3
 
 
-def test_an_ended_reservation_enqueues_no_job(lw: Lockwork, place: Task[[str], None, None]) -> None:
+def test_ended_reservation_enqueues_no_job(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5, queue="orders")
     sale, short = phones.reserve("bob"), phones.reserve("eve", hold="20ms")
     phones.confirm(sale)
@@ -95,8 +95,8 @@ def test_an_ended_reservation_enqueues_no_job(lw: Lockwork, place: Task[[str], N
 
 
 @pytest.mark.parametrize("verb", ["confirm", "release", "refund"])
-def test_an_end_that_is_sent_again_after_its_job_has_run(lw: Lockwork, verb: str) -> None:
-    """Its first reply was lost. The job is its own, so it did its step: nothing has gone wrong."""
+def test_resent_end_enqueues_no_second_job(lw: Lockwork, verb: str) -> None:
+    """The first reply was lost, and the job has already run."""
     phones, queue = lw.stock("phone", 5, queue="orders"), QueueKeys("lw", "orders")
     held = phones.reserve("bob")
     if verb == "refund":
@@ -104,7 +104,7 @@ def test_an_end_that_is_sent_again_after_its_job_has_run(lw: Lockwork, verb: str
     job = NewJob("j1", b'1,4,,;["work",[1]]')
 
     def end() -> None:
-        lw.runtime.run(getattr(protocol, verb)(Books(queue, "phone", 5, 0), held.id, job))
+        lw.runtime.run(getattr(stock, verb)(Books(queue, "phone", 5, 0), held.id, job))
 
     end()
     end()
@@ -115,7 +115,7 @@ def test_an_end_that_is_sent_again_after_its_job_has_run(lw: Lockwork, verb: str
     assert lw.queue("orders").status().enqueued == 1
 
 
-def test_a_task_of_another_queue_cannot_be_part_of_the_step(lw: Lockwork, place: Task[[str], None, None]) -> None:
+def test_job_of_another_queue_is_refused(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5)
     with pytest.raises(ConfigError, match=r"with queue 'default' and the task's queue is 'orders'.*queue='orders'"):
         phones.reserve("bob", enqueue=place.call("bob"))

@@ -1,4 +1,4 @@
-"""The list of stocks: found on the server, and read without changing them."""
+"""The list of stocks, which is read from the server without changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import redis
 from lockwork import Lockwork
 
 
-def test_stocks_of_all_queues(lw: Lockwork) -> None:
+def test_stocks_of_all_queues_are_listed(lw: Lockwork) -> None:
     phones, shoes = lw.stock("phones", 10), lw.stock("shoes", 5, queue="orders")
     phones.reserve("ada", 3)
     phones.confirm(phones.reserve("ben", 2))
@@ -17,9 +17,11 @@ def test_stocks_of_all_queues(lw: Lockwork) -> None:
     assert [each.status for each in found] == [phones.inspect(), shoes.inspect()]
 
 
-async def test_a_list_changes_nothing(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_list_of_stocks_changes_no_stock(alw: Lockwork, admin: redis.Redis) -> None:
     await alw.stock("phones", 10).areserve("ada", 3, hold=0.001)
     before = admin.hgetall("lw:{q:default}:stock:phones")
     (found,) = await alw.astocks()
-    assert (found.status.reserved, found.status.available) == (3, 7), "it ran out, and nothing has ended it yet"
+    assert (found.status.reserved, found.status.available) == (3, 7), (
+        "the reservation has expired, but was not removed yet"
+    )
     assert admin.hgetall("lw:{q:default}:stock:phones") == before

@@ -1,4 +1,4 @@
-"""A rush on a stock by tasks, threads and processes: never oversold, and every unit is somewhere."""
+"""Many buyers in asyncio tasks, threads and processes: a stock is never oversold, and no unit is lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print(bought, flush=True)
 """
 
 
-async def test_tasks(alw: Lockwork) -> None:
+async def test_asyncio_tasks_never_oversell(alw: Lockwork) -> None:
     phones = alw.stock("phone", 50, limit=2)
     sold: Counter[str] = Counter()
 
@@ -88,7 +88,7 @@ def test_threads_while_reservations_run_out(lw: Lockwork) -> None:
     assert status.available == 20 - bought
 
 
-def test_one_key_from_many_tasks_is_one_reservation(lw: Lockwork) -> None:
+def test_concurrent_calls_with_one_key_make_one_reservation(lw: Lockwork) -> None:
     phones = lw.stock("phone", 50)
 
     async def main() -> list[tuple[str, bool]]:
@@ -102,7 +102,7 @@ def test_one_key_from_many_tasks_is_one_reservation(lw: Lockwork) -> None:
     assert phones.inspect().reserved == 1
 
 
-def test_processes(lw: Lockwork, url: str) -> None:
+def test_processes_never_oversell(lw: Lockwork, url: str) -> None:
     with ExitStack() as stack:
         buyers = [stack.enter_context(script(BUY, number, url=url)) for number in range(3)]
         for process in buyers:

@@ -1,4 +1,4 @@
-"""What a stock reserved and sold by the minute: counted by its clock, for an hour."""
+"""A stock's reserved and sold units by minute: counted by the server's clock, kept for an hour."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from lockwork import ConfigError, Lockwork
 from lockwork.protocol.effects import script_call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import stock
-from lockwork.protocol.queues.stock import Books, StockMinute
+from lockwork.protocol.stock import stock
+from lockwork.protocol.stock.stock import Books, StockMinute
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
@@ -34,12 +34,12 @@ def reserve(bench: Bench, id: str, n: int, *, twice: bool = False) -> None:
 
 
 def minutes(bench: Bench) -> list[StockMinute]:
-    """Read them as `overview` does."""
-    ((_, *counts),) = bench.call(script_call("stock_counts", [KEY], [60]))
+    """Read the minutes like `overview`."""
+    ((_, *counts),) = bench.call(script_call("stock/counts", [KEY], [60]))
     return list(stock._minutes(counts[3:], 60))
 
 
-def test_units_count_in_the_minute_in_which_they_were_reserved_and_sold(bench: Bench) -> None:
+def test_units_count_in_the_minute_of_their_reservation_and_sale(bench: Bench) -> None:
     reserve(bench, "a", 3, twice=True)
     reserve(bench, "b", 2)
     bench.now += 5 * MINUTE

@@ -1,4 +1,4 @@
-"""A folder for an embedded server in which nothing may run afterwards."""
+"""A folder for an embedded server, with a check that no process remains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def home() -> Iterator[Path]:
         yield folder
         assert not places._members
         assert places._owners == others
-        for place in (folder, *folder.glob("*/")):  # a test may have put its server one level deeper
+        for place in (folder, *folder.glob("*/")):  # some tests use a folder one level deeper
             nothing_runs(place)
 
 
@@ -40,7 +40,7 @@ def watch() -> Iterator[type[Watched]]:
 
 
 def nothing_runs(folder: Path) -> None:
-    """Wait until no guardian and no server lives in `folder`; the test's timeout limits this."""
+    """Wait until no guardian and no server runs in `folder`; the test's timeout limits this."""
     for name in ("guardian", "server"):
         if (folder / name).exists():
             with (folder / name).open("r+") as file:

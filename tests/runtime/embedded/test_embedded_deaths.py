@@ -1,4 +1,4 @@
-"""An embedded server or its guardian that is killed, and what a killed start leaves."""
+"""Killed embedded servers and guardians, and the remains of a killed start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.embedded.users import MARKS, Watched, client, users
 pytestmark = MARKS
 
 
-def test_after_the_guardian_is_killed_the_next_user_gets_a_new_server(home: Path, watch: type[Watched]) -> None:
+def test_next_user_gets_new_server_after_guardian_is_killed(home: Path, watch: type[Watched]) -> None:
     with users(home, 1) as (one,):
         server = watch(one.pid)
         os.kill(server.parent(), signal.SIGKILL)
@@ -24,15 +24,15 @@ def test_after_the_guardian_is_killed_the_next_user_gets_a_new_server(home: Path
             server.wait()
 
 
-def test_a_killed_guardian_takes_the_server_with_it(home: Path, watch: type[Watched]) -> None:
+def test_server_ends_with_its_killed_guardian(home: Path, watch: type[Watched]) -> None:
     with open_shared(home) as opened:
         server = watch(opened.pid)
         os.kill(server.parent(), signal.SIGKILL)
         server.wait()
 
 
-def test_a_server_without_a_guardian_is_ended(home: Path, watch: type[Watched]) -> None:
-    # as where the server does not follow its guardian: stopped, so that it cannot; the next user must end it
+def test_next_user_ends_server_without_guardian(home: Path, watch: type[Watched]) -> None:
+    # a stopped server cannot follow its guardian, so the next user must end it
     with open_shared(home) as opened:
         server = watch(opened.pid)
         guardian = watch(server.parent())
@@ -43,26 +43,26 @@ def test_a_server_without_a_guardian_is_ended(home: Path, watch: type[Watched]) 
             patch.setattr(embedded_server, "_END_LIMIT", 0.1)
             with open_shared(home) as again:
                 assert again.pid != server.pid
-                server.wait()  # it was stopped: it does not end by itself
+                server.wait()  # a stopped server does not end without a signal
 
 
-def test_after_the_server_is_killed_the_next_user_gets_a_new_one(home: Path, watch: type[Watched]) -> None:
+def test_next_user_gets_new_server_after_server_is_killed(home: Path, watch: type[Watched]) -> None:
     with open_shared(home) as first, client(first.url) as redis_client:
         redis_client.set("kept", "yes")
         server = watch(first.pid)
         guardian = watch(server.parent())
         os.kill(server.pid, signal.SIGKILL)
-        # at once: the old guardian may still be there
+        # at once: the old guardian may still run
         with open_shared(home) as second:
             assert second.pid != server.pid
             guardian.wait()
-            # connections to the old address work again: it is the same one
+            # connections to the old address work again, because the address is the same
             assert redis_client.get("kept") == "yes"
             first.close()
             assert redis_client.ping()
 
 
-def test_leftovers_of_a_killed_start_do_not_block_the_next(home: Path) -> None:
+def test_leftovers_of_a_killed_start_do_not_block_the_next_start(home: Path) -> None:
     home.mkdir(mode=0o700)
     (home / "server").write_text('{"pid": 1')
     (home / "server.sock").write_text("")
@@ -71,6 +71,6 @@ def test_leftovers_of_a_killed_start_do_not_block_the_next(home: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", '{"pid": 12', '{"pid": 0, "host": "h", "socket": "s"}', "[]", "null", "\0"])
-def test_a_record_that_is_not_whole_is_none(tmp_path: Path, text: str) -> None:
+def test_incomplete_server_record_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "server").write_text(text)
     assert embedded_server._read_record(tmp_path) is None

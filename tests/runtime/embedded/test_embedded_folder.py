@@ -1,4 +1,4 @@
-"""Where an embedded server has its files and its socket, and who else may use them."""
+"""The folder and socket of an embedded server, and their permissions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ pytestmark = MARKS
 
 
 @pytest.mark.parametrize("how", [open_shared, start_private])
-def test_a_long_path(home: Path, watch: type[Watched], how: Callable[[Path], Embedded]) -> None:
+def test_long_path_uses_a_short_socket_folder(
+    home: Path, watch: type[Watched], how: Callable[[Path], Embedded]
+) -> None:
     folder = home / ("long" * 30)
     with how(folder) as opened, client(opened.url) as redis_client:
         assert redis_client.ping()
@@ -34,7 +36,7 @@ def test_a_long_path(home: Path, watch: type[Watched], how: Callable[[Path], Emb
     assert not short.exists()
 
 
-def test_a_long_path_with_a_shared_short_folder(home: Path) -> None:
+def test_socket_folder_of_another_user_is_refused(home: Path) -> None:
     folder = embedded_folder.made(home / ("long" * 30))
     short = embedded_folder.socket_path(folder).parent
     try:
@@ -45,12 +47,12 @@ def test_a_long_path_with_a_shared_short_folder(home: Path) -> None:
         short.rmdir()
 
 
-def test_a_path_with_signs_that_urls_use(home: Path) -> None:
+def test_path_with_url_characters_is_supported(home: Path) -> None:
     with open_shared(home / "a b%41?c#d") as opened, client(opened.url) as redis_client:
         assert redis_client.ping()
 
 
-def test_the_folder_is_private(home: Path) -> None:
+def test_folder_and_socket_are_private(home: Path) -> None:
     with open_shared(home) as opened, client(opened.url) as redis_client:
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
         assert stat.S_IMODE((home / "server.sock").stat().st_mode) == 0o700
@@ -62,14 +64,14 @@ def test_the_folder_is_private(home: Path) -> None:
         }
 
 
-def test_a_folder_that_others_can_write(home: Path) -> None:
+def test_folder_that_others_can_write_is_refused(home: Path) -> None:
     home.mkdir()
     home.chmod(0o777)
     with pytest.raises(ConfigError, match="LOCKWORK_HOME"):
         open_shared(home)
 
 
-def test_where_the_folder_is(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_default_folder_depends_on_platform_and_environment(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("HOME", "/h")
     monkeypatch.delenv("LOCKWORK_HOME", raising=False)

@@ -17,7 +17,7 @@ pytestmark = MARKS
 
 
 def forked(run: str, folder: Path) -> subprocess.Popen[bytes]:
-    """A process that opens, forks a child that does `run` and waits, says both pids, and ends when told."""
+    """Start a process that opens a server, forks a child that executes `run` and waits, and prints both process IDs."""
     code = f"""
 import os, select, signal, sys, pathlib
 from lockwork.runtime.embedded import Embedded, open_shared, start_private
@@ -43,10 +43,10 @@ def pids(process: subprocess.Popen[bytes]) -> list[int]:
     return [int(word) for word in process.stdout.readline().split()]
 
 
-def test_a_forked_child_keeps_the_shared_server(home: Path, watch: type[Watched]) -> None:
+def test_forked_child_keeps_the_shared_server(home: Path, watch: type[Watched]) -> None:
     process = forked("open_shared:pass", home)
     server, child = map(watch, pids(process))
-    # stdout is the child's as well, so it does not end here
+    # the child has the same stdout, so reading it does not end here
     assert process.stdin is not None
     process.stdin.close()
     process.wait(LIMIT)
@@ -72,7 +72,7 @@ def test_close_in_a_forked_child_keeps_the_parents_server(home: Path, watch: typ
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_private_server_ends_with_its_owner_even_if_a_forked_child_lives(
+def test_private_server_ends_with_its_owner_despite_forked_child(
     home: Path, watch: type[Watched], end: signal.Signals
 ) -> None:
     process = forked("start_private:signal.signal(signal.SIGINT, signal.SIG_IGN)", home)

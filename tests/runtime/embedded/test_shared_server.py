@@ -1,4 +1,4 @@
-"""The embedded server that a user's processes share: joined, left, and ended with the last of them."""
+"""The embedded server that a user's processes share, which ends with its last user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime.embedded.users import LIMIT, MARKS, Watched, client, users
 pytestmark = MARKS
 
 
-def test_two_processes_share_one_server(home: Path, watch: type[Watched]) -> None:
+def test_processes_share_one_server(home: Path, watch: type[Watched]) -> None:
     with users(home, 2) as (one, two):
         assert one.pid == two.pid
         server = watch(one.pid)
@@ -30,7 +30,7 @@ def test_two_processes_share_one_server(home: Path, watch: type[Watched]) -> Non
     assert not (home / "server.sock").exists()
 
 
-def test_the_server_ends_when_all_its_users_are_killed(home: Path, watch: type[Watched]) -> None:
+def test_server_ends_when_all_its_users_are_killed(home: Path, watch: type[Watched]) -> None:
     with users(home, 3) as three:
         server = watch(three[0].pid)
         guardian = watch(server.parent())
@@ -41,7 +41,7 @@ def test_the_server_ends_when_all_its_users_are_killed(home: Path, watch: type[W
         guardian.wait()
 
 
-def test_a_user_that_ends_without_close_leaves(home: Path, watch: type[Watched]) -> None:
+def test_server_ends_after_user_exits_without_close(home: Path, watch: type[Watched]) -> None:
     code = "import sys, pathlib; from lockwork.runtime.embedded import open_shared\n"
     code += "print(open_shared(pathlib.Path(sys.argv[1])).pid, flush=True); sys.stdin.read()"
     process = subprocess.Popen(
@@ -57,7 +57,7 @@ def test_a_user_that_ends_without_close_leaves(home: Path, watch: type[Watched])
     server.wait()
 
 
-def test_eight_processes_at_once_get_one_server(home: Path) -> None:
+def test_concurrent_processes_get_one_server(home: Path) -> None:
     with users(home, 8) as eight:
         assert len({user.pid for user in eight}) == 1
 
@@ -92,12 +92,12 @@ def test_concurrent_close_and_open_never_find_a_stopping_server(home: Path) -> N
             assert redis_client.incr("rounds") == number + 1
 
 
-def test_joining_waits_for_the_server_that_is_stopping(home: Path, watch: type[Watched]) -> None:
+def test_next_user_waits_for_a_stopping_server(home: Path, watch: type[Watched]) -> None:
     with open_shared(home) as opened:
         server = watch(opened.pid)
-        os.kill(server.pid, signal.SIGSTOP)  # so that it cannot end before the next user comes
+        os.kill(server.pid, signal.SIGSTOP)  # the server then cannot end before the next user comes
     with (home / "users").open("r+") as file:
-        # the guardian has the file alone once this fails; asking in common never keeps it from that for long
+        # the guardian has the exclusive lock once this fails; a shared lock blocks it only briefly
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

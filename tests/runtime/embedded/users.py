@@ -1,4 +1,4 @@
-"""Processes that use an embedded server, and a look at those that they start."""
+"""Processes that use an embedded server, and the processes that they start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ opened.close()
 
 
 class User:
-    """A process that opens a server, says its pid, and leaves when told."""
+    """A process that opens a server, prints its process ID, and leaves on request."""
 
     def __init__(self, folder: Path, how: str = "open_shared") -> None:
         command = [sys.executable, "-c", _USER.format(how), str(folder)]
@@ -41,7 +41,7 @@ class User:
 
     @property
     def pid(self) -> int:
-        """The server's pid; waits until the process has joined."""
+        """The server's process ID; waits until the process has joined."""
         if self._pid is None:
             assert self.process.stdout is not None
             self._pid = int(self.process.stdout.readline())
@@ -57,7 +57,7 @@ class User:
 
 
 class Watched:
-    """A process that is not our child, by a descriptor: its number could come to mean another one."""
+    """A process that is no child of ours, by a descriptor, because its ID could be reused."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -76,7 +76,7 @@ class Watched:
 
 @contextmanager
 def users(folder: Path, count: int, how: str = "open_shared") -> Iterator[list[User]]:
-    """Processes that start at once and are gone at the end, however that comes."""
+    """Start processes together, and end them in every case."""
     made = [User(folder, how) for _ in range(count)]
     try:
         yield made

@@ -1,4 +1,4 @@
-"""rediss:// with an authority and client certificates of our own: each connection, and a clear error for each fault."""
+"""rediss:// with a private authority and client certificates: each connection, and a clear error for each fault."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TLSServer]:
-    """It wants a certificate of its clients."""
+    """A server that requires client certificates."""
     folder = tmp_path_factory.mktemp("tls")
     with tls_server(folder, Certificates.made(folder / "good")) as started:
         yield started
@@ -35,9 +35,9 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates.made(tmp_path_factory.mktemp("stranger") / "other")
 
 
-def test_lock_is_handed_over_by_pubsub(server: TLSServer) -> None:
-    """The blocking connection, the engine's, and its subscription."""
-    with Lockwork(server.url(), lock_lease=1.5) as app, Lockwork(server.url()) as other:
+def test_lock_is_granted_by_message_over_tls(server: TLSServer) -> None:
+    """Covers the blocking connection, the engine's connection, and its subscription."""
+    with Lockwork(server.url(), lock_lease=6) as app, Lockwork(server.url()) as other:
         grant = app.lock("x").acquire()
         granted = threading.Event()
 
@@ -47,17 +47,17 @@ def test_lock_is_handed_over_by_pubsub(server: TLSServer) -> None:
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        until(lambda: app.lock("x").inspect().waiters, "somebody waits")
+        until(lambda: app.lock("x").inspect().waiters, "a caller waits")
         before = grant.remaining
         until(lambda: grant.remaining > before, "the engine renews it")
         with redis.Redis.from_url(server.plain_url) as client:
-            until(lambda: client.pubsub_channels("lw:wake:*"), "it hears its channel")
+            until(lambda: client.pubsub_channels("lw:wake:*"), "the engine is subscribed")
         grant.release()
         assert granted.wait(30)
         waiting.join()
 
 
-async def test_lock_in_asyncio(server: TLSServer) -> None:
+async def test_async_lock_waits_over_tls(server: TLSServer) -> None:
     async with Lockwork(server.url()) as app, Lockwork(server.url()) as other:
         async with app.lock("y"):
             waiting = asyncio.create_task(other.lock("y", wait=60).aacquire())
@@ -66,7 +66,7 @@ async def test_lock_in_asyncio(server: TLSServer) -> None:
         await (await waiting).arelease()
 
 
-def test_worker_runs_jobs(server: TLSServer, apps: Path, load: Load) -> None:
+def test_worker_runs_jobs_over_tls(server: TLSServer, apps: Path, load: Load) -> None:
     shop: Any = load(server.url(), "shop")
     with shop.lw, worker("shop:lw", "--lease", "5", url=server.url(), folder=apps):
         assert shop.add.enqueue(1, 2).result(60) == 3
@@ -79,7 +79,7 @@ def test_client_lends_its_tls_settings(server: TLSServer) -> None:
 
 
 def fails(url: str, kind: type[LockworkError], *texts: str) -> None:
-    """Every way of connecting raises this error, which says these texts."""
+    """Check that every kind of connection raises this error with these texts."""
 
     def blocking() -> None:
         with Lockwork(url, patience=0) as app:
@@ -97,7 +97,7 @@ def fails(url: str, kind: type[LockworkError], *texts: str) -> None:
             assert text in str(caught.value)
 
 
-def test_unknown_authority(server: TLSServer, stranger: Certificates) -> None:
+def test_server_of_unknown_authority_is_refused(server: TLSServer, stranger: Certificates) -> None:
     for authority in (None, stranger.authority):
         fails(server.url(ssl_ca_certs=authority), ServerRefused, "not signed by an authority that we trust",
               "ssl_ca_certs=")  # fmt: skip
@@ -115,7 +115,7 @@ def test_certificate_of_another_host(server: TLSServer, tmp_path: Path) -> None:
         fails(wrong.url(), ServerRefused, "is for another host", "use the certificate's host name")
 
 
-def test_expired_certificate(tmp_path: Path) -> None:
+def test_expired_server_certificate_is_refused(tmp_path: Path) -> None:
     with tls_server(tmp_path, Certificates.made(tmp_path / "old", expired=True)) as expired:
         fails(expired.url(), ServerRefused, "certificate has expired", "renew it")
 
@@ -126,7 +126,7 @@ def test_client_certificate_of_another_authority(server: TLSServer, stranger: Ce
 
 
 def test_client_without_a_certificate(server: TLSServer, tmp_path: Path) -> None:
-    """The server hangs up; whether we still read why is a matter of moments. One that wants none takes us."""
+    """The server closes the connection, perhaps before we read its error; without client=True it accepts us."""
     fails(server.url(ssl_certfile=None, ssl_keyfile=None), LockworkError, "ssl_certfile=", "ssl_keyfile=")
     with tls_server(tmp_path, server.certificates, client=False) as open_to_all:
         with Lockwork(open_to_all.url(ssl_certfile=None, ssl_keyfile=None)) as app, app.lock("x"):
@@ -154,17 +154,17 @@ def test_worker_reports_the_tls_error_and_exits(server: TLSServer, apps: Path) -
 
 
 def test_engine_connects_again_once_the_certificate_is_right(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Connections that exist last; new ones are refused until the server has a certificate that we accept."""
+    """Existing connections continue; new connections are refused until the server's certificate is valid."""
     old = Certificates.made(tmp_path / "good")
     with tls_server(tmp_path, old) as server, redis.Redis.from_url(server.plain_url) as admin:
         with Lockwork(server.url(), lock_lease="60s") as app:
             app.runtime.engine.listen()
-            until(lambda: admin.pubsub_channels("lw:wake:*"), "it hears its channel")
+            until(lambda: admin.pubsub_channels("lw:wake:*"), "the engine is subscribed")
             wrong = Certificates.made(tmp_path / "wrong", "elsewhere.example").server
             admin.config_set("tls-cert-file", str(wrong), "tls-key-file", str(wrong))
             admin.client_kill_filter(_type="pubsub")
             until(lambda: "no wake-ups arrive" in caplog.text, "it says so")
             admin.config_set("tls-cert-file", str(old.server), "tls-key-file", str(old.server))
-            until(lambda: admin.pubsub_channels("lw:wake:*"), "it hears its channel again")
+            until(lambda: admin.pubsub_channels("lw:wake:*"), "the engine is subscribed again")
             with app.lock("x"):
                 pass

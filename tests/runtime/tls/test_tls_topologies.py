@@ -1,4 +1,4 @@
-"""rediss+cluster:// and rediss+sentinel://: a node and a Sentinel that speak TLS and nothing else."""
+"""rediss+cluster:// and rediss+sentinel://: a node and a Sentinel that only accept TLS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOST = "127.0.0.1"
 
 
 class Places:
-    """Ports that speak TLS, and the options with which a client is trusted there."""
+    """TLS ports, and the client options for them."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         own = Certificates.made(folder / "good", HOST)
@@ -46,7 +46,7 @@ class Places:
         self.sentinel = stack.enter_context(tls_process(folder, "sentinel", own, sentinel=config))
 
     def client(self, port: int) -> Any:
-        """A client of redis-py at a port."""
+        """Return a redis-py client for a port."""
         return redis.Redis(HOST, port, ssl=True, decode_responses=True, **self.options)  # type: ignore[arg-type]
 
     @property
@@ -68,7 +68,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
 
 
 @pytest.mark.parametrize("topology", ["cluster", "sentinel"])
-def test_locks_and_a_worker(places: Places, topology: str, apps: Path, load: Load) -> None:
+def test_locks_and_workers_connect_with_tls(places: Places, topology: str, apps: Path, load: Load) -> None:
     url = places.urls[topology]
     with Lockwork(url) as app, Lockwork(url) as other:
         grant = app.lock("x").acquire()
@@ -88,7 +88,7 @@ def test_locks_and_a_worker(places: Places, topology: str, apps: Path, load: Loa
             assert shop.add.enqueue(1, 2).result(60) == 3
 
 
-def test_clients_of_redis_py_lend_their_tls_settings(places: Places) -> None:
+def test_tls_settings_of_redis_py_clients_are_used(places: Places) -> None:
     options: Any = places.options
     several: Any = redis.cluster.RedisCluster(host=HOST, port=places.node, ssl=True, **options)
     other: Any = redis.asyncio.RedisCluster(host=HOST, port=places.node, ssl=True, **options)
@@ -105,7 +105,7 @@ def test_clients_of_redis_py_lend_their_tls_settings(places: Places) -> None:
     several.close()
 
 
-def test_a_certificate_is_wanted(places: Places) -> None:
+def test_missing_client_certificate_is_reported(places: Places) -> None:
     trusting = urlencode({"ssl_ca_certs": places.options["ssl_ca_certs"]})
     for url in places.urls.values():
         with Lockwork(url.replace(places.query, trusting), patience=1) as app:

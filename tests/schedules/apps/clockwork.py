@@ -1,4 +1,4 @@
-"""Tasks that the clock enqueues; each run appends a line to the file that the environment names."""
+"""Scheduled tasks; each run appends a line to the file HISTORY."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ lw = Lockwork()
 
 
 def note(event: str) -> None:
-    """Append one line in one write."""
+    """Append a line in one write."""
     line = {"event": event, "id": current_job().id, "pid": os.getpid()}
     file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""The same app after a deployment that took the schedules of `clockwork` out of the code, and brought another one."""
+"""The app of `clockwork` after a deployment that removed its schedules and added another one."""
 
 from __future__ import annotations
 

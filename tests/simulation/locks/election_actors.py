@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from lockwork.errors import LockworkError
-from lockwork.locks.candidacy import Campaign, CampaignStopped, Changes, stoppable
+from lockwork.locks.candidacy import Candidacy, CandidacyStopped, Changes, stoppable
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Clock, Effect, Park, Protocol
 from lockwork.protocol.locks import grants
@@ -53,7 +53,7 @@ class Leadership(Belief):
 
     @property
     def grant(self) -> Grant:
-        """As the campaign takes it, which only looks at `lost`."""
+        """As the candidacy takes it, which only looks at `lost`."""
         return cast("Grant", self)
 
 
@@ -76,8 +76,8 @@ class Candidate:
 
     def __init__(self, voters: Voters, task: Task) -> None:
         self.task = task
-        self.campaign: Campaign = Campaign()
-        self.campaign.changes = self._wakeup = CandidateWakeup(task.process, f"wakeup {task.name}")
+        self.candidacy: Candidacy = Candidacy()
+        self.candidacy.changes = self._wakeup = CandidateWakeup(task.process, f"wakeup {task.name}")
         self.leadership: Leadership | None = None
         self.idle_since: int = voters.world.now
         """True time since which it does not lead."""
@@ -87,16 +87,16 @@ class Candidate:
         voters.candidates[task.name] = self
 
     def run(self) -> Actor:
-        """Campaign until it is stopped."""
-        campaign = self.campaign
-        while not campaign.stopped:
+        """Candidacy until it is stopped."""
+        candidacy = self.candidacy
+        while not candidacy.stopped:
             try:
                 leadership = yield from self.stand()
-            except CampaignStopped:
+            except CandidacyStopped:
                 return
             except LockworkError as error:
                 self._world.note(self.task.name, f"stands again soon: {type(error).__name__}")
-                yield from self._wait_for(lambda: campaign.stopped, _PAUSE)
+                yield from self._wait_for(lambda: candidacy.stopped, _PAUSE)
             else:
                 yield from self.lead(leadership)
 
@@ -105,7 +105,7 @@ class Candidate:
         process, number = self.task.process, next(self._voters.numbers)
         lease_ms = self._world.random.choice([1000, 2000, 4000])
         asked = Request(KEY, "election:x", self.task.name, f"r{number}", process.channel, lease_ms, renewed=True)
-        self.campaign.wake = lambda: process.mail.deliver(asked.request, "look")
+        self.candidacy.wake = lambda: process.mail.deliver(asked.request, "look")
         waiting = self._voters.waiting.setdefault(KEY, {})
         waiting[self.task] = asked
         try:
@@ -122,17 +122,17 @@ class Candidate:
 
     def lead(self, leadership: Leadership) -> Actor:
         """Lead until it has to end, and step down."""
-        random, campaign = self._world.random, self.campaign
+        random, candidacy = self._world.random, self.candidacy
         cancelled = None
-        campaign.lead(leadership.grant)
+        candidacy.lead(leadership.grant)
         self.gain(leadership)
         try:
             yield Sleep(random.choice([0.0, random.uniform(0, 0.3)]))  # what on_gain does
-            yield from self._wait_for(lambda: campaign.must_end(leadership.grant), _LONG)
+            yield from self._wait_for(lambda: candidacy.must_end(leadership.grant), _LONG)
         except Cancelled as error:
             cancelled = error
         yield from self.step_down(leadership)
-        campaign.lead(None)
+        candidacy.lead(None)
         if cancelled is not None:
             raise cancelled
 
@@ -160,7 +160,7 @@ class Candidate:
 
     def interruptible(self, acquiring: Protocol[Granted]) -> Protocol[Granted]:
         """Let `stop` interrupt it."""
-        return stoppable(acquiring, self.campaign)
+        return stoppable(acquiring, self.candidacy)
 
     def leads(self, lease: Lease) -> Leadership:
         """What it believes in while it leads."""
@@ -168,7 +168,7 @@ class Candidate:
 
     def told(self, leadership: Leadership) -> None:
         """The engine says that the lease has ended."""
-        self.campaign.resign(leadership.grant)
+        self.candidacy.resign(leadership.grant)
 
     def gain(self, leadership: Leadership) -> None:
         """Call on_gain."""
@@ -177,9 +177,9 @@ class Candidate:
         self._voters.checker.gained(self, leadership)
 
     def stop(self) -> None:
-        """End the campaign."""
+        """End the candidacy."""
         self.stopped_at = self._world.now
-        self.campaign.stop()
+        self.candidacy.stop()
 
     def _wait_for(self, condition: Callable[[], bool], seconds: float) -> Actor:
         until = (yield Clock()) + seconds

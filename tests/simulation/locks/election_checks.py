@@ -86,7 +86,7 @@ class ElectionChecker(LockChecker):
         for candidate in self._voters.candidates.values():
             since = max(self._vacant, candidate.idle_since)
             bound = _BOUND if candidate.task.process.unheard < since - _QUIET else _BOUND + _LOOK
-            stands = not candidate.campaign.stopped and _untroubled(candidate.task, since)
+            stands = not candidate.candidacy.stopped and _untroubled(candidate.task, since)
             if stands and now - since > bound + _SLACK:
                 raise Broken(f"nobody leads for {(now - since) / SECOND:.2f} s while {candidate.task.name} stands")
 

@@ -55,7 +55,7 @@ class StandsOnce(Candidate):
     def lead(self, leadership: Leadership) -> Actor:
         """Lead, and never again."""
         yield from super().lead(leadership)
-        yield from self._wait_for(lambda: self.campaign.stopped, 3600)
+        yield from self._wait_for(lambda: self.candidacy.stopped, 3600)
 
 
 class LeavesItsPlace(Candidate):
@@ -72,7 +72,7 @@ class Deaf(Candidate):
 
     def stop(self) -> None:
         """Wake nobody."""
-        self.campaign.wake = None
+        self.candidacy.wake = None
         super().stop()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from simulation.faults import SECOND
 from simulation.locks.election_actors import Candidate, Voters
@@ -28,6 +28,11 @@ class Polls:
         self._candidates = candidates
         self._names = (f"p{number}" for number in itertools.count())
         self._watch = self.world.process("watch")
+
+    @property
+    def trace(self) -> list[str]:
+        """What happened, line by line."""
+        return self.world.trace
 
     def begin(self) -> None:
         """Start everybody, and plan what happens to them."""
@@ -60,7 +65,7 @@ class Polls:
             yield Sleep(min(random.uniform(0.1, 8), (end - world.now) / SECOND))
             if candidate.leadership is not None and random.random() < 0.4:
                 world.note(candidate.task.name, "RESIGNS")
-                candidate.campaign.resign(candidate.leadership.grant)
+                candidate.candidacy.resign(candidate.leadership.grant)
         world.note(candidate.task.name, "IS STOPPED")
         candidate.stop()
 
@@ -86,6 +91,7 @@ def play(server: Server, seed: int, build: Build = RELEASED, candidates: Making 
     return polls
 
 
-def run(server: Server, seed: int, build: Build = RELEASED) -> World:
-    """The same, for who wants to see the trace."""
-    return play(server, seed, build).world
+def check_leaders(runs: Sequence[Polls]) -> None:
+    """Check that candidates lead in these runs, and follow each other."""
+    assert sum(run.checker.gains for run in runs) >= len(runs), "a run in which nobody leads proves nothing"
+    assert len(runs) == 1 or sum(run.checker.filled for run in runs) >= len(runs), "nor one without a follower"

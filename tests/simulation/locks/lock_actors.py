@@ -16,6 +16,30 @@ from simulation.process import NEVER, Actor, Cancelled, Process, Sleep, Task
 from simulation.world import Broken, World
 
 _LONG = 3600.0
+_FORGETS = 0.05
+"""How likely an owner ends without releasing its grant."""
+
+
+class Forgotten(Exception):
+    """Ends an owner that does not release its grant."""
+
+
+class TaskHolder:
+    """The holder of a lease, as the book asks for it: gone when its task is over."""
+
+    def __init__(self, world: World, task: Task) -> None:
+        self._world = world
+        self._task = task
+        self.abandoned: bool = False
+
+    def owner_gone(self) -> bool:
+        """Return whether the task is over."""
+        return self._task.done
+
+    def notify_abandoned(self) -> None:
+        """Note that the lease is not renewed any more."""
+        self.abandoned = True
+        self._world.note(self._task.name, "has ended: its lease is not renewed any more")
 
 
 @dataclass
@@ -56,7 +80,7 @@ class Players:
             due = book.due((yield Clock()))
             if due:
                 try:
-                    answer = yield from grants.renew([lease.renewal for lease in due], patience=0.0)
+                    answer = yield from grants.renew([lease.wish for lease in due], patience=0.0)
                 except LockworkError:
                     book.postponed(due, (yield Clock()))
                 else:
@@ -64,6 +88,12 @@ class Players:
             now = yield Clock()
             upcoming = book.next_event()
             yield Park("engine", now + _LONG if upcoming is None else upcoming)
+
+    def forgets(self, task: Task, lease: Lease) -> bool:
+        """Whether the task ends now, and leaves its grant behind; its book may ask for it."""
+        if self.world.build.checks_owners:
+            lease.holder = TaskHolder(self.world, task)
+        return self.world.forgetting.random() < _FORGETS
 
     def enters(self, task: Task, lease: Lease) -> None:
         """Judge one who begins to count on a grant; raises Broken when the server never made it, or for less long."""
@@ -81,6 +111,9 @@ class Players:
             try:
                 yield Sleep(random.choice([0.0, random.uniform(0, 0.5), random.uniform(0, 3)]))
                 yield from self._turn(task, random.choice(names))
+            except Forgotten:
+                self.world.note(task.name, "ends without releasing")
+                return
             except (Cancelled, LockworkError) as error:
                 self.world.note(task.name, f"gives up: {type(error).__name__}")
 
@@ -109,6 +142,8 @@ class Players:
         task.process.mail.deliver("engine", "ring")
         with suppress(Cancelled):
             yield Sleep(random.choice([0.0, random.uniform(0, 0.2), random.uniform(0, 5)]))
+        if self.forgets(task, lease):
+            raise Forgotten
         self.beliefs[asked.key].remove(belief)
         task.process.book.remove(lease)
         lease.lost = True

@@ -74,9 +74,9 @@ class LockChecker:
             fields, expiry = step.seen[2 * at], step.seen[2 * at + 1]
             seen = self._locks.setdefault(key, _Seen())
             before, after = seen.held, _held(fields)
-            if step.script == "lock_renew":
+            if step.script == "locks/renew":
                 caller = (str(step.args[3 * at]), "", int(step.args[3 * at + 1]))
-            elif step.script == "lock_release":
+            elif step.script == "locks/release":
                 caller = (str(step.args[1]), "", int(step.args[2]))
             else:
                 caller = (str(step.args[0]), str(step.args[1]), 0)
@@ -90,9 +90,9 @@ class LockChecker:
             if after.live(step.now):
                 grant, lasts = (key, after.owner, after.fence), step.true + after.deadline - step.now
                 self._players.given[grant] = max(lasts, self._players.given.get(grant, 0))
-            if step.script == "lock_acquire":
+            if step.script == "locks/acquire":
                 seen.handed.pop(step.task.process.name, None)
-            if step.script == "lock_acquire" and step.args[4] == 1:
+            if step.script == "locks/acquire" and step.args[4] == 1:
                 seen.asked.setdefault((step.task, str(step.args[1])), step.true)
 
     def _lasts(self, step: Step, at: int, expiry: int, before: Held, after: Held) -> None:
@@ -106,7 +106,7 @@ class LockChecker:
             raise Broken(f"L4: {key} would go before its lease ends")
         if told and expiry < (after.fence - step.now) // 1000:
             raise Broken(f"L2: {key} would forget its fence {after.fence} before the clock has passed it")
-        looked = (step.script == "lock_acquire" and self.asks_all) or (step.script == "lock_renew" and step.reply[at])
+        looked = (step.script == "locks/acquire" and self.asks_all) or (step.script == "locks/renew" and step.reply[at])
         if looked and after.live(step.now) and after.deadline - step.now > min(after.length, LONGEST):
             raise Broken(f"L4: {key} is kept from everybody for longer than a lease: {after} at {step.now}")
 
@@ -140,8 +140,8 @@ class LockChecker:
     def _moved(self, step: Step, before: Held, after: Held, caller: tuple[str, str, int]) -> None:
         owner, request, fence = caller
         if after.deadline > before.deadline:
-            known = fence == before.fence if step.script == "lock_renew" else request == before.request
-            if owner != before.owner or not known or step.script not in ("lock_renew", "lock_acquire"):
+            known = fence == before.fence if step.script == "locks/renew" else request == before.request
+            if owner != before.owner or not known or step.script not in ("locks/renew", "locks/acquire"):
                 raise Broken(f"L3: {step.script} by {caller} extended {before}")
             if not before.live(step.now):
                 raise Broken(f"L1: {step.script} revived {before}, which had ended")
@@ -200,7 +200,7 @@ def _may_end(script: str, held: Held, caller: tuple[str, str, int]) -> bool:
     owner, request, fence = caller
     if owner != held.owner:
         return False
-    if script == "lock_release":
+    if script == "locks/release":
         return fence == held.fence
     # an owner that asks anew never learned of its earlier grant; an abandoned request gives up its own grant only
-    return script == "lock_acquire" or (script == "lock_abandon" and request == held.request)
+    return script == "locks/acquire" or (script == "locks/abandon" and request == held.request)

@@ -4,78 +4,98 @@ from __future__ import annotations
 
 from simulation.server import Build
 
-_HELD = "if held[1] and deadline > now then\n    asks(channel)\n"
+_HELD = "if holder and deadline > now then\n    mark_alive(channel)\n"
 
 LOCKS = {
     "L1": (
         Build(
             "grants during a live lease",
-            (("parts/ask", _HELD, _HELD.replace("now then", "now + 1000000 then", 1)),),
+            (("locks/parts/ask", _HELD, _HELD.replace("now then", "now + 1000000 then", 1)),),
         ),
         Build(
             "grants a held lock",
-            (("parts/ask", _HELD, _HELD.replace("held[1] and", "held[1] == owner and", 1)),),
+            (("locks/parts/ask", _HELD, _HELD.replace("holder and", "holder == owner and", 1)),),
         ),
         Build(
             "extends by too little",
-            (("lock_renew", "'d', deadline, 'l', length)", "'d', deadline - 500000, 'l', length)"),),
+            (("locks/renew", "'d', deadline, 'l', held_lease)", "'d', deadline - 500000, 'l', held_lease)"),),
         ),
     ),
+    "L9": (Build("grants of ended owners are renewed", checks_owners=False),),
     "L2": (
         Build(
             "forgets a fence that is ahead of the clock",
-            (("parts/lock_waiters", "math.max(0, math.ceil((last - now) / 1000)) + MARGIN", "MARGIN"),),
+            (("locks/parts/waiters", "math.max(0, math.ceil((last_fence - now) / 1000)) + MARGIN_MS", "MARGIN_MS"),),
         ),
         Build(
             "a fence from the clock alone",
-            (("parts/lock_waiters", "if fence < now then fence = now end", "fence = now"),),
+            (("locks/parts/waiters", "if fence < now then fence = now end", "fence = now"),),
         ),
     ),
     "L3": (
-        Build("an old grant's fence may release", (("lock_release", "held[2] ~= fence or", ""),)),
-        Build("any owner may renew", (("lock_renew", "held[1] == owner and held[2] == fence and", ""),)),
-        Build("abandoning ends any grant", (("parts/withdraw", "held[1] == owner and held[2] == request and", ""),)),
+        Build("an old grant's fence may release", (("locks/release", "held_fence ~= fence or", ""),)),
+        Build("any owner may renew", (("locks/renew", "holder == owner and held_fence == fence and", ""),)),
+        Build(
+            "abandoning ends any grant",
+            (("locks/parts/withdraw", "holder == owner and holder_request == request and", ""),),
+        ),
     ),
     "L4": (
         Build(
             "a lease grows by a backward clock step",
-            (("parts/lock_waiters", "deadline <= now + length * 1000 then", "true then"),),
+            (("locks/parts/waiters", "deadline <= now + lease * 1000 then", "true then"),),
         ),
         Build(
             "a renewed lease grows by a backward clock step",
-            (("lock_renew", "deadline = math.min(deadline, now + length * 1000)", ""),),
+            (("locks/renew", "deadline = math.min(deadline, now + held_lease * 1000)", ""),),
         ),
         Build(
             "dead waiters stay queued",
             (
-                ("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),
-                ("parts/waiters", "if present(waiter) then return foremost(waiter) end", "do return waiter end"),
+                ("parts/waiters", "if waiter.ends_at_us > now then\n", "if true then\n"),
+                (
+                    "parts/waiters",
+                    "if can_receive(waiter) then return first_alive_of_same_process(waiter) end",
+                    "do return waiter end",
+                ),
             ),
         ),
         Build(
             "a claim as long as the longest lease",
             (
                 (
-                    "parts/lock_waiters",
-                    "local ms = claim_of(waiter, waiter[2])",
-                    "local ms = 600000",
+                    "locks/parts/waiters",
+                    "local lease = claim_ms(waiter, waiter.claim_ms, now)",
+                    "local lease = 600000",
                 ),
             ),
         ),
         Build(
             "the dead are handed all that is theirs",
-            (("parts/waiters", "if present(waiter) then return foremost(waiter) end", "do return waiter end"),),
+            (
+                (
+                    "parts/waiters",
+                    "if can_receive(waiter) then return first_alive_of_same_process(waiter) end",
+                    "do return waiter end",
+                ),
+            ),
         ),
-        Build("an unclaimed grant wakes no waiter", (("parts/waiters", "silent[channel] = now", ""),)),
-        Build("waiters look too late", (("parts/ask", "check = math.max(check, 1)", "check = 60000"),)),
+        Build("an unclaimed grant wakes no waiter", (("parts/waiters", "unresponsive[channel] = now", ""),)),
+        Build("waiters look too late", (("locks/parts/ask", "return math.max(check, 1)", "return 60000"),)),
         Build(
             "the next waiter is not notified",
-            (("parts/lock_waiters", "if deadline - now >= (LOOK - LATE) * 1000 then return end", "do return end"),),
+            (
+                (
+                    "locks/parts/waiters",
+                    "if deadline - now >= (CHECK_MS - LATE_MS) * 1000 then return end",
+                    "do return end",
+                ),
+            ),
         ),
         Build(
             "a lock without an expiry",
             (
-                ("parts/lock_waiters", "redis.call('PEXPIRE', lock, math.max", "local _ = (math.max"),
+                ("locks/parts/waiters", "redis.call('PEXPIRE', lock, math.max", "local _ = (math.max"),
                 ("parts/lifetimes", "redis.call('PEXPIRE', key, math.max", "local _ = (math.max"),
             ),
         ),

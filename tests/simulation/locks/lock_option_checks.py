@@ -43,30 +43,30 @@ class LockOptionChecker(LockChecker):
         """Judge a step."""
         key = str(step.keys[0])
         before = self._locks[key].held if key in self._locks else Held()
-        if step.script == "lock_force" and before.live(step.now) and before.fence == step.args[1]:
+        if step.script == "locks/force" and before.live(step.now) and before.fence == step.args[1]:
             self._veterans.forced.setdefault(before.fence, step.true)
         super().applied(self._as_known(step))
         after = self._locks[key].held if key in self._locks else Held()
         self._minimum(step, key, before, after)
-        if step.script == "lock_adopt" and step.reply[0] and after.fence != step.reply[0]:
+        if step.script == "locks/adopt" and step.reply[0] and after.fence != step.reply[0]:
             raise Broken(f"L6: {step.args[1]!r} was told of fence {step.reply[0]}, and there is {after}")
         self._kept(step, key, after)
         self._told(step, key)
 
     def _as_known(self, step: Step) -> Step:
         """Show the plain checker who may end the grant: for force, who holds it, if the fence is right."""
-        if step.script == "lock_force":
+        if step.script == "locks/force":
             held = self._locks[str(step.keys[0])].held if str(step.keys[0]) in self._locks else Held()
-            return replace(step, script="lock_release", args=(0, held.owner, step.args[1]))
-        if step.script == "lock_adopt":
+            return replace(step, script="locks/release", args=(0, held.owner, step.args[1]))
+        if step.script == "locks/adopt":
             key = str(step.keys[0])
             held = self._locks[key].held if key in self._locks else Held()
             if (held.owner, held.request) == (step.args[0], step.args[1]):
-                return replace(step, script="lock_acquire", args=(step.args[0], step.args[1], 0, 0, 0))
-            return replace(step, script="lock_release", args=(0, *step.args[3:5]))
-        if step.script == "lock_state":
+                return replace(step, script="locks/acquire", args=(step.args[0], step.args[1], 0, 0, 0))
+            return replace(step, script="locks/release", args=(0, *step.args[3:5]))
+        if step.script == "locks/state":
             return replace(step, args=("", ""))
-        if step.script == "lock_renew" and len(set(step.keys)) < len(step.keys):
+        if step.script == "locks/renew" and len(set(step.keys)) < len(step.keys):
             return self._without_doubles(step)
         return step
 
@@ -94,7 +94,7 @@ class LockOptionChecker(LockChecker):
 
     def _minimum(self, step: Step, key: str, before: Held, after: Held) -> None:
         until = self._least.get(key, 0)
-        if step.script == "lock_force" and before.fence == step.args[1]:
+        if step.script == "locks/force" and before.fence == step.args[1]:
             self._least.pop(key, None)
         elif until > step.true > self._world.jumped + LONGEST and after.owner and after.fence != before.fence:
             raise Broken(
@@ -103,7 +103,7 @@ class LockOptionChecker(LockChecker):
         elif after.owner:
             self._least.pop(key, None)  # it was over, also when the clock goes back later
         ended = (step.args[1], step.args[2]) == (before.owner, before.fence) if len(step.args) > 3 else False
-        if step.script == "lock_release" and ended and before.live(step.now):
+        if step.script == "locks/release" and ended and before.live(step.now):
             self._least[key] = step.true + int(step.args[3]) * 1000
             # it is free from then on, and not before
             self._locks[key].ended = step.true + int(step.args[3]) * 1000
@@ -123,7 +123,7 @@ class LockOptionChecker(LockChecker):
         late = 0 if asked is None else step.true - max(asked, since)
         if late > _SOON + 250 * MS and self._unhindered(process, min(asked or 0, since)):
             raise Broken(f"{process.name} keeps {key} unused {late / SECOND:.2f} s after it was asked for")
-        if step.script == "lock_acquire" and step.reply[0] == 0:
+        if step.script == "locks/acquire" and step.reply[0] == 0:
             self._asked.setdefault((key, fence), step.true)
 
     def _told(self, step: Step, key: str) -> None:

@@ -21,21 +21,26 @@ from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Server
 from simulation.world import Broken, Step, World
 
-_ALONE = {"multi_acquire": "lock_acquire", "multi_abandon": "lock_abandon", "multi_release": "lock_release"}
+_ALONE = {
+    "locks/multi_acquire": "locks/acquire",
+    "locks/multi_abandon": "locks/abandon",
+    "locks/multi_release": "locks/release",
+}
 _NAMES = ["a", "b", "c"]
 
 MUTANTS = (
     Build(
         "a caller that lost one lock keeps the later ones while it waits",
-        (("multi_acquire", "    withdraw_from(at + 1, #locks)", "    local _ = at"),),
+        (("locks/multi_acquire", "    withdraw_from(at + 1, #locks)", "    local _ = at"),),
     ),
-    Build("not waiting, it keeps the free locks", (("multi_acquire", "    withdraw_from(1, at - 1)\n", ""),)),
-    Build("only the first is released", (("multi_release", "    pass(", "    if at == 1 then pass("),
-                                         ("multi_release", "held[5])\n", "held[5]) end\n"))),
-    Build("any owner may release", (("multi_release", "held[1] ~= owner or held[2] ~= ARGV[FIRST + at - 1] or",
-                                   "not held[1] or"),)),
-    Build("it polls again too late", (("multi_acquire", "math.floor(lease / 3)", "600000"),
-                                    ("multi_acquire", "local check = answer[2]",
+    Build("not waiting, it keeps the free locks", (("locks/multi_acquire", "    withdraw_from(1, at - 1)\n", ""),)),
+    Build("only the first is released", (("locks/multi_release", "    release_to_next(",
+                                          "    if at == 1 then release_to_next("),
+                                         ("locks/multi_release", "head, tail)\n", "head, tail) end\n"))),
+    Build("any owner may release", (("locks/multi_release", "holder ~= owner or held_fence ~= ARGV[FIRST + at - 1] or",
+                                   "not holder or"),)),
+    Build("it polls again too late", (("locks/multi_acquire", "math.floor(lease / 3)", "600000"),
+                                    ("locks/multi_acquire", "local check = fence_or_check",
                                      "local check = 600000"))),
 )  # fmt: skip
 
@@ -113,7 +118,7 @@ class MultiChecker(LockChecker):
             return
         behind = False
         for at, key in enumerate(step.keys):
-            args = (*step.args[:2], step.args[2 + at]) if step.script == "multi_release" else step.args
+            args = (*step.args[:2], step.args[2 + at]) if step.script == "locks/multi_release" else step.args
             alone = replace(
                 step, script=_ALONE[step.script], keys=[key], args=args, seen=step.seen[2 * at : 2 * at + 2]
             )
@@ -122,7 +127,7 @@ class MultiChecker(LockChecker):
             if not placed:
                 self._locks[key].asked.pop((step.task, str(step.args[1])), None)  # it does not wait for this one now
             self._reply(step, at, key)
-            if step.script == "multi_acquire" and step.reply[0] == 0:
+            if step.script == "locks/multi_acquire" and step.reply[0] == 0:
                 mine = self._mine(step, key)
                 if behind and (placed or mine):
                     raise Broken(f"L4: {step.args[1]!r} waits, and has {key}, or a place there, which comes after that")
@@ -134,14 +139,14 @@ class MultiChecker(LockChecker):
 
     def _reply(self, step: Step, at: int, key: str) -> None:
         held, mine = self._locks[key].held, self._mine(step, key)
-        if step.script == "multi_acquire":
+        if step.script == "locks/multi_acquire":
             if step.reply[0] == 1 and not (mine and step.reply[2 + 2 * at : 4 + 2 * at] == [held.fence, held.deadline]):
                 raise Broken(f"L1: {step.args[1]!r} was told of a grant of {key} that is not its own: {held}")
             if step.reply[0] == 0 and step.args[4] == 0 and mine:
                 raise Broken(f"L6: {step.args[1]!r} was refused, and has {key}")
-        elif step.script == "multi_abandon" and mine:
+        elif step.script == "locks/multi_abandon" and mine:
             raise Broken(f"L6: {step.args[1]!r} was withdrawn, and has {key}")
-        elif step.script == "multi_release" and held.live(step.now) and held.fence == step.args[2 + at]:
+        elif step.script == "locks/multi_release" and held.live(step.now) and held.fence == step.args[2 + at]:
             raise Broken(f"L6: {key} was released, and is held: {held}")
 
 

@@ -67,8 +67,8 @@ def read_state(fields: dict[bytes, bytes]) -> PermitsState:
             deadline, owner, request, units, *_ = msgspec.msgpack.decode(value)
             found.holders[int(name[1:])] = Held(deadline, owner, request, units)
         elif re.fullmatch(r"w\d+", name):
-            deadline, _, request, owner, _, looks, _, units, _, *deaf = msgspec.msgpack.decode(value)
-            promise = looks + _LATE if deaf and deaf[0] else 0
+            deadline, _, request, owner, _, looks, _, units, _, unsubscribed = msgspec.msgpack.decode(value)
+            promise = looks + _LATE if unsubscribed else 0
             found.line.append(Waiting(int(name[1:]), deadline, request, units, owner, promise))
         elif name[0] == "p":
             heap[int(name[1:])] = tuple(map(int, value.split()))
@@ -157,7 +157,7 @@ class PermitChecker:
             self._beliefs(step, after)
         self._line(step, before, after)
         self._expiry(step, after)
-        if step.script == "permits_acquire" and step.args[4] == 1:
+        if step.script == "permits/acquire" and step.args[4] == 1:
             self._asked.setdefault(str(step.args[1]), step.true)
         self._before = after
 
@@ -165,23 +165,23 @@ class PermitChecker:
         live = held.deadline > step.now
         name, args = step.script, [str(arg) for arg in step.args]
         if now is None:
-            mine = (name == "permits_release" and args[1:3] == [held.owner, str(fence)]) or (
-                name == "permits_abandon" and args[:2] == [held.owner, held.request]
+            mine = (name == "permits/release" and args[1:3] == [held.owner, str(fence)]) or (
+                name == "permits/abandon" and args[:2] == [held.owner, held.request]
             )
             if live and not mine:
                 raise Broken(f"L3: {name} by {args[:3]} ended the live {held}")
             return
-        if name == "permits_acquire":
+        if name == "permits/acquire":
             known = args[:2] == [held.owner, held.request]
-        elif name == "permits_renew":
+        elif name == "permits/renew":
             known = [held.owner, str(fence)] in [args[at : at + 2] for at in range(0, len(args), 3)]
         else:
             known = args[:2] == [held.owner, str(fence)]
         if now.deadline != held.deadline and not (
-            known and live and now.deadline > held.deadline and name in ("permits_renew", "permits_acquire")
+            known and live and now.deadline > held.deadline and name in ("permits/renew", "permits/acquire")
         ):
             raise Broken(f"L1, L3: {name} by {args[:3]} made {now} of {held}")
-        if now.units != held.units and not (known and live and now.units < held.units and name == "permits_downgrade"):
+        if now.units != held.units and not (known and live and now.units < held.units and name == "permits/downgrade"):
             raise Broken(f"L3: {name} by {args[:3]} made {now} of {held}")
 
     def _in_order(self, step: Step, held: Held, before: PermitsState, after: PermitsState) -> None:
@@ -236,7 +236,7 @@ class PermitChecker:
 
     def _line(self, step: Step, before: PermitsState, after: PermitsState) -> None:
         there = {waiting.request for waiting in after.line} | {held.request for held in after.holders.values()}
-        if step.script == "permits_abandon" and step.args[1] in there:
+        if step.script == "permits/abandon" and step.args[1] in there:
             raise Broken(f"L6: {step.args[1]} was withdrawn, and is still there")
         for waiting in before.line:
             gave_up = str(step.args[1]) == waiting.request
@@ -283,7 +283,7 @@ class PermitChecker:
         world, every = self._world, self._takers.capacity
         later = world.server_now + 3600 * SECOND
         args = ("end", "end", 1000, 1000, 0, "sim:wake:end", every, every)
-        reply = world.server.run(world.build.script("permits_acquire"), [self._takers.key], args, later).reply
+        reply = world.server.run(world.build.script("permits/acquire"), [self._takers.key], args, later).reply
         if reply[0] != 1:
             raise Broken("L9: an hour later not all units had come back")
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Clock
-from lockwork.protocol.locks import grants, permits
+from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.permits import permits
 from simulation.faults import SECOND
 from simulation.load import crowd
-from simulation.locks.lock_actors import Players
+from simulation.locks.lock_actors import Forgotten, Players
 from simulation.locks.permit_checks import PermitChecker
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
@@ -55,6 +56,9 @@ class Takers(Players):
             try:
                 yield Sleep(random.choice([0.0, random.uniform(0, 0.5), random.uniform(0, 3)]))
                 yield from self._take(task)
+            except Forgotten:
+                self.world.note(task.name, "ends without releasing")
+                return
             except (Cancelled, LockworkError) as error:
                 self.world.note(task.name, f"gives up: {type(error).__name__}")
 
@@ -66,7 +70,7 @@ class Takers(Players):
         owner, request = f"{task.process.name}:{task.name}", f"r{next(self.numbers)}"
         asked = Request(
             self.key, "x", owner, request, task.process.channel, lease_ms, renewed,
-            kind=permits.KIND, extra=(units, self.capacity),
+            scripts=permits.SCRIPTS, extra=(units, self.capacity),
         )  # fmt: skip
         if wait != 0:
             self.asking[request] = task, units
@@ -80,7 +84,7 @@ class Takers(Players):
 
     def _hold(self, task: Task, asked: Request, granted: Granted, units: int) -> Actor:
         random = self.world.random
-        renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, "permits_renew")
+        renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, permits.SCRIPTS)
         lease = Lease(renewal, granted, (yield Clock()), renewed=asked.renewed, on_lost=lambda: None)
         self.enters(task, lease)
         belief = Belief(task, lease, granted.fence, units)
@@ -93,11 +97,13 @@ class Takers(Players):
                 belief.units = 1  # from now on, whether the server has heard of it or not
                 yield from permits.downgrade(asked.key, asked.owner, granted.fence, 1)
                 yield Sleep(random.uniform(0, 2))
+        if self.forgets(task, lease):
+            raise Forgotten
         self.believed.remove(belief)
         task.process.book.remove(lease)
         lease.lost = True
         with suppress(LockworkError):
-            yield from grants.release(asked.key, asked.owner, granted.fence, kind=permits.KIND)
+            yield from grants.release(asked.key, asked.owner, granted.fence, scripts=permits.SCRIPTS)
         self.ended.append(renewal)
 
     def meddler(self) -> Actor:
@@ -114,9 +120,9 @@ class Takers(Players):
             with suppress(LockworkError):
                 what = random.randrange(3)
                 if what == 0:
-                    yield from grants.renew([Renewal(self.key, owner, fence, 9000, "permits_renew")], patience=0.0)
+                    yield from grants.renew([Renewal(self.key, owner, fence, 9000, permits.SCRIPTS)], patience=0.0)
                 elif what == 1:
-                    yield from grants.release(self.key, owner, fence, kind=permits.KIND)
+                    yield from grants.release(self.key, owner, fence, scripts=permits.SCRIPTS)
                 else:
                     yield from permits.downgrade(self.key, owner, fence, 1)
 

@@ -8,12 +8,12 @@ from lockwork.protocol.locks.quorum import validity
 from simulation.server import Build
 
 BUILDS = (
-    Build("the fence is not raised", (("lock_raise", "redis.call('HSET', lock, 'f', fence)", "local _ = 1"),)),
+    Build("the fence is not raised", (("locks/raise_fence", "redis.call('HSET', lock, 'f', fence)", "local _ = 1"),)),
     Build(
         "a renewal reports more than it does",
-        (("lock_renew", "reply[index] = deadline", "reply[index] = deadline + 4e5"),),
+        (("locks/renew", "reply[index] = deadline", "reply[index] = deadline + 4e5"),),
     ),
-    Build("a grant that never ends", (("lock_acquire", "ends = now + lease * 1000", "ends = now + lease * 1000000"),)),
+    Build("a grant that never ends", (("locks/acquire", "ends = now + lease * 1000", "ends = now + lease * 1000000"),)),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -254,3 +255,9 @@ def run(
         last = "\n".join(world.trace[-80:])
         raise Broken(f"{rule}\nseed {seed}, {build.name}, {world.nodes.count} servers\n{last}") from None
     return world
+
+
+def check_grants(runs: Sequence[Quorums]) -> None:
+    """Check that locks are granted in these runs, and kept beyond their first lease."""
+    assert sum(run.granted for run in runs) >= len(runs), "a run in which nobody gets anything proves nothing"
+    assert len(runs) == 1 or sum(run.kept for run in runs) >= len(runs) / 4, "nor one in which nothing is renewed"

@@ -12,7 +12,7 @@ from simulation.world import EPOCH, Broken, Step, World
 
 KEY = "goods"
 _BOUND = SECOND + 250 * MS
-_ENDING = ("plain_release", "timestamp_release", "foreign_delete")
+_ENDING = ("formats/plain_release", "formats/timestamp_release", "foreign_delete")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class SharedChecker:
             raise Broken(f"L3: {step.script} by {_caller(step)!r} extended {before}")
         if self._ours(after) and not after.expiry:
             raise Broken(f"L4: {after} has no expiry")
-        if step.script == "plain_acquire" and step.reply[0] == 0 and not after.expiry:
+        if step.script == "formats/plain_acquire" and step.reply[0] == 0 and not after.expiry:
             raise Broken(f"L4: {step.task.name} waits for {after}, which has no expiry")
         self._beliefs(step, after)
 
@@ -83,7 +83,8 @@ class SharedChecker:
             owner, ends = text, expires
         else:
             whole, _, digits = text.partition(".")
-            owner, ends = digits or text, int(whole) * SECOND + int(digits or 0) // 1000
+            # a time without digits was cut to whole seconds: it ends with that second
+            owner, ends = digits or text, int(whole) * SECOND + (int(digits) // 1000 if digits else SECOND)
             ends = min(ends, expires or ends)
         since = self._value.since if owner == self._value.owner else step.true
         return Value(text, owner, ends, expires, since)
@@ -124,4 +125,4 @@ class SharedChecker:
 
 
 def _caller(step: Step) -> str:
-    return str(step.args[1 if step.script in ("plain_release", "timestamp_release") else 0])
+    return str(step.args[1 if step.script in ("formats/plain_release", "formats/timestamp_release") else 0])

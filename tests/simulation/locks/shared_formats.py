@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol.effects import Call, Clock
 from lockwork.protocol.effects import Protocol as Asking
-from lockwork.protocol.locks import grants, plain, timestamp
-from lockwork.protocol.locks.grants import Granted, Renewal, Request, local_deadline
+from lockwork.protocol.formats import plain, timestamp
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.grants import Granted, LockScripts, Renewal, Request, local_deadline
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.scripts import Script
 from simulation.faults import SECOND
@@ -50,15 +51,15 @@ _FOREIGN = {
     # SET NX PX, as redis-py's Lock
     "foreign_set": NOW + "return {redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0, "
     "now + (ARGV[2] - 1) * 1000, now, ARGV[1]}",
-    # SETNX with the time at which it ends, in whole seconds; its EXPIRE is another call
+    # SETNX with the time at which it ends, cut to whole seconds, and free after that second; its EXPIRE is another call
     "foreign_setnx": NOW + "local value = string.format('%d', math.floor(now / 1000000) + math.floor(ARGV[2] / 1000))\n"
-    "return {redis.call('SETNX', KEYS[1], value), value * 1000000, now, value}",
+    "return {redis.call('SETNX', KEYS[1], value), (value + 1) * 1000000, now, value}",
     # its take-over, when TTL is negative: a SET without an expiry. A careful one looks at the time, too
     "foreign_takeover": NOW + "local found = tonumber(redis.call('GET', KEYS[1]) or '') or 0\n"
-    "if found * 1000000 > now or redis.call('PTTL', KEYS[1]) >= 0 then return {0, 0, now, ''} end\n"
+    "if (found + 1) * 1000000 > now or redis.call('PTTL', KEYS[1]) >= 0 then return {0, 0, now, ''} end\n"
     "local value = string.format('%d', math.floor(now / 1000000) + math.floor(ARGV[2] / 1000))\n"
     "redis.call('SET', KEYS[1], value)\n"
-    "return {1, value * 1000000, now, value}",
+    "return {1, (value + 1) * 1000000, now, value}",
     # SETNX with an id; its EXPIRE is another call
     "foreign_setnx_id": NOW
     + "return {redis.call('SETNX', KEYS[1], ARGV[1]), now + (ARGV[2] - 1) * 1000, now, ARGV[1]}",
@@ -75,6 +76,10 @@ class SharedBuild(Build):
     kind: str = ""
     """The format in which a mutant is broken; empty: both."""
 
+    @property
+    def label(self) -> str:
+        return f"{self.kind} {self.name}"
+
     def _assembled(self, name: str) -> Script:
         source = _FOREIGN[name] if name in _FOREIGN else super()._assembled(name).source
         return Script(name, _WRAPPED % source)
@@ -84,24 +89,35 @@ MISSING_MS = 4000
 RELEASED = SharedBuild()
 _OURS = "redis.call('GET', key) == token"
 MUTANTS = (
-    SharedBuild("takes a held lock", (("plain_acquire", "'NX', 'PX'", "'PX'"),), kind="plain"),
-    SharedBuild("any owner may renew", (("plain_renew", _OURS, "redis.call('GET', key)"),), kind="plain"),
+    SharedBuild("takes a held lock", (("formats/plain_acquire", "'NX', 'PX'", "'PX'"),), kind="plain"),
+    SharedBuild("any owner may renew", (("formats/plain_renew", _OURS, "redis.call('GET', key)"),), kind="plain"),
     SharedBuild(
-        "reports a renewal without doing it", (("plain_renew", "redis.call('PEXPIRE', key, left)", ""),), kind="plain"
+        "reports a renewal without doing it",
+        (("formats/plain_renew", "redis.call('PEXPIRE', key, left)", ""),),
+        kind="plain",
     ),
-    SharedBuild("reports a later end than it sets", (("plain_acquire", "(lease - 1)", "(lease + 900)"),), kind="plain"),
+    SharedBuild(
+        "reports a later end than it sets", (("formats/plain_acquire", "(lease - 1)", "(lease + 900)"),), kind="plain"
+    ),
     SharedBuild(
         "takes it a little early",
-        (("timestamp_acquire", "ends > now then", "ends > now + 500000 then"),),
+        (("formats/timestamp_acquire", "ends > now then", "ends > now + 500000 then"),),
         kind="timestamp",
     ),
     SharedBuild(
-        "any owner may release", (("timestamp_release", "ends and owner == digits", "ends"),), kind="timestamp"
+        "enters in the last second of a cut value",
+        (("formats/parts/endtime", "#decimals < 9 and", "false and"),),
+        kind="timestamp",
     ),
-    SharedBuild("any owner may renew", (("timestamp_renew", "owner == digits and", "owner and"),), kind="timestamp"),
+    SharedBuild(
+        "any owner may release", (("formats/timestamp_release", "ends and owner == digits", "ends"),), kind="timestamp"
+    ),
+    SharedBuild(
+        "any owner may renew", (("formats/timestamp_renew", "owner == digits and", "owner and"),), kind="timestamp"
+    ),
     SharedBuild(
         "reports a renewal without doing it",
-        (("timestamp_renew", "write(key, owner, wanted, per)", "wanted - 1000"),),
+        (("formats/timestamp_renew", "write(key, owner, wanted, per)", "wanted - 1000"),),
         kind="timestamp",
     ),
 )
@@ -114,6 +130,10 @@ class Sharers(Players):
     kind: str = "plain"
     tokens: itertools.count[int] = field(default_factory=itertools.count)
 
+    @property
+    def scripts(self) -> LockScripts:
+        return plain.SCRIPTS if self.kind == "plain" else timestamp.SCRIPTS
+
     def _acquiring(self, asked: Request, wait: float | None) -> Asking[Granted]:
         if self.kind == "plain":
             return plain.acquire(asked, wait, MISSING_MS)
@@ -123,7 +143,7 @@ class Sharers(Players):
         random, number = self.world.random, next(self.numbers)
         token = f"r{number}" if self.kind == "plain" else f"{random.randrange(10**5)}{number % 10**4:04}".rjust(9, "0")
         lease_ms, renewed = random.choice([1000, 2000, 4000, 15000]), random.random() < 0.7
-        asked = Request(name, name, token, f"r{number}", task.process.channel, lease_ms, renewed, kind=self.kind)
+        asked = Request(name, name, token, f"r{number}", task.process.channel, lease_ms, renewed, scripts=self.scripts)
         waiting = self.waiting.setdefault(name, {})
         waiting[task] = asked
         try:
@@ -132,11 +152,11 @@ class Sharers(Players):
             return
         finally:
             del waiting[task]
-        renewal = Renewal(name, token, 0, lease_ms, f"{self.kind}_renew")
+        renewal = Renewal(name, token, 0, lease_ms, self.scripts)
         lease = Lease(renewal, granted, (yield Clock()), renewed=renewed, on_lost=lambda: None)
         yield from self._hold(task, lease)
         with suppress(LockworkError):
-            yield from grants.release(name, token, 0, kind=self.kind)
+            yield from grants.release(name, token, 0, scripts=self.scripts)
         self.ended.append(renewal)
 
     def _hold(self, task: Task, lease: Lease) -> Actor:

@@ -9,8 +9,8 @@ from typing import Any
 
 from lockwork.errors import LockworkError
 from lockwork.protocol import keys
-from lockwork.protocol.queues import delay_queue
-from lockwork.protocol.queues.delay_queue import Entry
+from lockwork.protocol.delay_queue import delay_queue
+from lockwork.protocol.delay_queue.delay_queue import DelayQueueEntry
 from simulation.faults import MS, SECOND, Mix
 from simulation.load import crowd
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -18,19 +18,19 @@ from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
 
-_PART = "parts/dq"
+_PART = "delay_queue/parts/delay_queue"
 _KEYS = keys.delay_queue("sim", "a")
 _IDS = "abcdefgh"
 _LOOK = 5 * SECOND
 _SLACK = 300 * MS
 MUTANTS = (
     Build("a call may arrive after it was sent again", ends="never"),
-    Build("takes again", (("dq_pop", "if done then", "if false then"),)),
-    Build("notifies no waiter", (("dq_add", "wake(count)", ""),)),
-    Build("does not notify of an earlier entry", (("dq_add", "not earliest or", "false and"),)),
-    Build("no waiter takes over the watch", (("dq_pop", "wake(1) end", "end"),)),
-    Build("the others sleep on", ((_PART, "local LOOK = 5000", "local LOOK = 50000"),)),
-    Build("a log without an expiry", ((_PART, "redis.call('PEXPIRE', key, 2 * KEPT)", ""),)),
+    Build("takes again", (("delay_queue/pop", "if result then", "if false then"),)),
+    Build("notifies no waiter", (("delay_queue/add", "notify_waiters(count)", ""),)),
+    Build("does not notify of an earlier entry", (("delay_queue/add", "not earliest or", "false and"),)),
+    Build("no waiter takes over the watch", (("delay_queue/pop", "notify_waiters(1) end", "end"),)),
+    Build("the others sleep on", ((_PART, "local CHECK_MS = 5000", "local CHECK_MS = 50000"),)),
+    Build("a log without an expiry", ((_PART, "redis.call('PEXPIRE', key, 2 * RETENTION_MS)", ""),)),
 )  # fmt: skip
 
 
@@ -59,20 +59,20 @@ class Checker:
         found, *expiries = step.seen
         if -1 in expiries:
             raise Broken("a key has no expiry")
-        if step.script == "dq_peek":
+        if step.script == "delay_queue/peek":
             return
         request = str(step.args[0])
         if request in self.replies:
-            if step.script != "dq_abandon" and step.reply != self.replies[request]:
+            if step.script != "delay_queue/abandon" and step.reply != self.replies[request]:
                 raise Broken(f"{request} was told {step.reply}, and {self.replies[request]} before")
         else:
-            getattr(self, f"_{step.script}")(step, request)
-        if step.script == "dq_abandon":
+            getattr(self, f"_{step.script.partition('/')[2]}")(step, request)
+        if step.script == "delay_queue/abandon":
             self._abandoned(request)
         if {member.decode(): int(at) for member, at in found} != self.entries:
             raise Broken(f"{step.script}: {found} is queued, not {self.entries}")
 
-    def _dq_add(self, step: Step, request: str) -> None:
+    def _add(self, step: Step, request: str) -> None:
         mode, at, delay, *ids = step.args[1:]
         due = int(at) if at else step.now + int(delay)
         names = [str(id, "utf-8") for id in ids if isinstance(id, bytes)]
@@ -83,7 +83,7 @@ class Checker:
         if new:
             self.replies[request] = step.reply
 
-    def _dq_pop(self, step: Step, request: str) -> None:
+    def _pop(self, step: Step, request: str) -> None:
         due = sorted((at, id) for id, at in self.entries.items() if at <= step.now)[: int(step.args[1])]
         if step.reply[1:] != [part for at, id in due for part in (id.encode(), at)]:
             raise Broken(f"{request} took {step.reply[1:]}, not {due}")
@@ -93,7 +93,7 @@ class Checker:
             for _, id in due:
                 del self.entries[id]
 
-    def _dq_remove(self, step: Step, request: str) -> None:
+    def _remove(self, step: Step, request: str) -> None:
         id, score = str(step.args[1], "utf-8") if isinstance(step.args[1], bytes) else "", step.args[2]
         there = id in self.entries and score in ("", self.entries[id])
         if step.reply != int(there):
@@ -102,7 +102,7 @@ class Checker:
             self.replies[request] = 1
             del self.entries[id]
 
-    def _dq_abandon(self, step: Step, request: str) -> None:
+    def _abandon(self, step: Step, request: str) -> None:
         """A pop that took nothing: it shall take nothing any more."""
 
     def _abandoned(self, request: str) -> None:
@@ -150,7 +150,7 @@ class Users:
             delay = random.choice([0, 0, random.randint(0, SECOND), random.randint(0, 10 * SECOND)])
             try:
                 if random.random() < 0.2:
-                    (read,) = (yield from delay_queue.peek(_KEYS, 1, due=False)) or [Entry(ids[0], 0)]
+                    (read,) = (yield from delay_queue.peek(_KEYS, 1, due=False)) or [DelayQueueEntry(ids[0], 0)]
                     moved = read.score + random.choice([0, 0, 1])
                     yield from delay_queue.remove(_KEYS, request, read.id, moved)
                 else:

@@ -10,10 +10,11 @@ from typing import Any
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Effect
-from lockwork.protocol.queues import flows, record_header
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.flows import FlowJob, Policy
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.flows import flows
+from lockwork.protocol.flows.flows import FlowJob, Policy
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import record_header
+from lockwork.protocol.queue.leases import Leased, Outcome
 from simulation.process import Actor, Cancelled, Sleep
 from simulation.queues.queue_actors import WINDOW_MS, Child, Plant
 from simulation.queues.queue_view import DELIVERIES, Made

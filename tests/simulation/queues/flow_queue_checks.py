@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from lockwork.protocol.queues import flows
+from lockwork.protocol.flows import flows
 from simulation.faults import MS, SECOND
 from simulation.queues.flow_queue_actors import FlowPlant
 from simulation.queues.limit_queue_checks import WAITS, LimitChecker
@@ -43,13 +43,13 @@ class FlowChecker(LimitChecker):
     def applied(self, step: Step) -> None:
         """Judge what a script did."""
         before = self.view
-        if step.script == "flow_push":
+        if step.script == "flows/push":
             self._first.setdefault(str(step.args[2]), step.now)
-        if step.script == "flow_cancel" and step.reply[0] in (b"cancelled", b"more"):
+        if step.script == "flows/cancel" and step.reply[0] in (b"cancelled", b"more"):
             self._stopped.add(str(step.args[2]))
         super().applied(step)
         after = self.view
-        if step.script == "flow_push" and step.args[4] == 1:
+        if step.script == "flows/push" and step.args[4] == 1:
             self._check_room(step, before, after)
         self._check_ends(step, before, after)
         for flow, record in after.flows.items():
@@ -85,7 +85,7 @@ class FlowChecker(LimitChecker):
     def _moved(self, step: Step, before: View, after: View, id: str, was: Place | None, is_: Place | None) -> None:
         member = self._flows.member(id)
         route = (was[0] if was else "", is_[0] if is_ else "")
-        by_hand = step.script == "jobs_cancel" and step.args[1] == id and route[0] != "blocked"
+        by_hand = step.script == "queue/cancel" and step.args[1] == id and route[0] != "blocked"
         if member is None:
             super()._moved(step, before, after, id, was, is_)
         elif id.endswith("u") and was is None:
@@ -93,7 +93,7 @@ class FlowChecker(LimitChecker):
         elif was is None and id in self.cleared:
             raise Broken(f"{step.script} brought {id} back to {is_}, which was cleared away")
         elif route[1] in ("stored", "blocked"):
-            if route[0] not in ("", "stored") or step.script != "flow_push":
+            if route[0] not in ("", "stored") or step.script != "flows/push":
                 raise Broken(f"Q1: {step.script} moved {id} from {was} to {is_}")
         elif route == ("stored", ""):
             if step.now - self._first[member[0]] < _KEPT:
@@ -107,7 +107,7 @@ class FlowChecker(LimitChecker):
             super()._moved(step, before, after, id, was, is_)
 
     def _run_by_hand(self, step: Step, view: View, id: str) -> None:
-        if step.script != "jobs_revive" or id.endswith("u"):
+        if step.script != "queue/revive" or id.endswith("u"):
             return
         flow, _ = self._flows.member(id) or ("", 0)
         for parent in self._flows.parents(id):
@@ -146,7 +146,7 @@ class FlowChecker(LimitChecker):
         flow, number = self._flows.member(id) or ("", 0)
         plan = self._flows.plans[flow]
         known = {flows.job_id(flow, each) for each in range(1, len(plan) + 1)}
-        if flow not in self._begun and (step.script != "flow_push" or not known <= after.places.keys()):
+        if flow not in self._begun and (step.script != "flows/push" or not known <= after.places.keys()):
             raise Broken(f"{id} may run, and not all of {flow} is stored")
         if flow in self._stopped:
             raise Broken(f"{id} may run, and {flow} was cancelled")
@@ -158,7 +158,7 @@ class FlowChecker(LimitChecker):
     def _dropped(self, step: Step, after: View, id: str, was: Place | None) -> None:
         """It never ran: it was cancelled with its flow, or because of another's failure, which its outcome names."""
         flow, _ = self._flows.member(id) or ("", 0)
-        if flow in self._stopped or (step.script == "jobs_cancel" and step.args[1] == id):
+        if flow in self._stopped or (step.script == "queue/cancel" and step.args[1] == id):
             return
         cause = after.blobs[id].split(b";")[0].partition(b">")[2].decode()
         parents = [flows.job_id(flow, parent) for parent in self._flows.parents(id)]

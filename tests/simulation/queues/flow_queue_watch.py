@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lockwork.errors import LockworkError
-from lockwork.protocol.queues import flows
+from lockwork.protocol.flows import flows
 from simulation.faults import SECOND
 from simulation.process import Actor, Cancelled, Sleep, Task
 from simulation.queues.flow_queue_actors import FlowPlant

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import cache
 from unittest.mock import patch
 
+from lockwork.protocol.flows import flows
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows
 from simulation.faults import SECOND, Mix
 from simulation.queues import queue_users as users
 from simulation.queues.flow_queue_actors import FlowPlant, canceller, planner
@@ -23,7 +23,7 @@ from simulation.runs import RELEASED, finished
 from simulation.server import Build, Server
 from simulation.world import Broken, World
 
-_SMALL_STEPS = ("parts/flows", "local STEPS = 150", "local STEPS = 2")
+_SMALL_STEPS = ("flows/parts/ended", "local STEPS = 150", "local STEPS = 2")
 
 
 @cache
@@ -70,7 +70,7 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
 def _nothing_is_left(world: World, plant: FlowPlant) -> None:
     """What was never stored to its end, and what ended long ago, is forgotten."""
     later = world.server_now + (WINDOW_MS + 700_000) * 1000
-    expire = world.build.script("jobs_expire")
+    expire = world.build.script("queue/expire")
     keys = expire.declared.keys(plant.queue, {})
     for _ in range(1000):
         if not world.server.run(expire, keys, [WINDOW_MS], later + SECOND).reply:

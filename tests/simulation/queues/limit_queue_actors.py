@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from lockwork.errors import LockworkError, QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues import limits as queue_limits
+from lockwork.protocol.queue import enqueue
+from lockwork.protocol.queue import limits as queue_limits
 from simulation.faults import SECOND
 from simulation.process import Actor, Cancelled, Sleep, Task
 from simulation.queues.limit_queue_checks import LimitChecker
@@ -73,7 +73,7 @@ def producer(plant: Plant, checker: LimitChecker, rounds: int) -> Actor:
                 if random.random() < 0.25:
                     yield from enqueue.push(plant.queue, new, expires_ms=random.randint(1, 5000))
                 else:
-                    yield from enqueue.push(plant.queue, new, some=random.random() < 0.4)
+                    yield from enqueue.push(plant.queue, new, partial=random.random() < 0.4)
             except QueueFull as full:
                 plant.acknowledged += [job.id for job in new[: full.enqueued]]
                 refused = {job.id for job in new[full.enqueued :]}

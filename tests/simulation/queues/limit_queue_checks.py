@@ -13,9 +13,9 @@ from simulation.queues.queue_checks import QueueChecker
 from simulation.queues.queue_view import View
 from simulation.world import Broken, Step, World
 
-_PUSHES = {"job_push": 0, "jobs_push": 2, "jobs_push_until": 2, "lock_release_push": 4}
+_PUSHES = {"queue/push_one": 0, "queue/push": 2, "queue/push_until": 2, "locks/release_and_push": 4}
 """Where the jobs begin in the arguments."""
-WAITS = ("ready", "due", "line", "blocked", "stored")
+WAITS = ("ready", "due", "line", "suspect", "blocked", "stored")
 
 
 class LimitChecker(QueueChecker):
@@ -46,7 +46,7 @@ class LimitChecker(QueueChecker):
     def applied(self, step: Step) -> None:
         """Judge what a script did."""
         before = self.view
-        if step.script == "queue_set":
+        if step.script == "queue/set_rules":
             self._changed(step)
         super().applied(step)
         after = self.view
@@ -61,7 +61,7 @@ class LimitChecker(QueueChecker):
         self._note_times(step, after)
 
     def _changed(self, step: Step) -> None:
-        for name, value in zip(step.args[1::2], step.args[2::2], strict=True):
+        for name, value in zip(step.args[::2], step.args[1::2], strict=True):
             self._change(str(name), value, step.now)
             self.changed = self._world.now
         rate = f"{self.rate[0]}/{self.rate[1]}" if self.rate else None
@@ -102,7 +102,7 @@ class LimitChecker(QueueChecker):
                 raise Broken(f"{came} came, and now {waits} jobs wait, at most {self.size} may")
             return
         begin = _PUSHES[step.script]
-        asked = [str(id) for id in step.args[begin : begin + 1 if step.script == "job_push" else None : 3]]
+        asked = [str(id) for id in step.args[begin : begin + 1 if step.script == "queue/push_one" else None : 3]]
         new, size, (_, _, *first) = {*asked} - before.places.keys(), self.size or 0, step.reply
         if (
             came - {*asked[: sum(first)]}
@@ -122,4 +122,4 @@ class LimitChecker(QueueChecker):
             if self.empty_since is not None:
                 self.emptied, self.empty_since = now, None
         elif self.empty_since is None:
-            self.empty_since, self.ended_running = now, step.script in ("jobs_settle", "jobs_recover")
+            self.empty_since, self.ended_running = now, step.script in ("queue/settle", "queue/recover")

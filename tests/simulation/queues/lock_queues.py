@@ -10,7 +10,7 @@ from lockwork.errors import LockworkError, QueueFull
 from lockwork.protocol.effects import Effect
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.grants import Renewal, Request
-from lockwork.protocol.queues.enqueue import release_and_push
+from lockwork.protocol.queue.enqueue import release_and_push
 from simulation.faults import SECOND, Mix
 from simulation.locks.lock_actors import Players
 from simulation.locks.lock_checks import LockChecker
@@ -25,10 +25,10 @@ from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
 
-_NAME = "lock_release_push"
-_PASS = "pass(held[2], held[4], held[5])"
+_NAME = "locks/release_and_push"
+_PASS = "release_to_next(held_fence, head, tail)"
 MUTANTS = (
-    Build("an old grant may release", ((_NAME, "held[2] ~= fence or", ""),)),
+    Build("an old grant may release", ((_NAME, "held_fence ~= fence or", ""),)),
     Build("a release without its job", ((_NAME, "push(FIRST, again) --", "--"),)),
     Build("a full queue lets it in", ((_NAME, "if no_room then return no_room end", ""),)),
     Build("a full queue releases all the same", ((_NAME, "return no_room", f"{_PASS} return no_room"),)),
@@ -111,7 +111,7 @@ class LockJobsChecker(LimitChecker):
         held = self._lock.held(key)
         known = replace(step, keys=self._keys, seen=step.seen[:own])
         if step.script == _NAME:
-            known = replace(known, script="lock_release", args=step.args[:3])
+            known = replace(known, script="locks/release", args=step.args[:3])
         self._lock.applied(known)
         after = self._lock.held(key)
         if not held.owner and held.deadline > step.now and after.owner:

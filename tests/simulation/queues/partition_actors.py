@@ -11,8 +11,8 @@ from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import leases, sessions
-from lockwork.protocol.queues.leases import Batch
+from lockwork.protocol.queue import leases, sessions
+from lockwork.protocol.queue.leases import Batch
 from simulation.process import Actor, Sleep, Task
 from simulation.queues.queue_actors import WINDOW_MS, Child, Plant
 from simulation.queues.unique_queue_actors import UniqueCall, UniquePlant
@@ -107,6 +107,6 @@ class PartitionedPlant(Plant):
         source.owed, source.passing = False, True
         yield Sleep(0)
         with suppress(LockworkError):
-            queue, last = source.desk.queue, child.last.get(source.desk.queue.name, 0)
+            queue, last = source.desk.queue, child.deliveries[source.desk.queue.name].last
             yield from sessions.forward_wakeup(queue, child.session, child.process.channel, last, WINDOW_MS, awake=True)
         source.passing = False

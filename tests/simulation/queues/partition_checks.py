@@ -17,7 +17,7 @@ from simulation.queues.unique_queue_checks import UniqueChecker
 from simulation.server import Command
 from simulation.world import Broken, Step, World
 
-_WAITS = ("ready", "due", "line")
+_WAITS = ("ready", "due", "line", "suspect")
 
 
 class PartitionsChecker:

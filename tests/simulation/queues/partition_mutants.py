@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lockwork.partitions import numbered, routing_name
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue.enqueue import NewJob
 from simulation.process import Actor, Sleep
 from simulation.queues.partition_actors import PARTITIONS, PartitionedPlant, Source
 from simulation.queues.partition_users import Shop
@@ -20,7 +20,7 @@ class IgnoresPlacement(Shop):
         usual = task._where
 
         def where(job: NewJob) -> int:
-            name = routing_name(job.record, task.name)
+            name = routing_name(job.record)
             return int(usual(job)) if name is None else numbered(f"{name} {self.number}", PARTITIONS)
 
         task._where = where
@@ -32,7 +32,7 @@ class UsesOnePartition(Shop):
     def route(self, task: Any) -> None:
         """Begin the turns anew with each call."""
         usual = task._where
-        task._where = lambda job: 0 if routing_name(job.record, task.name) is None else usual(job)
+        task._where = lambda job: 0 if routing_name(job.record) is None else usual(job)
 
 
 class ReportsAnotherPartition(Shop):
@@ -64,7 +64,7 @@ class NacksSomePartitions(PartitionedPlant):
 
 
 class KeepsWakeups(PartitionedPlant):
-    """A worker that has no place for what it was woken for tells nobody."""
+    """A worker without a free slot forwards no wake-up. Jobs only wait; runs in which nothing else fails show it."""
 
     def pass_on(self, child: Child, source: Source) -> Actor:
         """Forget it."""
@@ -72,6 +72,4 @@ class KeepsWakeups(PartitionedPlant):
         yield Sleep(0)
 
 
-PLANTS: tuple[type[PartitionedPlant], ...] = (ServesSomePartitions, NacksSomePartitions)
-LATE: tuple[type[PartitionedPlant], ...] = (KeepsWakeups,)
-"""These only make jobs wait; that shows in runs in which nothing else goes wrong."""
+PLANTS: tuple[type[PartitionedPlant], ...] = (ServesSomePartitions, NacksSomePartitions, KeepsWakeups)

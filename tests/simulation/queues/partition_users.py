@@ -9,7 +9,7 @@ from typing import Any
 
 from lockwork import Lockwork
 from lockwork.errors import LockworkError
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queue.enqueue import NewJob
 from simulation.process import Actor, Cancelled, Sleep
 from simulation.queues.partition_actors import PARTITIONS, PartitionedPlant
 from simulation.queues.queue_view import DELIVERIES, LIMITS, Made

@@ -19,8 +19,8 @@ from simulation.runs import RELEASED, finished
 from simulation.server import Build, Server
 from simulation.world import World
 
-FAULTLESS = 5
-"""Seeds that this divides are runs in which nothing goes wrong."""
+_FAULTLESS = 5
+"""Nothing goes wrong in runs whose seed is divisible by this."""
 
 
 def play(
@@ -31,7 +31,7 @@ def play(
     plant: type[PartitionedPlant] = PartitionedPlant,
 ) -> World:
     """Producers, workers and operators; raises Broken."""
-    faultless = seed % FAULTLESS == 0
+    faultless = seed % _FAULTLESS == 0
     world = World(server, seed, build, Mix(slow=0.1) if faultless else None)
     whole = plant(world, QueueKeys("sim", "q"))
     shops = [shop(whole, number) for number in range(2)]
@@ -54,11 +54,6 @@ def play(
     staff(world, whole)
     judge(world, checker, PartitionsWatch(watches))
     return finished(world, seed, 20, 60, checker.at_end)
-
-
-def run(server: Server, seed: int, build: Build = RELEASED) -> World:
-    """The same, as it is meant to be."""
-    return play(server, seed, build)
 
 
 def _enqueues(shop: Shop, rounds: int) -> Callable[[Task], Actor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,11 +13,12 @@ from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Clock, Effect, Park
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import leases, record_header
-from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.leases import Batch, Leased, Outcome, SessionOver
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import leases, record_header
+from lockwork.protocol.queue import status as queue_status
+from lockwork.protocol.queue.leases import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.server_clock import Peers
+from lockwork.worker.execution.deliveries import Deliveries
 from simulation.process import Actor, Process, Sleep, Task
 from simulation.queues.queue_view import Made
 from simulation.world import Broken, World
@@ -35,17 +37,26 @@ class Child:
     """True time at which it began, us."""
     free: int
     """Places for one more job."""
+    supervisor: str
+    isolates: bool = False
+    """It runs suspects only, one at a time."""
     over: bool = False
+    lost: bool = False
+    """Whether a beat has found that the server does not know its session."""
     retired: bool = False
     """It ends because it was told to: what it holds counts for nothing, but for jobs with a cap of deliveries."""
     free_since: int | None = 0
     """True time since which it has a free place, us; None while it has none."""
+    blocked: tuple[int, int] = (0, 0)
+    """True times from and until which a job blocks it, us: meanwhile it reads nothing that it receives."""
     fetcher: Task = field(init=False)
     asking: int = 0
     """Calls under way that may bring a job for each free place."""
-    last: dict[str, int] = field(default_factory=dict)
-    """The highest fence of the jobs that came from each queue."""
+    deliveries: defaultdict[str, Deliveries] = field(default_factory=lambda: defaultdict(Deliveries))
+    """What came from each queue."""
     held: dict[str, Leased] = field(default_factory=dict)
+    parked: bool = True
+    """Whether the queue may have jobs that were given back because a worker did not know their task."""
     stopping: set[str] = field(default_factory=set)
     """Jobs that its worker was told to cancel."""
 
@@ -63,6 +74,8 @@ class Plant:
     """When it ended, true time, us."""
     watchers: dict[str, Task] = field(default_factory=dict)
     """Which supervisor's task looks after a session."""
+    suspected: set[str] = field(default_factory=set)
+    """Supervisors that know of suspects for which there may be no isolation process."""
     beats: list[tuple[int, Task]] = field(default_factory=list)
     """The supervisors' heartbeats, with the true time at which each began."""
     crews: list[list[Child]] = field(default_factory=list)
@@ -89,12 +102,15 @@ class Plant:
         worker_processes: list[Child] = []
         self.crews.append(worker_processes)
         for desk in self.desks:
-            beat = self.world.start(supervisor, "beat", desk.beat(worker_processes), background=True)
+            beat = self.world.start(supervisor, "beat", desk.beat(supervisor, worker_processes), background=True)
             desk.beats.append((self.world.now, beat))
         for _ in range(children):
             self.world.start(
                 supervisor, "watch", lambda task: self._watch(supervisor, worker_processes, task), background=True
             )
+        self.world.start(
+            supervisor, "isolate", lambda task: self._isolate(supervisor, worker_processes, task), background=True
+        )
         return [supervisor]
 
     def end(self, victim: Process) -> None:
@@ -115,11 +131,11 @@ class Plant:
             self.died[process.name] = self.world.now
         self.gone.add(process.name)
 
-    def beat(self, worker_processes: list[Child]) -> Callable[[Task], Actor]:
+    def beat(self, supervisor: Process, worker_processes: list[Child]) -> Callable[[Task], Actor]:
         """Who keeps the children's sessions."""
-        return lambda _: self._beat(worker_processes)
+        return lambda _: self._beat(supervisor, worker_processes)
 
-    def _beat(self, worker_processes: list[Child]) -> Actor:
+    def _beat(self, supervisor: Process, worker_processes: list[Child]) -> Actor:
         """Beat as the heartbeat thread does: keep the children's sessions, and find dead ones elsewhere."""
         peers = Peers(LEASE)
         while True:
@@ -130,9 +146,18 @@ class Plant:
                 answer = yield from leases.beat(self.queue, mine, int(LEASE * 1000), patience=0.5)
                 now = yield Clock()
                 peers.heard(sent, now, answer.at)
+                if answer.suspects:
+                    self.suspected.add(supervisor.name)
                 for child in worker_processes:
-                    if not answer.alive.get(child.session, True):
+                    if answer.alive.get(child.session, True):
+                        child.lost = False
+                    elif child.held or child.lost:
                         child.over = True
+                    else:
+                        # without jobs, it has until the next beat to begin its session anew
+                        child.lost = True
+                        child.process.mail.deliver(self.queue.jobs, "look")
+                        pause = 1.0
                 if answer.next_deadline is not None:
                     patience = peers.patience(now)
                     if answer.overdue is not None and patience <= 0:
@@ -144,29 +169,47 @@ class Plant:
                 pause = 0.5
             yield Sleep(pause)
 
+    def _isolate(self, supervisor: Process, worker_processes: list[Child], task: Task) -> Actor:
+        """Run an isolation process whenever there are suspects."""
+        while True:
+            known = [desk for desk in self.desks if supervisor.name in desk.suspected]
+            for desk in known:
+                desk.suspected.discard(supervisor.name)
+            if known:
+                yield from self._run_child(supervisor, worker_processes, task, isolates=True)
+            else:
+                yield Sleep(0.3)
+
     def _watch(self, supervisor: Process, worker_processes: list[Child], task: Task) -> Actor:
         """Run one child after the other; a dead one's jobs are given back at once."""
         while True:
-            session = queue_status.session_name(supervisor.name, 1, f"s{next(self.numbers)}")
-            self.sessions.append(session)
-            try:
-                for desk in self.desks:
-                    yield from leases.beat(desk.queue, {session: True}, int(LEASE * 1000), patience=5.0)
-            except LockworkError:
-                # it may have joined all the same; nobody works there, and its lease runs out
-                self.gone.add(session)
-                yield Sleep(0.5)
-                continue
-            places = self.world.random.choice([1, 3])
-            child = Child(self.world.process(session), session, self.world.now, places)
-            self.watchers[session] = task
-            worker_processes.append(child)
-            self._staff(child)
-            while child.process.alive and supervisor.alive and not child.over:
-                yield Sleep(0.1)
-            self._kill(child.process)
-            worker_processes.remove(child)
-            yield from self.bury(child)
+            yield from self._run_child(supervisor, worker_processes, task)
+
+    def _run_child(
+        self, supervisor: Process, worker_processes: list[Child], task: Task, *, isolates: bool = False
+    ) -> Actor:
+        session = queue_status.session_name(supervisor.name, 1, f"s{next(self.numbers)}")
+        self.sessions.append(session)
+        try:
+            for desk in self.desks:
+                yield from leases.beat(desk.queue, {session: True}, int(LEASE * 1000), patience=5.0)
+        except LockworkError:
+            # it may have joined all the same; nobody works there, and its lease runs out
+            self.gone.add(session)
+            yield Sleep(0.5)
+            return
+        places = 1 if isolates else self.world.random.choice([1, 3])
+        child = Child(self.world.process(session), session, self.world.now, places, supervisor.name, isolates)
+        if isolates:
+            child.free_since = None  # it idles, whatever else waits
+        self.watchers[session] = task
+        worker_processes.append(child)
+        self._staff(child)
+        while child.process.alive and supervisor.alive and not child.over:
+            yield Sleep(0.1)
+        self._kill(child.process)
+        worker_processes.remove(child)
+        yield from self.bury(child)
 
     def bury(self, child: Child) -> Actor:
         """Do what is left to do when a child is gone."""
@@ -177,7 +220,10 @@ class Plant:
         """Give back what a child had that is gone."""
         while True:
             try:
-                yield from leases.recover(self.queue, child.session, WINDOW_MS, gone=True, counted=not child.retired)
+                yield from leases.recover(
+                    self.queue, child.session, WINDOW_MS,
+                    gone=True, counted=not child.retired, on_suspects=lambda _: self.suspected.add(child.supervisor),
+                )  # fmt: skip
                 break
             except LockworkError:
                 yield Sleep(0.2)
@@ -185,7 +231,8 @@ class Plant:
     # -- a child: a fetcher, and a task for each job ------------------------------------------------------------------
 
     def _staff(self, child: Child) -> None:
-        child.fetcher = self.world.start(child.process, "fetch", lambda _: self._fetch(child), background=True)
+        fetch = self._fetch_suspects if child.isolates else self._fetch
+        child.fetcher = self.world.start(child.process, "fetch", lambda _: fetch(child), background=True)
         for desk in self.desks:
             self.world.start(child.process, "cancel", desk.listener(child), background=True)
 
@@ -213,24 +260,41 @@ class Plant:
             batch = yield from self.reserve(child, f"{request:x}")
             if batch is None:
                 return
-            if not batch.jobs:
+            if not batch.jobs and not self.claims_next(child, batch):
                 offered = yield from leases.idle(self.queue, batch, hints)
+                yield from self.reading(child)
                 if offered is not None and self.takes(child):
                     self.begin(child, [offered])
 
-    def takes(self, child: Child) -> bool:
-        """Whether a child begins a job that comes with a wake-up; if not, it gets it when it asks."""
-        return bool(child.free) and not child.asking and self.world.random.random() < 0.9
+    def claims(self, child: Child) -> str:
+        """Return the tasks whose parked jobs the child's next request claims."""
+        return ""
 
-    def reserve(self, child: Child, request: str) -> Generator[Effect | Sleep, Any, Batch | None]:
-        """Lease jobs for a child's free places and begin them; None when its session is over."""
-        again, last = False, child.last.get(self.queue.name, 0)
-        child.asking += 1
+    def claims_next(self, child: Child, batch: Batch) -> bool:
+        """Note an empty batch; return True if the next request is to follow at once, because it claims parked jobs."""
+        return False
+
+    def _fetch_suspects(self, child: Child) -> Actor:
+        """Run suspects of all queues, one at a time, until there have been none for a while."""
+        idle, requests = 0, itertools.count()
+        while idle < 5:
+            for desk in self.desks:
+                while not child.free:
+                    yield Park("places", (yield Clock()) + 3600)
+                batch = yield from desk.reserve_suspect(child, f"{next(requests):x}")
+                if batch is None:
+                    return
+                idle = 0 if batch.jobs or batch.next_due is not None else idle + 1
+                if not batch.jobs:
+                    yield Sleep(0.2 if batch.next_due is None else batch.next_due)
+        child.over = child.retired = True
+
+    def reserve_suspect(self, child: Child, request: str) -> Generator[Effect | Sleep, Any, Batch | None]:
+        """Lease a suspect and begin it; None when the session is over."""
+        again = False
         while True:
             try:
-                batch = yield from leases.reserve(
-                    self.queue, child.session, child.free, request, child.process.channel, again=again, last=last
-                )
+                batch = yield from leases.reserve_suspect(self.queue, child.session, request, again=again)
                 break
             except SessionOver:
                 child.over = True
@@ -238,19 +302,58 @@ class Plant:
             except LockworkError:
                 again = True
                 yield Sleep(0.2)
+        self.begin(child, batch.jobs)
+        return batch
+
+    def reading(self, child: Child) -> Actor:
+        """Take as long as a child needs to read what it has received."""
+        yield from ()
+
+    def takes(self, child: Child) -> bool:
+        """Whether a child begins a job that comes with a wake-up; if not, it gets it when it asks."""
+        return bool(child.free) and not child.asking and self.world.random.random() < 0.9
+
+    def reserve(self, child: Child, request: str) -> Generator[Effect | Sleep, Any, Batch | None]:
+        """Lease jobs for a child's free places and begin them; None when its session is over."""
+        again, deliveries = False, child.deliveries[self.queue.name]
+        child.asking += 1
+        while True:
+            try:
+                batch = yield from leases.reserve(
+                    self.queue, child.session, child.free, request, child.process.channel,
+                    again=again, last=deliveries.last, tasks=self.claims(child),
+                )  # fmt: skip
+                break
+            except SessionOver:
+                if child.held or child.over or not (yield from self._rejoin(child)):
+                    child.over = True
+                    return None
+                request, again = f"{request}r", False
+                deliveries.forget()
+            except LockworkError:
+                again = True
+                yield Sleep(0.2)
+        yield from self.reading(child)
         child.asking -= 1
         self.begin(child, batch.jobs)
         return batch
 
+    def _rejoin(self, child: Child) -> Generator[Effect | Sleep, Any, bool]:
+        """Begin the session of a child without jobs anew."""
+        try:
+            yield from leases.beat(self.queue, {child.session: True}, int(LEASE * 1000), patience=1.0)
+        except LockworkError:
+            return False
+        return not child.held
+
     def begin(self, child: Child, leased: Sequence[Leased]) -> None:
         """Begin jobs in free places."""
-        for job in leased:
+        for job in child.deliveries[self.queue.name].read(list(leased)):
             if job.id in child.held and child.held[job.id].token == job.token:
                 raise Broken(f"Q2: {child.session} begins {job.id} for the second time by {job.token!r}")
             if (job.id, child.session, job.token.decode()) not in self.leased:
                 raise Broken(f"Q2: {child.session} begins {job.id} by {job.token!r}, which nobody leased to it")
             child.free -= 1
-            child.last[self.queue.name] = job.fence
             child.held[job.id] = job
             self.world.start(child.process, job.id, self._runner(child, job), background=True)
         if not child.free:
@@ -275,7 +378,7 @@ class Plant:
             except LockworkError:
                 yield Sleep(0.2)
         child.free += 1
-        if child.free_since is None:
+        if child.free_since is None and not child.isolates:
             child.free_since = self.world.now
         if child.held.get(job.id) is job:  # else it was leased again meanwhile
             del child.held[job.id]

@@ -13,7 +13,7 @@ from typing import Any
 
 from lockwork.protocol.effects import Argument
 from lockwork.protocol.keys import process
-from lockwork.protocol.queues import record_header, records
+from lockwork.protocol.queue import leases, record_header, records
 from lockwork.protocol.server_clock import TOLERANCE
 from simulation.faults import SECOND
 from simulation.queues.queue_actors import LEASE, Plant
@@ -22,15 +22,15 @@ from simulation.queues.queue_view import LIVE, Place, View, looks, read
 from simulation.server import Command
 from simulation.world import Broken, Step, World
 
-_HANDLING = ("jobs_cancel", "jobs_expire", "jobs_reschedule", "jobs_revive", "jobs_clear")
-_DEAD = ("dead_retry", "dead_delete")
-_WAITS = ("ready", "due", "line")
+_HANDLING = ("queue/cancel", "queue/expire", "queue/reschedule", "queue/revive", "queue/clear")
+_DEAD = ("dead/retry", "dead/delete")
+_WAITS = ("ready", "due", "line", "suspect")
 
 
 class QueueChecker:
     """Checks every step on a queue."""
 
-    brings: tuple[str, ...] = ("job_push", "jobs_push", "jobs_push_until")
+    brings: tuple[str, ...] = ("queue/push_one", "queue/push", "queue/push_until")
     """Scripts that enqueue."""
 
     def __init__(self, world: World, plant: Plant) -> None:
@@ -45,7 +45,9 @@ class QueueChecker:
         self._deliveries: Counter[str] = Counter()
         """Deliveries of each job that count as attempts."""
         self._crashes: Counter[str] = Counter()
-        """Those of them that ended with the death of their worker."""
+        """Those of them that ended with the death of a worker that ran nothing else."""
+        self._shared: Counter[str] = Counter()
+        """Those that ended with the death of a worker that ran other jobs, too."""
         self._unconfirmed: dict[str, str] = {}
         """The token of the job that was offered to a session, which has not asked for another since."""
         self._recount: Counter[str] = Counter()
@@ -70,15 +72,16 @@ class QueueChecker:
         for session, deadline in after.leases.items():
             if deadline != before.leases.get(session):
                 self._beaten[session] = step.true
-        if step.script == "jobs_reserve" and step.reply[0]:
+        if step.script == "queue/reserve" and step.reply[0]:
             self._unconfirmed.pop(str(step.args[3]), None)
-        elif step.script == "jobs_pass":
+        elif step.script == "queue/forward_wakeup":
             self._unconfirmed.pop(process(str(step.args[0])), None)
         for id in before.places.keys() | after.places.keys():
             was, is_ = before.places.get(id), after.places.get(id)
             if was != is_:
                 self.since[id] = self._world.now
                 self._moved(step, before, after, id, was, is_)
+        self._check_isolation(after)
         self._plant.leased |= {(id, *place[1:]) for id, place in after.places.items() if place[0] == "run"}
         self._lines.applied(step, before, after)
         self._count(after)
@@ -95,7 +98,7 @@ class QueueChecker:
             self._came(step, before, id, is_)
         elif route == ("line", "line"):
             # somebody else gave the key away
-            if not (was[1].startswith("k ") and is_ and is_[1].startswith("g ")) or step.script == "jobs_reserve":
+            if not (was[1].startswith("k ") and is_ and is_[1].startswith("g ")) or step.script == "queue/reserve":
                 raise Broken(f"Q1: {step.script} moved {id} from {was} to {is_}")
         elif is_ and is_[0] == "run" and route[0] in _WAITS:
             self._leased(step, before, id, is_)
@@ -103,9 +106,11 @@ class QueueChecker:
             self._handled(step, before, id, was, is_)
         elif step.script in _DEAD:
             self._was_dead(step, id, was, is_)
-        elif not (step.script == "jobs_reserve" and route in (("due", "ready"), ("due", "line"))):
+        elif not (step.script == "queue/reserve" and route in (("due", "ready"), ("due", "line"))):
             raise Broken(f"Q1: {step.script} moved {id} from {was} to {is_}")
-        if was and was[0] == "due" and int(was[2]) > step.now // 1000 and step.script not in _HANDLING:
+        claimed = step.script == "queue/reserve" and f"{before.parked.get(id)} " in str(step.args[7:])
+        early = was and was[0] == "due" and int(was[2]) > step.now // 1000
+        if was and early and step.script not in _HANDLING and not claimed:
             raise Broken(f"Q6: {id} was due at {was[2]} and left at {step.now // 1000}")
 
     def _came(self, step: Step, before: View, id: str, is_: Place | None) -> None:
@@ -123,7 +128,7 @@ class QueueChecker:
 
     def _offered(self, step: Step, before: View, id: str, is_: Place) -> None:
         """A new job was leased to a worker that slept."""
-        if step.script != "job_push" or step.args[2] != is_[1] or step.args[3] not in before.idle:
+        if step.script != "queue/push_one" or step.args[2] != is_[1] or step.args[3] not in before.idle:
             raise Broken(f"Q2: {step.script} {step.args} leased {id} to {is_[1]}, asleep are {before.idle}")
         if before.leases.get(is_[1], 0) <= step.now // 1000:
             raise Broken(f"Q2: {id} was leased to {is_[1]}, which is over")
@@ -140,27 +145,28 @@ class QueueChecker:
 
     def _anew(self, id: str) -> None:
         """Its attempts count from 1 again."""
-        self._deliveries[id] = self._crashes[id] = 0
+        self._deliveries[id] = self._crashes[id] = self._shared[id] = 0
 
     def _leased(self, step: Step, before: View, id: str, is_: Place) -> None:
-        if step.script != "jobs_reserve" or step.args[3] != is_[1]:
+        script, session = ("queue/reserve_suspects", 2) if before.kind(id) == "suspect" else ("queue/reserve", 3)
+        if step.script != script or step.args[session] != is_[1]:
             raise Broken(f"Q2: {step.script} {step.args} leased {id} to {is_[1]}")
         if before.expiry.get(id, step.now) <= step.now // 1000:
             raise Broken(f"{id} began at {step.now // 1000}, and had to before {before.expiry[id]}")
-        counts = self._deliveries[id] + 1, self._crashes[id]
+        counts = self._deliveries[id] + 1, self._crashes[id], self._shared[id]
         if records.counts(is_[2].encode()) != counts:
             raise Broken(f"Q7: delivery {is_[2]} of {id}, which has had {counts}")
 
     def _handled(self, step: Step, before: View, id: str, was: Place, is_: Place | None) -> None:
         """A job that waits, or has ended, was handled by itself."""
         waits, route = was[0] in _WAITS, is_[:2] if is_ else ("", "")
-        if step.script == "jobs_cancel":
+        if step.script == "queue/cancel":
             fine = waits and route == ("ended", "c") and step.args[1] == id
-        elif step.script == "jobs_expire":
+        elif step.script == "queue/expire":
             fine = waits and route == ("ended", "x") and before.expiry.get(id, step.now) <= step.now // 1000
-        elif step.script == "jobs_reschedule":
+        elif step.script == "queue/reschedule":
             fine = waits and route[0] in ("ready", "due") and step.args[0] == id
-        elif step.script == "jobs_clear":
+        elif step.script == "queue/clear":
             fine = waits and route in (("", ""), ("ended", "f"))
             self._recount["cleared"] += 1
             self.cleared.add(id)
@@ -174,7 +180,7 @@ class QueueChecker:
 
     def _was_dead(self, step: Step, id: str, was: Place, is_: Place | None) -> None:
         """A job was taken out of the dead set, to run again or to be forgotten."""
-        if step.script == "dead_retry":
+        if step.script == "dead/retry":
             fine = is_ is not None and is_[0] in ("ready", "due")
             self.again.add(id)
             if step.args[1] == 1:
@@ -186,9 +192,9 @@ class QueueChecker:
             raise Broken(f"Q1: {step.script} {step.args} moved {id} from {was} to {is_}")
 
     def _single(self, step: Step, before: View) -> None:
-        if step.script == "jobs_cancel" and step.reply[0] == b"running":
+        if step.script == "queue/cancel" and step.reply[0] == b"running":
             self._cancelling.add(str(step.args[1]))
-        elif step.script == "jobs_note" and step.reply == 1:
+        elif step.script == "queue/note" and step.reply == 1:
             place = before.places.get(str(step.args[0]))
             if place is None or place[0] != "run" or place[2] != _text(step.args[1]) or place[1] not in step.keys[-1]:
                 raise Broken(f"Q3: {step.args} was written down, and the job is {place}")
@@ -198,17 +204,16 @@ class QueueChecker:
         self._cancelling.discard(id)
         if asked and (is_ is None or is_[0] != "ended"):
             raise Broken(f"{id} was to be cancelled, and is {is_} after {step.script}")
-        if step.script == "jobs_settle":
+        if step.script == "queue/settle":
             self._settled(step, after, id, was, is_, asked)
-        elif step.script == "jobs_pass" and was[2].endswith(" ~"):
+        elif step.script == "queue/forward_wakeup" and was[2].endswith(" ~"):
             if f":run:{was[1]}" not in step.keys[-1] or is_ is None or is_[0] != "ready":
                 raise Broken(f"Q1: {step.script} {step.args} moved {id} from {was} to {is_}")
-        elif step.script == "jobs_recover" and step.args[1] == was[1]:
+        elif step.script == "queue/recover" and step.args[1] == was[1]:
             if not self._lapsed(step, before, was[1]) and not (step.args[2] == 1 and was[1] in self._plant.gone):
                 raise Broken(f"Q2: {id} was taken from {was[1]}, whose lease lasts")
-            buried = self._recovered(id, was, gone=step.args[2] == 1, counted=step.args[5] == 1)
-            again = "ready" if self._plant.made[id].plain else "line"
-            if is_ is None or is_[0] != ("ended" if asked else "dead" if buried else again):
+            again = self._recovered(step, before, id, was, gone=step.args[2] == 1, counted=step.args[5] == 1)
+            if is_ is None or is_[0] != ("ended" if asked else again):
                 raise Broken(f"Q5: {id} went to {is_} after delivery {self._deliveries[id]}")
         else:
             raise Broken(f"Q2: {step.script} {step.args} took {id} from {was[1]}; now {is_}")
@@ -220,30 +225,47 @@ class QueueChecker:
         unnoticed = TOLERANCE + 0.1 if self._world.mix.back or self._world.mix.forth else 0.01
         return step.true - self._beaten.get(session, 0) >= (LEASE - unnoticed) * SECOND
 
-    def _recovered(self, id: str, was: Place, *, gone: bool, counted: bool) -> bool:
-        """Count a delivery whose session is over, if it may have begun; whether the job is dead by it."""
-        most = self._plant.made[id].most
+    def _recovered(self, step: Step, before: View, id: str, was: Place, *, gone: bool, counted: bool) -> str:
+        """Count a delivery whose session is over, if it may have begun; returns where the job belongs."""
+        made = self._plant.made[id]
+        back = "suspect" if _alone(was[2]) else "ready" if made.plain else "line"
         heard = gone or self._unconfirmed.get(was[1]) != was[2]
-        if not heard or not (counted or most):
-            return False
+        if not heard or not (counted or made.most):
+            return back
+        # it is recovered in one call: nothing was taken from it before
+        shared = counted and sum(place[:2] == was[:2] for place in before.places.values()) > 1
         self._deliveries[id] += 1
-        self._crashes[id] += 1
-        return self._deliveries[id] >= most if most else self._crashes[id] >= record_header.MAX_CRASHES
+        (self._shared if shared else self._crashes)[id] += 1
+        if made.most:
+            dead = self._deliveries[id] >= made.most
+        else:
+            dead = self._crashes[id] >= record_header.MAX_CRASHES
+            if dead and shared:
+                raise Broken(f"Q5: {id} is dead by a crash that it shared")
+        return "dead" if dead else "suspect" if shared else back
+
+    def _check_isolation(self, view: View) -> None:
+        """Q11: a suspect runs alone, so that a crash there is its own."""
+        held = Counter(place[1] for place in view.places.values() if place[0] == "run")
+        for id, (kind, session, token) in view.places.items():
+            if kind == "run" and _alone(token) and held[session] > 1:
+                raise Broken(f"Q11: the suspect {id} runs beside {held[session] - 1} others in {session}")
 
     def _settled(self, step: Step, after: View, id: str, was: Place, is_: Place | None, asked: bool) -> None:
         _, session, token = was
         args = step.args
         given = [(args[at + 1], args[at + 2], args[at + 3]) for at in range(2, len(args), 5) if args[at] == id]
         kinds = {kind: value for its, kind, value in given if _text(its) == token}
-        back = "ready" if self._plant.made[id].plain else "line"
-        places = {"s": "ended", "r": "due", "d": "dead", "k": "due", "K": "dead", "g": back, "z": "due", "c": "ended"}
+        back = "suspect" if _alone(token) else "ready" if self._plant.made[id].plain else "line"
+        places = {"s": "ended", "r": "due", "d": "dead", "k": "due", "K": "dead", "g": back, "c": "ended"}
+        places |= {"z": "due", "u": "due", "n": back}
         if f":run:{session}" not in step.keys[-1] or not kinds:
             raise Broken(f"Q3: {step.keys[-1]} settled {id} with {given}, leased to {session} by {token}")
         if is_ is None or (is_[0] not in {places[str(kind)] for kind in kinds} and not asked):
             raise Broken(f"Q1: {id} went to {is_} when it was settled by {kinds}")
         if is_[:2] == ("ended", "s") and after.blobs[id] not in (b"s", b"s" + _raw(kinds["s"])):
             raise Broken(f"Q3: {id} ended with {kinds}, and its result is {after.blobs[id]!r}")
-        if not kinds.keys() & {"g", "z"}:
+        if not kinds.keys() & {"g", "n", "z", "u"}:
             self._deliveries[id] += 1
             self._crashes[id] += bool(kinds.keys() & {"k", "K"})
 
@@ -274,6 +296,11 @@ class QueueChecker:
             raise Broken(f"Q1: not at an end: {left}")
         if self.view.holders or self.view.running:
             raise Broken(f"Q10: all has ended, and {self.view.holders} have keys, {self.view.running} run")
+
+
+def _alone(token: str) -> bool:
+    """Whether the token is of a delivery to an isolation process."""
+    return token.rpartition(" ")[2].startswith(leases.ALONE)
 
 
 def _raw(value: Argument) -> bytes:

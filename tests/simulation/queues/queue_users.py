@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lockwork.errors import LockworkError
-from lockwork.protocol.queues import browse, dead, enqueue, leases, record_header
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.dead import dead
+from lockwork.protocol.dead.dead import Filter
+from lockwork.protocol.queue import browse, enqueue, leases, record_header
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue.enqueue import NewJob
 from simulation.faults import SECOND
 from simulation.process import Actor, Cancelled, Sleep, Task
 from simulation.queues.queue_actors import WINDOW_MS, Plant

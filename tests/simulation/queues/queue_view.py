@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from lockwork.protocol.flows import flows
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows
-from lockwork.protocol.queues.record_header import JobLimits
+from lockwork.protocol.queue.record_header import JobLimits
 from simulation.server import Command
 from simulation.world import Broken
 
 Place = tuple[str, str, str]
-"""Kind of place (ready, due, line, run, dead, ended, blocked, stored), then which line, session or flow, or how it
-ended, then the number in line, token or due time."""
+"""Kind of place (ready, due, line, suspect, run, dead, ended, blocked, stored), then which line, session or flow,
+or how it ended, then the number in line, token or due time."""
 DELIVERIES = 3
-LIVE = ("ready", "due", "line", "run", "blocked")
+LIVE = ("ready", "due", "line", "suspect", "run", "blocked")
 LIMITS = {
     "": JobLimits(),
     "free": JobLimits(),
@@ -73,6 +73,8 @@ class View:
     """The record of each flow."""
     ends: dict[str, bytes] = field(default_factory=dict)
     """How the jobs of flows ended for the first time, by id."""
+    parked: dict[str, str] = field(default_factory=dict)
+    """The task of each job that waits because a worker did not know it."""
     unfinished: set[str] = field(default_factory=set)
     """Flows of which something is left to do."""
 
@@ -101,6 +103,9 @@ def looks(queue: QueueKeys, sessions: Sequence[str]) -> list[Command]:
         *(("LRANGE", key, 0, -1) for key in queue.rounds),
         ("HGETALL", queue.flows),
         ("ZRANGE", queue.idle_workers, 0, -1, "WITHSCORES"),
+        ("ZRANGE", queue.suspects, 0, -1),
+        ("ZRANGE", queue.parked, 0, -1),
+        ("HGETALL", queue.parked_since),
         *(("HGETALL", queue.run(session)) for session in sessions),
     ]
 
@@ -122,8 +127,12 @@ def read(seen: Sequence[Any], sessions: Sequence[str], made: Mapping[str, Made])
     _put(view, map(_in_line, lines))
     _add_flows(view, seen[20])
     view.idle = {channel.decode() for channel, since in seen[21] if since >= 0}
-    for session, run in zip(sessions, seen[22:], strict=True):
+    _put(view, ((id, ("suspect", "", "")) for id in seen[22]))
+    if bool(seen[22]) != (b"suspects" in stats):
+        raise Broken(f"Q10: suspects are {seen[22]}, and the counters say {stats.get(b'suspects')!r}")
+    for session, run in zip(sessions, seen[25:], strict=True):
         _put(view, ((id, ("run", session, token.decode())) for id, token in run.items()))
+    _add_parked(view, seen[23], seen[24])
     if view.places.keys() != {id.decode() for id in known}:
         raise Broken(f"Q1: in one place only: {view.places.keys() ^ {id.decode() for id in known}}")
     if not set(noted) | set(tried) <= set(known):
@@ -135,6 +144,20 @@ def read(seen: Sequence[Any], sessions: Sequence[str], made: Mapping[str, Made])
     _check_books(view, made, books, [[group.decode() for group in ring] for ring in rings])
     _add_outcomes(view, older | newer)
     return view
+
+
+def _add_parked(view: View, entries: Sequence[bytes], since: Mapping[bytes, bytes]) -> None:
+    """Which jobs were given back because their task was unknown."""
+    for entry in entries:
+        label, id = entry.decode().split("\n")
+        view.parked[id] = label.split(" ")[0]
+    given_back = {id.decode() for id in since}
+    if view.parked.keys() != {id for id in given_back if view.kind(id) == "due"}:
+        raise Broken(f"Q10: parked are {view.parked}, given back {given_back}")
+    if not all(view.kind(id) in ("ready", "due", "line", "run", "suspect") for id in given_back):
+        raise Broken(f"Q10: {given_back} were given back, and have ended: {[view.places.get(id) for id in given_back]}")
+    if bool(view.stats.get("parked")) != bool(given_back):
+        raise Broken(f"Q10: {given_back} were given back, and the queue says {view.stats.get('parked')}")
 
 
 def _put(view: View, places: Iterable[tuple[bytes, Place]]) -> None:
@@ -212,7 +235,7 @@ def _check_books(view: View, made: Mapping[str, Made], books: dict[str, str], ri
 def _check_nobody_is_stuck(view: View, made: Mapping[str, Made], turns: set[str]) -> None:
     """Whoever has a key will end, and whoever stands in line waits for somebody, or has a turn to come."""
     for key, id in view.holders.items():
-        if made[id].key != key or view.kind(id) not in ("due", "line", "run"):
+        if made[id].key != key or view.kind(id) not in ("due", "line", "suspect", "run"):
             raise Broken(f"Q1: the key {key} is kept for {id}, which is {view.places.get(id)}")
     for id, (kind, line, _) in view.places.items():
         if kind != "line":

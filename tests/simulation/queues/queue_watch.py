@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
-from lockwork.protocol.queues.leases import RECHECK, JobState
+from lockwork.protocol.queue.leases import RECHECK, JobState
 from simulation.faults import SECOND
 from simulation.process import Task
 from simulation.queues.queue_actors import LEASE, Plant
@@ -88,7 +88,7 @@ class QueueWatch:
         now, bound = self._world.now, self.bound
         return any(
             child.free_since is not None
-            and now - max(child.free_since, child.began) > bound
+            and now - max(child.free_since, child.began, child.blocked[1]) > bound
             and child.fetcher.undisturbed_since(now - bound)
             and not child.over
             for child in chain.from_iterable(self._plant.crews)

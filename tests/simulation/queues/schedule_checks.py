@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from lockwork.protocol.queues.schedules import MOST_MISSED, SchedulePlan, slot_id
+from lockwork.protocol.schedules.schedules import MOST_MISSED, SchedulePlan, slot_id
 from simulation.faults import SECOND
 from simulation.process import Task
 from simulation.server import Command
@@ -53,8 +53,18 @@ class ScheduleChecker:
     jobs: set[str] = field(default_factory=set)
     """What waits or runs."""
     ever: set[str] = field(default_factory=set)
-    handed: dict[str, int] = field(default_factory=dict)
-    """How often each job was enqueued by a slot."""
+    repeatable: set[str] = field(default_factory=set)
+    """Jobs of slots before a loss of data: the server does not know that it enqueued them."""
+    lost: set[str] = field(default_factory=set)
+    """Schedules that the server has lost; a process that knew them says where they were."""
+
+    def lose(self) -> None:
+        """Delete all schedules, as a server does that returns without its data."""
+        base = self.jobs_key.removesuffix("jobs")
+        self.world.server.command("DEL", f"{base}schedules", f"{base}schedules:seen")
+        self.repeatable |= self.ever
+        self.lost |= self.books.keys()
+        self.books.clear()
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
         """Read everything that is known of schedules, and the jobs."""
@@ -68,21 +78,21 @@ class ScheduleChecker:
         states = {name: msgspec.msgpack.decode(value) for name, value in found.items()}
         now_there = {id.decode() for id in ids}
         new = now_there - self.jobs
-        if twice := new & self.ever:
+        if twice := (new & self.ever) - self.repeatable:
             raise Broken(f"{twice} was enqueued twice")
         wanted: set[str] = set()
-        if step.script.startswith("schedule_"):
-            wanted = getattr(self, f"_{step.script}")(step, states) or set()
+        if step.script.startswith("schedules/"):
+            wanted = getattr(self, f"_{step.script.partition('/')[2]}")(step, states) or set()
         elif states.keys() != self.books.keys():
             raise Broken(f"{step.script} touched the schedules")
-        if new != wanted:
+        if new - self.repeatable != wanted - self.repeatable:
             raise Broken(f"{step.script} enqueued {sorted(new)}, not {sorted(wanted)}")
         self.jobs = now_there
         self.ever |= new
         if {name: book.state() for name, book in self.books.items()} != states:
             raise Broken(f"{step.script}: it is {states}, not {self.books}")
 
-    def _schedule_fire(self, step: Step, states: dict[str, Any]) -> set[str]:
+    def _fire(self, step: Step, states: dict[str, Any]) -> set[str]:
         today, wanted, at = step.now // 1000, set[str](), 1
         while at < len(step.args):
             name, count = str(step.args[at]), int(step.args[at + 7])
@@ -119,14 +129,18 @@ class ScheduleChecker:
         book.cursor = cursor
         return wanted
 
-    def _schedule_declare(self, step: Step, states: dict[str, Any]) -> None:
+    def _declare(self, step: Step, states: dict[str, Any]) -> None:
         today = step.now // 1000
-        for at in range(1, len(step.args), 5):
+        for at in range(1, len(step.args), 6):
             name, digest = str(step.args[at]), str(step.args[at + 1])
             book, state = self.books.get(name), states.get(name)
             if book is None:
+                known_until = int(step.args[at + 2])
+                if known_until and name not in self.lost:
+                    raise Broken(f"{step.task.name} knows {name} before anybody has declared it")
                 if state is not None:
-                    self.books[name] = Book(digest, self.plans[digest].timing, today, declared=step.now)
+                    cursor = min(known_until, today) if known_until else today
+                    self.books[name] = Book(digest, self.plans[digest].timing, cursor, declared=step.now)
                 continue
             if book.digest == digest:
                 book.declared = step.now
@@ -147,7 +161,7 @@ class ScheduleChecker:
         if not self.books and step.seen[0]:
             raise Broken(f"there is no schedule, and this is left: {step.seen[0]}")
 
-    def _schedule_pause(self, step: Step, states: dict[str, Any]) -> None:
+    def _pause(self, step: Step, states: dict[str, Any]) -> None:
         name, paused = str(step.args[0]), int(step.args[1])
         book = self.books.get(name)
         if bool(step.reply) != (book is not None):
@@ -157,7 +171,7 @@ class ScheduleChecker:
             if not paused:
                 book.cursor = max(book.cursor, step.now // 1000)
 
-    def _schedule_run(self, step: Step, states: dict[str, Any]) -> set[str]:
+    def _run(self, step: Step, states: dict[str, Any]) -> set[str]:
         name, id, alone = str(step.args[0]), str(step.args[1]), bool(step.args[2])
         book = self.books.get(name)
         if book is None or book.job == id or id in self.ever or (alone and book.job in self.jobs):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from contextlib import suppress
 from dataclasses import dataclass, field
+from random import Random
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases, schedules
-from lockwork.protocol.queues.leases import Outcome
-from lockwork.protocol.queues.schedules import SchedulePlan, Ticker
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Outcome
+from lockwork.protocol.schedules import schedules
+from lockwork.protocol.schedules.schedules import SchedulePlan, Ticker
 from lockwork.schedules.options import ScheduleRules, ScheduleSettings
 from lockwork.tasks.call import TaskCall
 from simulation.faults import MS, SECOND, Mix
@@ -22,7 +24,7 @@ from simulation.world import Broken, World
 
 _QUEUE = QueueKeys("sim", "a")
 _KEPT = 90 * SECOND
-_SHORT = (("parts/schedule", "KEPT = 20000, 60000, 86400000", f"KEPT = 20000, 60000, {_KEPT // MS}"),)
+_SHORT = (("schedules/parts/schedule", "KEPT = 20000, 60000, 86400000", f"KEPT = 20000, 60000, {_KEPT // MS}"),)
 _WINDOW_MS = 3_600_000
 
 
@@ -61,44 +63,45 @@ def _twin(name: str, *edits: tuple[str, str, str]) -> Build:
 MUTANTS = (
     _twin(
         "neither compares the cursor nor recognizes its jobs",
-        ("schedule_fire", "known[CURSOR] ~= tonumber(args[at + 2])", "false"),
-        ("schedule_fire", "or upto <= known[CURSOR]", ""),
+        ("schedules/fire", "known[CURSOR] ~= tonumber(args[at + 2])", "false"),
+        ("schedules/fire", "or upto <= known[CURSOR]", ""),
         (
-            "parts/push",
+            "queue/parts/push",
             "if not ended and redis.call('HSETNX', jobs, id, record) == 1 then",
             "redis.call('HSET', jobs, id, record) if true then",
         ),
     ),
-    _twin("fires early", ("schedule_fire", "upto > today or", "")),
-    _twin("does not move the cursor", ("schedule_fire", "known[CURSOR] = upto", "")),
-    _twin("enqueues late slots", ("schedule_fire", "(late == 0 or today - slot <= late)", "true")),
-    _twin("enqueues paused schedules", ("schedule_fire", "known[PAUSED] == 0 and", "")),
-    _twin("overlaps", ("parts/schedule_jobs", "redis.call('HEXISTS', jobs, id) == 1", "false")),
-    _twin("overlaps with itself", ("parts/schedule_jobs", "jobs_of[id] or", "")),
-    _twin("never runs again", ("parts/schedule_jobs", "redis.call('HEXISTS', jobs, id) == 1", "true")),
-    _twin("fires another definition", ("schedule_fire", "known[DIGEST] == args[at + 1]", "true")),
-    _twin("begins anew with every version", ("schedule_declare", "if fresh[TIMING] ~= timing then", "if true then")),
-    _twin(
-        "keeps the cursor of another timing", ("schedule_declare", "if fresh[TIMING] ~= timing then", "if false then")
-    ),
+    _twin("fires early", ("schedules/fire", "upto > today or", "")),
+    _twin("does not move the cursor", ("schedules/fire", "known[CURSOR] = upto", "")),
+    _twin("enqueues late slots", ("schedules/fire", "(late == 0 or today - slot <= late)", "true")),
+    _twin("enqueues paused schedules", ("schedules/fire", "known[PAUSED] == 0 and", "")),
+    _twin("overlaps", ("schedules/parts/jobs", "redis.call('HEXISTS', jobs, id) == 1", "false")),
+    _twin("overlaps with itself", ("schedules/parts/jobs", "jobs_of[id] or", "")),
+    _twin("never runs again", ("schedules/parts/jobs", "redis.call('HEXISTS', jobs, id) == 1", "true")),
+    _twin("fires another definition", ("schedules/fire", "known[DIGEST] == args[at + 1]", "true")),
+    _twin("begins anew with every version", ("schedules/declare", "if fresh[TIMING] ~= timing then", "if true then")),
     _twin(
         "the old version is never replaced",
-        ("schedule_declare", "if known and live and not joins then", "if known then"),
+        ("schedules/declare", "if known and live and not joins then", "if known then"),
     ),
-    _twin("every version is the newest", ("schedule_declare", "known and live and not joins", "false")),
-    _twin("forgets a pause", ("schedule_declare", "local fresh = known or", "local fresh =")),
-    _twin("forgets no process", ("schedule_declare", "lived - KEPT, 'LIMIT'", "-1, 'LIMIT'")),
-    _twin("forgets too soon", ("schedule_declare", "lived - KEPT, 'LIMIT'", "lived - 30000, 'LIMIT'")),
+    _twin("every version is the newest", ("schedules/declare", "known and live and not joins", "false")),
+    _twin("forgets a pause", ("schedules/declare", "local fresh = known or", "local fresh =")),
     _twin(
-        "time passes while no process runs", ("schedule_declare", "math.min(today - last, TURN)", "7 * (today - last)")
+        "a lost schedule begins now",
+        ("schedules/declare", "known_until > 0 and math.min(known_until, today) or today", "today"),
     ),
-    _twin("leaves its clock behind", ("schedule_declare", "redis.call('DEL', schedules)", "")),
+    _twin("forgets no process", ("schedules/declare", "lived - KEPT, 'LIMIT'", "-1, 'LIMIT'")),
+    _twin("forgets too soon", ("schedules/declare", "lived - KEPT, 'LIMIT'", "lived - 30000, 'LIMIT'")),
+    _twin(
+        "time passes while no process runs", ("schedules/declare", "math.min(today - last, TURN)", "7 * (today - last)")
+    ),
+    _twin("leaves its clock behind", ("schedules/declare", "redis.call('DEL', schedules)", "")),
     _twin(
         "resumes at the slot of the pause",
-        ("schedule_pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),
+        ("schedules/pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),
     ),
-    _twin("runs again when sent again", ("schedule_run", "if known[JOB] == id or before then", "if false then")),
-    _twin("runs beside itself", ("schedule_run", "alone and", "false and")),
+    _twin("runs again when sent again", ("schedules/run", "if known[JOB] == id or before then", "if false then")),
+    _twin("runs beside itself", ("schedules/run", "alone and", "false and")),
 )
 
 
@@ -221,6 +224,9 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
             newest = random.randint(0, 1)
             world.after(random.randint(0, random.choice([SECOND, 12 * SECOND])), lambda: cast.machine(newest))
 
+    losses = Random(f"{seed} losses")  # drawn apart, so that a seed's other trouble is what it was
+    for _ in range(losses.choice([0, 0, 1, 2])):
+        world.after(losses.randint(0, 60 * SECOND), checker.lose)
     for _ in range(random.randint(1, 2)):
         cast.machine(0)
     for _ in range(random.randint(0, 2)):

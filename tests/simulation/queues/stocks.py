@@ -8,8 +8,8 @@ from functools import partial
 
 from lockwork.errors import LockworkError, ReservationEnded
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import stock
-from lockwork.protocol.queues.stock import Books
+from lockwork.protocol.stock import stock
+from lockwork.protocol.stock.stock import Books
 from simulation.faults import MS, SECOND, Mix
 from simulation.load import crowd
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -17,17 +17,19 @@ from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
 
-_LINE = "parts/stock_waiters"
-_LEFT = "if counts[1] - counts[2] - counts[3] < units then"
-_FOUND = "local known = earlier(id, buyer, key)"
+_LINE = "stock/parts/waiters"
+_LEFT = "if on_sale < units then"
+_EARLIER = "local earlier = earlier_reservation(id, buyer, key)"
 MUTANTS = (
-    Build("oversells", (("stock_reserve", _LEFT, "if counts[1] - counts[2] - counts[3] + 1 < units then"),)),
-    Build("reserves twice", (("stock_reserve", _FOUND, "local known = false"),)),
-    Build("gives back twice", (("parts/stock", "redis.call('HDEL', stock, 'r' .. id)", "local _"),)),
-    Build("expired units stay held", (("parts/stock", "'-inf', clock, 'LIMIT'", "'-inf', 0, 'LIMIT'"),)),
-    Build("holds for as long as the clock was set back", (("parts/stock", "tonumber(shown[1] or 0) - now)", "0)"),)),
-    Build("no waiter is granted units", (("stock_end", "\nserve()\nreturn 1", "\nreturn 1"),)),
-    Build("notifies no waiter", ((_LINE, "publish(waiter[3], id)", "local _"),)),
+    Build("oversells", (("stock/reserve", _LEFT, "if on_sale + 1 < units then"),)),
+    Build("reserves twice", (("stock/reserve", _EARLIER, "local earlier = false"),)),
+    Build("gives back twice", (("stock/parts/stock", "redis.call('HDEL', stock, 'r' .. id)", "local _"),)),
+    Build("expired units stay held", (("stock/parts/stock", "'-inf', clock, 'LIMIT'", "'-inf', 0, 'LIMIT'"),)),
+    Build(
+        "holds for as long as the clock was set back", (("stock/parts/stock", "tonumber(newest_us or 0) - now)", "0)"),)
+    ),
+    Build("no waiter is granted units", (("stock/end", "\nreserve_for_waiters()\nreturn DONE", "\nreturn DONE"),)),
+    Build("notifies no waiter", ((_LINE, "publish(waiter.channel, id)", "local _"),)),
 )
 
 
@@ -50,7 +52,7 @@ class Checker:
 
     def applied(self, step: Step) -> None:
         """Judge what a script did."""
-        if step.script == "stock_state" and step.args[2] and step.reply[5]:
+        if step.script == "stock/state" and step.args[2] and step.reply[5]:
             self.added.setdefault(str(step.args[2]), int(step.args[1]))
         found, holds = step.seen
         fields = {name.decode(): value for name, value in found.items()} if isinstance(found, dict) else {}
@@ -67,7 +69,7 @@ class Checker:
         kept = sum(name.startswith("r") for name in fields)
         if (sold + held > 0) != (kept > 0) or len(holds) > kept:
             raise Broken(f"{step.script}: {kept} reservations, {len(holds)} of them held, for {sold + held} units")
-        if step.script not in {"stock_look", "stock_extend"}:
+        if step.script not in {"stock/reservation", "stock/extend"}:
             late = [id for id, ends in holds if ends <= step.now]
             if late:
                 raise Broken(f"{late} have run out and are held after {step.script}")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lockwork.errors import LockworkError, QueueFull
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.protocol.queues.unique import Terms, push_unique
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import record_header
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.unique import Terms, push_unique
 from simulation.process import Actor, Cancelled, Sleep
 from simulation.queues.queue_actors import WINDOW_MS, Plant
 from simulation.queues.queue_view import DELIVERIES, Made

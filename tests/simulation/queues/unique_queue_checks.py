@@ -17,7 +17,7 @@ _FIRST = 6
 class UniqueChecker(LimitChecker):
     """Checks every step on a queue with unique jobs."""
 
-    brings = (*LimitChecker.brings, "jobs_push_unique")
+    brings = (*LimitChecker.brings, "queue/push_unique")
 
     def __init__(self, world: World, plant: UniquePlant) -> None:
         super().__init__(world, plant)
@@ -36,14 +36,14 @@ class UniqueChecker(LimitChecker):
     def applied(self, step: Step) -> None:
         """Judge what a script did."""
         before, self._met = self.view, {}
-        full = step.script == "jobs_push_unique" and isinstance(step.reply[0], int)
-        if step.script == "jobs_push_unique" and not full:
+        full = step.script == "queue/push_unique" and isinstance(step.reply[0], int)
+        if step.script == "queue/push_unique" and not full:
             self._arrived(step, before)
         super().applied(step)
         after = self.view
-        if step.script == "jobs_push_unique":
+        if step.script == "queue/push_unique":
             self._check_room(step, before, after, full)
-        if step.script == "jobs_reserve":
+        if step.script == "queue/reserve":
             self._check_records(step)
         for id, (sign, due) in self._met.items():
             if due is not None and after.places.get(id) != ("due", "", str(due)):
@@ -133,7 +133,7 @@ class UniqueChecker(LimitChecker):
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def _moved(self, step: Step, before: View, after: View, id: str, was: Place | None, is_: Place | None) -> None:
-        changed = step.script == "jobs_push_unique" and was is not None and self._met.get(id, ("n", None))[0] in "rm"
+        changed = step.script == "queue/push_unique" and was is not None and self._met.get(id, ("n", None))[0] in "rm"
         if changed and was and is_ and was[0] in ("due", "line") and is_[0] == "due":
             return  # its time is judged with the call that it became
         super()._moved(step, before, after, id, was, is_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulation.server import Build
 
-_PUSH = "jobs_push_unique"
+_PUSH = "queue/push_unique"
 _OVER = "if over then free_name(id, record) end"
 _HOLDER = "if holder then return holder, become(holder, record, delay, latest) end"
 MUTANTS = (
@@ -13,7 +13,7 @@ MUTANTS = (
     Build("a name that is taken does not matter", ((_PUSH, _HOLDER, ""),)),
     Build(
         "a dead job keeps its unique name",
-        (("parts/groups", _OVER, ""), ("parts/unique_names", "and not redis.call('ZSCORE', dead, id)", "")),
+        (("queue/parts/groups", _OVER, ""), ("queue/parts/unique_names", "and not redis.call('ZSCORE', dead, id)", "")),
     ),
     Build(
         "a time that is over at once",

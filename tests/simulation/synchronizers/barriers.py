@@ -17,24 +17,26 @@ from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
 
-_PART = "parts/barrier"
+_PART = "synchronizers/parts/barrier"
 _LOOK = 5 * SECOND
 _PLACE = 15 * SECOND
 _SLACK = 250 * MS
-_OLD = "(old[2] > first and old[1] > now - KEPT * 1000)"
+_OLD = "(old_generation > first_generation and notified_us > now - RETENTION_MS * 1000)"
 MUTANTS = (
     Build(
         "forgets the passed parties at once",
         (
             (_PART, _OLD, "false"),
             (_PART, "oldest < newest and", "oldest <= newest and"),
-            (_PART, "old[2] >= generation - 1 or", ""),
+            (_PART, "old_generation >= generation - 1 or", ""),
         ),
     ),
-    Build("opens for one too few", (("barrier_arrive", "others + 1 >= parties", "others + 2 >= parties"),)),
-    Build("an index for two", ((_PART, "index = before + at - 1", "index = 0"),)),
-    Build("no waiter is notified", ((_PART, "publish(waiter[1],", "tostring("),)),
-    Build("a barrier without an expiry", ((_PART, "redis.call('PEXPIRE', barrier, 2 * KEPT)", ""),)),
+    Build(
+        "opens for one too few", (("synchronizers/barrier_arrive", "others + 1 >= parties", "others + 2 >= parties"),)
+    ),
+    Build("an index for two", ((_PART, "index = notified + at - 1", "index = 0"),)),
+    Build("no waiter is notified", ((_PART, "publish(channel,", "tostring("),)),
+    Build("a barrier without an expiry", ((_PART, "redis.call('PEXPIRE', barrier, 2 * RETENTION_MS)", ""),)),
 )
 
 
@@ -103,7 +105,7 @@ class Checker:
         fields, places, *expiries = step.seen
         if -1 in expiries:
             raise Broken("a key has no expiry")
-        if step.script == "barrier_arrive":
+        if step.script == "synchronizers/barrier_arrive":
             request = str(step.args[1])
             self.asked[request] = step.now
             if step.reply[0] == 1 and request not in self.parties.opened and step.reply[2] <= self.generation:
@@ -111,7 +113,11 @@ class Checker:
         if int(fields.get(b"g", 0)) != self.generation:
             self._opened(step)
         self.places = {name.decode(): int(until) for name, until in places}
-        if step.script == "barrier_arrive" and not step.reply[0] and self.places[str(step.args[1])] < step.now + _PLACE:
+        if (
+            step.script == "synchronizers/barrier_arrive"
+            and not step.reply[0]
+            and self.places[str(step.args[1])] < step.now + _PLACE
+        ):
             raise Broken(f"{step.args[1]!r} asked again, and its place would lapse although it asks in time")
         live = [name for name, until in self.places.items() if until > step.now]
         if len(live) >= self.parties.count:

@@ -17,22 +17,30 @@ from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
 
-_PART = "parts/latch"
+_PART = "synchronizers/parts/latch"
 _LOOK = 5 * SECOND
 _SLACK = 250 * MS
 _GAP = 150 * MS
 """From a look until its answer has come, and until a message sent meanwhile has come, at most."""
-_TURN = "if now - since >= MARGIN * 1000 or since > now + MARGIN * 1000 then"
-_BEFORE = "redis.call('HGET', logs[1 + turn], request) or redis.call('HGET', logs[2 - turn], request)"
+_TURN = "if now - since_us >= MARGIN_MS * 1000 or since_us > now + MARGIN_MS * 1000 then"
+_BEFORE = "redis.call('HGET', logs[1 + log_in_use], request) or redis.call('HGET', logs[2 - log_in_use], request)"
 MUTANTS = (
-    Build("counts twice", (("latch_count", _BEFORE, "false"),)),
+    Build("counts twice", (("synchronizers/latch_count", _BEFORE, "false"),)),
     Build("a reset forgets the requests", ((_PART, _TURN, "if true then"),)),
-    Build("opens one too early", (("latch_count", "math.max(0, left - n)", "math.max(0, left - n - 1)"),)),
     Build(
-        "notifies no waiter", (("latch_count", "publish(string.sub(fields[at], 2), sealed(secret, latch, words))", ""),)
+        "opens one too early",
+        (("synchronizers/latch_count", "math.max(0, remaining - n)", "math.max(0, remaining - n - 1)"),),
     ),
-    Build("a place for a moment", (("latch_wait", "now + PLACE * 1000, secret", "now + 1000, secret"),)),
-    Build("a latch without an expiry", ((_PART, "redis.call('PEXPIRE', key, math.max(ttl, PLACE) + MARGIN)", ""),)),
+    Build(
+        "notifies no waiter",
+        (("synchronizers/latch_count", "publish(string.sub(fields[at], 2), sealed(secret, latch, words))", ""),),
+    ),
+    Build(
+        "a place for a moment", (("synchronizers/latch_wait", "now + PLACE_MS * 1000, secret", "now + 1000, secret"),)
+    ),
+    Build(
+        "a latch without an expiry", ((_PART, "redis.call('PEXPIRE', key, math.max(ttl, PLACE_MS) + MARGIN_MS)", ""),)
+    ),
 )
 
 
@@ -131,13 +139,13 @@ class Checker:
         if not self.users.closed:
             self.left = self.users.latch.count
             self.users.closed.append(step.true)
-        if step.script == "latch_reset":
+        if step.script == "synchronizers/latch_reset":
             request = str(step.args[2])
             if request not in self.resets:
                 self.resets.add(request)
                 self.left = self.users.latch.count
                 self.users.closed.append(step.true)
-        elif step.script == "latch_count":
+        elif step.script == "synchronizers/latch_count":
             self._counted(step)
         else:
             if step.args[2] == 0:

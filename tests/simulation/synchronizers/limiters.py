@@ -20,39 +20,52 @@ from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
 
-_PART = "parts/limiter"
+_PART = "synchronizers/parts/limiter"
 _AFRESH = (
-    "if found[1] ~= text then\n"
-    "state.count, state.dropped = tonumber(found[2]), tonumber(found[2])\n"
+    "if stored_text ~= text then\n"
+    "state.count, state.dropped = tonumber(count), tonumber(count)\n"
     "state.last, state.full, state.part = 0, 0, 0 return state end if true then"
 )
 MUTANTS = (
     Build(
-        "waits for as long as the clock was set back", (("parts/limiter", "tonumber(found[9] or 0) - server)", "0)"),)
+        "waits for as long as the clock was set back",
+        (("synchronizers/parts/limiter", "tonumber(newest or 0) - server_now)", "0)"),),
     ),
-    Build("books slots without a waiter", (("limiter_take", "at - now > wait then", "at - now > wait + 50000 then"),)),
-    Build("moves up beside those before it", (("limiter_take", "full = mine[5], part", "full = 0, part"),)),
+    Build(
+        "books slots without a waiter",
+        (("synchronizers/limiter_take", "at - now > wait then", "at - now > wait + 50000 then"),),
+    ),
+    Build(
+        "moves up beside those before it",
+        (("synchronizers/limiter_take", "full = entry.full_before, part", "full = 0, part"),),
+    ),
     Build(
         "moves up beside others in a window",
-        (("limiter_take", "count = score - mine[2]", "count = score - 2 * mine[2]"),),
+        (("synchronizers/limiter_take", "count = score - entry.units", "count = score - 2 * entry.units"),),
     ),
     Build(
         "frees its slot twice",
-        (("limiter_take", "follow(state, rank + 1, full, part)", "follow(state, rank + 1, 0, 0)"),),
+        (
+            (
+                "synchronizers/limiter_take",
+                "update_next(state, rank + 1, full, part)",
+                "update_next(state, rank + 1, 0, 0)",
+            ),
+        ),
     ),
     Build(
         "returns slots that others have booked",
-        (("limiter_return", "state.count - mine[2]", "state.count - mine[2] - 1"),),
+        (("synchronizers/limiter_return", "state.count - entry.units", "state.count - entry.units - 1"),),
     ),
     Build("a bucket that is never empty", ((_PART, "if full < now then", "if true then"),)),
-    Build("forgets too early", ((_PART, "entry(first)[1] + rule.period)", "entry(first)[1] + rule.period / 2)"),)),
+    Build("forgets too early", ((_PART, "slot_us + rule.period)", "slot_us + rule.period / 2)"),)),
     Build("never rests", ((_PART, "if full < now then full, part = now, 0 end", ""),)),
     Build(
         "a new rate starts afresh",
         (
             (
                 _PART,
-                "if found[1] == text then",
+                "if stored_text == text then",
                 _AFRESH,
             ),
         ),
@@ -125,7 +138,7 @@ class Checker:
             raise Broken("a key has no expiry")
         # the books' own clock: where the server's is set back, it goes on
         clock = max(step.now + int(ahead or 0), int(newest or 0))
-        if step.script == "limiter_return":
+        if step.script == "synchronizers/limiter_return":
             self._returned(str(step.args[0]), given_back=bool(step.reply))
             return
         request, n, wait = str(step.args[1]), int(step.args[2]), int(step.args[3])
@@ -187,7 +200,7 @@ class Checker:
     def at_end(self) -> None:
         """A limiter that rests gives all that it has."""
         for rule in self.callers.rules:
-            state = self.world.build.script("limiter_state")
+            state = self.world.build.script("synchronizers/limiter_state")
             # the books' clock may be behind by what they did not see of the time before a step
             rested = self.world.server_now + 3600 * SECOND
             units, left, _ = self.world.server.run(state, rule.keys, [rule.rule], rested).reply

@@ -22,23 +22,24 @@ from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
 
-_PART = "parts/once"
+_PART = "synchronizers/parts/once"
 _KEY = keys.once("sim", "a")
 _LEASE = 3 * SECOND
 MUTANTS = (
     Build(
         "a lease and a period grow by a backward clock step",
         (
-            ("parts/once", "if found[7] then", "if false then"),
-            ("parts/once", "if found[8] then", "if false then"),
-            ("once_renew", "if held[6] then", "if false then"),
+            ("synchronizers/parts/once", "if held_lease then", "if false then"),
+            ("synchronizers/parts/once", "if held_period then", "if false then"),
+            ("synchronizers/once_renew", "if held_lease then", "if false then"),
         ),
     ),
-    Build("runs beside another", (("once_begin", "if state == 'r' then", "if false then"),)),
-    Build("the fence does not rise", (("once_begin", "math.max(fence + 1, now)", "7"),)),
-    Build("stores over another run", (("once_end", "owner ~= asker or found[4] ~= seen or", ""),)),
-    Build("keeps the first end only", (("once_end", "return state == ends_as and 1 or 0", "return 0"),)),
-    Build("notifies no waiter", (("once_end", "wake()", ""),)),
+    Build("runs beside another", (("synchronizers/once_begin", "if state == 'r' then", "if false then"),)),
+    Build("the fence does not rise", (("synchronizers/once_begin", "math.max(fence + 1, now)", "7"),)),
+    Build("stores over another run",
+          (("synchronizers/once_end", "owner ~= own_owner or stored_fence ~= own_fence or", ""),)),
+    Build("keeps the first end only", (("synchronizers/once_end", "return state == outcome and 1 or 0", "return 0"),)),
+    Build("notifies no waiter", (("synchronizers/once_end", "notify_waiters()", ""),)),
     Build("a period without an expiry", ((_PART, "outlive(once, math.max(until_us, fence, now)", "local _ = (0"),)),
 )  # fmt: skip
 
@@ -77,7 +78,7 @@ class Checker:
 
     def applied(self, step: Step) -> None:
         """Judge what a script did."""
-        getattr(self, f"_{step.script}")(step)
+        getattr(self, f"_{step.script.partition('/')[2]}")(step)
         (state, fence, value), expiry = step.seen
         if expiry == -1:
             raise Broken("the key has no expiry")
@@ -170,7 +171,7 @@ class Callers:
         if isinstance(found, EndedRun):
             self._told(task, began)
             return
-        renewal = Renewal(_KEY, owner, found.fence, _LEASE // MS, "once_renew")
+        renewal = Renewal(_KEY, owner, found.fence, _LEASE // MS, once.SCRIPTS)
         yield from self._run(task, Lease(renewal, found, (yield Clock()), renewed=True, on_lost=lambda: None), found)
 
     def _run(self, task: Task, lease: Lease, granted: Granted) -> Actor:

@@ -1,4 +1,4 @@
-"""An app with batch tasks, and workers on it that note each call in a file."""
+"""An app with batch tasks, and workers that record each call in a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from processes import Started, worker
 
 @pytest.fixture
 def batched(own_url: str, history: History, load: Load) -> Iterator[Any]:
-    """The app; nobody works there yet."""
+    """The app, without a worker."""
     module: Any = load(own_url, "batched")
     with module.lw:
         yield module
@@ -24,7 +24,7 @@ def batched(own_url: str, history: History, load: Load) -> Iterator[Any]:
 
 @pytest.fixture
 def work(own_url: str, apps: Path, history: History) -> Callable[..., AbstractContextManager[Started]]:
-    """Starts a worker on the app, for the length of a `with` block."""
+    """Starts a worker of the app, for the length of a `with` block."""
 
     def start(*options: str) -> AbstractContextManager[Started]:
         return worker("batched:lw", "--lease", "5", *options, url=own_url, folder=apps)

@@ -1,4 +1,4 @@
-"""What makes a batch task, and what its jobs look like; nothing here asks a server."""
+"""Options of batch tasks and the records of their jobs, without a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockwork.injection import INJECTED
 
 @pytest.fixture
 def app() -> Iterator[Lockwork]:
-    # nothing listens there: whatever reached the server would fail
+    # no server listens there: a call to the server would fail
     with Lockwork("redis://127.0.0.1:1", patience=0) as lw:
         yield lw
 
@@ -46,12 +46,12 @@ def of_pairs(items: list[tuple[int, str]], extra: Annotated[int, Depends(lambda:
         ({"batch": 2, "lingre": 2}, "did you mean 'linger'"),
     ],
 )
-def test_bad_options(app: Lockwork, options: Any, text: str) -> None:
+def test_wrong_batch_options_are_refused(app: Lockwork, options: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         app.task(**options)(bare)
 
 
-def test_functions_that_take_no_single_list(app: Lockwork) -> None:
+def test_functions_without_exactly_one_list_are_refused(app: Lockwork) -> None:
     def nothing() -> None: ...
 
     def two(a: list[int], b: list[int]) -> None: ...
@@ -81,7 +81,7 @@ def test_functions_that_take_no_single_list(app: Lockwork) -> None:
             app.task(batch=2)(function)  # type: ignore[call-overload]
 
 
-def test_its_jobs_have_one_item_each(app: Lockwork) -> None:
+def test_jobs_of_a_batch_task_have_one_item(app: Lockwork) -> None:
     task = app.task(batch=2)(of_sequence)
     assert task.call(5).record.endswith(b'["of_sequence",[5]]')
     assert task.signature.returns is int
@@ -99,7 +99,7 @@ def test_its_jobs_have_one_item_each(app: Lockwork) -> None:
     assert app.task(batch=2)(bare).call([1]).record.endswith(b'["bare",[[1]]]')
 
 
-def test_a_key_is_made_of_the_item(app: Lockwork) -> None:
+def test_key_template_uses_the_item(app: Lockwork) -> None:
     task = app.task(batch=2, key="order:{item[0]}", group="{item[1]}")(of_pairs)
     assert task.call((7, "x")).record.startswith(b"1,4,order:7,x,")
     assert task.options(key="{item[1]}").call((7, "x")).record.startswith(b"1,4,x,x,")
@@ -107,7 +107,7 @@ def test_a_key_is_made_of_the_item(app: Lockwork) -> None:
         app.task(batch=2, key="{items}")(of_pairs)
 
 
-def test_options_of_single_jobs(app: Lockwork) -> None:
+def test_options_apply_to_single_jobs(app: Lockwork) -> None:
     task = app.task(batch=2, timeout="1m")(of_sequence)
     other = task.options(retries=7, delay="1h")
     assert other.batching == task.batching
@@ -116,14 +116,14 @@ def test_options_of_single_jobs(app: Lockwork) -> None:
         task.options(timeout=1)
 
 
-def test_a_scheduled_one_needs_its_item(app: Lockwork) -> None:
+def test_scheduled_batch_task_needs_an_item(app: Lockwork) -> None:
     with pytest.raises(ConfigError, match="schedule a call of it with lw.schedule"):
         app.task(batch=2, every="10s")(of_sequence)
     task = app.task(batch=2)(of_sequence)
     assert app.schedule(task.call(5), name="five", every="10s").name == "five"
 
 
-async def test_it_is_called_here_as_it_was_defined(app: Lockwork) -> None:
+async def test_direct_call_takes_the_list(app: Lockwork) -> None:
     task = app.task(batch=2)(of_sequence)
     assert await task([1, 2]) == [1, 2]
     assert await task.arun([1, 2]) == [1, 2]

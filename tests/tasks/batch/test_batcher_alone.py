@@ -1,4 +1,4 @@
-"""The meeting place of a batch's jobs by itself: jobs that come and are cancelled at any step of the event loop."""
+"""The batcher without a worker: jobs that join and are cancelled at any step of the event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE = 3
 
 @dataclass(frozen=True)
 class Plan:
-    """One job: the turn of the loop in which it joins, and how many later it is cancelled."""
+    """A job: the turn of the loop when it joins, and the number of turns until it is cancelled."""
 
     joins: int
     cancelled: int | None
@@ -34,28 +34,28 @@ PLANS = st.lists(
 
 
 class Places:
-    """Lanes that never say that anything is full, or on its way."""
+    """Slots that are never full and never about to receive jobs."""
 
     full = False
     all_begun = True
 
 
 class Reversed(Batcher):
-    """A mutant: hands the results out in the wrong order."""
+    """Mutant: returns the results in the wrong order."""
 
     def _results(self, value: object, count: int) -> list[Any]:
         return super()._results(value, count)[::-1]
 
 
 class Keeping(Batcher):
-    """A mutant: a job that is cancelled while its batch gathers stays in it."""
+    """Mutant: a job that is cancelled while its batch gathers stays in it."""
 
     def _leave(self, batch: _Batch, member: _BatchJob) -> None:
         return
 
 
 class Overfull(Batcher):
-    """A mutant: never begins because a batch is full."""
+    """Mutant: a full batch does not start."""
 
     def _begin(self, batch: _Batch) -> None:
         if len(batch.members) != SIZE:
@@ -63,7 +63,7 @@ class Overfull(Batcher):
 
 
 class Noting(_Batch):
-    """Notes for how many jobs there was no other end than this."""
+    """Counts the jobs that ended without a call."""
 
     unheard = 0
 
@@ -74,14 +74,14 @@ class Noting(_Batch):
 
 @dataclass
 class Context:
-    """What the batcher reads of a job."""
+    """The attributes of a job that the batcher reads."""
 
     id: int
     cancelled: bool = False
 
 
 async def run(plans: list[Plan], kind: type[Batcher], work: int, linger: float = 0.0) -> None:
-    """Let the jobs meet."""
+    """Run the jobs."""
     calls: list[list[int]] = []
     lw = Lockwork("redis://127.0.0.1:1", patience=0)
 
@@ -118,26 +118,26 @@ async def run(plans: list[Plan], kind: type[Batcher], work: int, linger: float =
 
 
 def check(plans: list[Plan], calls: list[list[int]], contexts: list[Context], ends: list[object]) -> None:
-    """What must hold of all ends."""
+    """Check the invariants of all outcomes."""
     seen = [item for call in calls for item in call]
-    assert len(set(seen)) == len(seen), "an item was given to two calls"
+    assert len(set(seen)) == len(seen), "two calls received the same item"
     assert all(len(call) <= SIZE for call in calls), "a call is larger than the batch"
     for number, (plan, end) in enumerate(zip(plans, ends, strict=True)):
         if isinstance(end, asyncio.CancelledError):
-            assert contexts[number].cancelled, "a job that nobody cancelled was cancelled"
+            assert contexts[number].cancelled, "a job was cancelled without a request"
             mates = next((call for call in calls if number in call), [])
             assert all(contexts[mate].cancelled for mate in mates), "a call was cancelled although others need it"
         elif plan.fails:
             assert isinstance(end, ValueError), end
-            assert end.args == (number,), "a job was told of another's failure"
+            assert end.args == (number,), "a job received another's failure"
         else:
-            assert end == number * 10, "a job was given another's result"
-        assert contexts[number].cancelled or number in seen, "an item was given to no call"
+            assert end == number * 10, "a job received another's result"
+        assert contexts[number].cancelled or number in seen, "no call received an item"
 
 
 @settings(max_examples=150)
 @given(plans=PLANS, work=st.integers(0, 6), linger=st.sampled_from([0.0, 0.001]))
-def test_each_caller_receives_the_outcome_of_its_own_job(plans: list[Plan], work: int, linger: float) -> None:
+def test_callers_receive_the_outcome_of_their_own_job(plans: list[Plan], work: int, linger: float) -> None:
     asyncio.run(run(plans, Batcher, work, linger))
 
 
@@ -155,14 +155,14 @@ def three(**changes: Any) -> list[Plan]:
         (Overfull, [*three(), Plan(0, None, False)], "larger than the batch"),
     ],
 )
-def test_each_mutant_is_caught(kind: type[Batcher], plans: list[Plan], complaint: str) -> None:
+def test_batcher_mutants_are_caught(kind: type[Batcher], plans: list[Plan], complaint: str) -> None:
     asyncio.run(run(plans, Batcher, 2, 0.05))
     with pytest.raises(AssertionError, match=complaint):
         asyncio.run(run(plans, kind, 2, 0.05))
 
 
-def test_a_call_cancelled_before_its_first_step_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of a full batch are cancelled in the very turn in which it began."""
+def test_call_cancelled_before_its_first_step_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All jobs of a full batch are cancelled in the turn when it starts."""
     monkeypatch.setattr("lockwork.worker.execution.batching._Batch", Noting)
     monkeypatch.setattr(Noting, "unheard", 0)
     asyncio.run(run([Plan(0, 1, False)] * SIZE, Batcher, 2))
@@ -190,6 +190,6 @@ async def test_urgent_call_ends_the_batch_linger() -> None:
     batcher.hurry()
     async with asyncio.timeout(5):
         assert await asyncio.gather(*joining) == [0, 1]
-        # one that was on its way waits for nobody, either
+        # a job that joins later does not wait either
         assert await batcher.join(contexts[2], 2) == 2
     assert calls == [[0, 1], [2]]

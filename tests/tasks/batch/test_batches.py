@@ -1,4 +1,4 @@
-"""Batch tasks in a real worker: how jobs are put together, and that each has its own outcome."""
+"""Batch tasks in a real worker: the composition of batches, and a separate outcome for each job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from processes import until
 
 
 @pytest.mark.parametrize("task", ["squares", "squares_in_a_thread"])
-def test_one_call_does_the_work_of_many(batched: Any, work: Any, history: History, task: str) -> None:
+def test_jobs_are_run_in_batches(batched: Any, work: Any, history: History, task: str) -> None:
     jobs = getattr(batched, task).enqueue_many([(number,) for number in range(20)])
     with work("--concurrency", "20"):
         assert [job.result(30) for job in jobs] == [number * number for number in range(20)]
@@ -28,7 +28,7 @@ def test_one_call_does_the_work_of_many(batched: Any, work: Any, history: Histor
     assert (status.succeeded, status.failed, status.running) == (20, 0, 0)
 
 
-def test_it_waits_no_longer_than_it_lingers(batched: Any, work: Any, history: History) -> None:
+def test_batch_waits_no_longer_than_its_linger(batched: Any, work: Any, history: History) -> None:
     with work("--concurrency", "20"):
         assert [batched.lingers.enqueue(number).result(30) for number in range(3)] == [0, 1, 2]
         jobs = batched.lingers.enqueue_many([(number,) for number in range(5)])
@@ -46,8 +46,8 @@ def test_without_linger_a_batch_takes_the_ready_jobs(batched: Any, work: Any, hi
     assert len(calls) <= 2
 
 
-def test_it_begins_when_no_place_is_left_for_more(batched: Any, work: Any, history: History) -> None:
-    """Two places make batches of two, at once: nobody else could join within the minute."""
+def test_batch_starts_when_all_slots_are_used(batched: Any, work: Any, history: History) -> None:
+    """Two slots make batches of two, without the linger of a minute."""
     jobs = batched.patient.enqueue_many([(number,) for number in range(6)])
     with work("--concurrency", "2") as process:
         for job in jobs:
@@ -56,7 +56,7 @@ def test_it_begins_when_no_place_is_left_for_more(batched: Any, work: Any, histo
     assert [call["items"] for call in history.lines("ran")] == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_other_jobs_go_on_beside_one_that_waits(batched: Any, work: Any, history: History) -> None:
+def test_other_jobs_run_while_a_batch_waits(batched: Any, work: Any, history: History) -> None:
     with work("--concurrency", "3"):
         patient = batched.patient.enqueue(1)
         assert [batched.add.enqueue(number, 1).result(30) for number in range(5)] == [1, 2, 3, 4, 5]
@@ -67,7 +67,7 @@ def test_other_jobs_go_on_beside_one_that_waits(batched: Any, work: Any, history
     assert history.lines("ran") == []
 
 
-def test_each_item_fails_and_is_retried_separately(batched: Any, work: Any, history: History) -> None:
+def test_items_fail_and_are_retried_separately(batched: Any, work: Any, history: History) -> None:
     jobs = batched.picky.enqueue_many([("later",), ("never",), ("large",), ("well",)])
     with work("--concurrency", "4"):
         assert jobs[3].result(30) == "WELL"
@@ -77,7 +77,7 @@ def test_each_item_fails_and_is_retried_separately(batched: Any, work: Any, hist
             jobs[2].result(30)
         assert caught.value.type == PayloadTooLarge.__name__
         assert history.lines("ran")[0]["items"] == ["later", "never", "large", "well"]
-        # three more fill the batch in which the first is tried again
+        # three more jobs fill the batch that contains the retry of the first one
         more = batched.picky.enqueue_many([("a",), ("b",), ("c",)])
         assert [job.result(30) for job in (jobs[0], *more)] == ["LATER", "A", "B", "C"]
     attempts = {
@@ -88,7 +88,7 @@ def test_each_item_fails_and_is_retried_separately(batched: Any, work: Any, hist
     assert (status.succeeded, status.dead, status.retried, status.failed) == (5, 2, 1, 3)
 
 
-def test_an_error_of_the_call_fails_all_jobs(batched: Any, work: Any, history: History) -> None:
+def test_error_of_the_call_fails_all_jobs(batched: Any, work: Any, history: History) -> None:
     jobs = batched.fails_once.enqueue_many([(1,), (2,), (3,)])
     with work("--concurrency", "3"):
         assert [job.result(30) for job in jobs] == [1, 2, 3]
@@ -96,7 +96,7 @@ def test_an_error_of_the_call_fails_all_jobs(batched: Any, work: Any, history: H
     assert all(set(call["attempts"]) == {2} for call in history.lines("ran")[1:])
 
 
-def test_a_wrong_number_of_results_runs_no_job_twice(batched: Any, work: Any, history: History) -> None:
+def test_wrong_number_of_results_runs_no_job_twice(batched: Any, work: Any, history: History) -> None:
     jobs = batched.miscounts.enqueue_many([(1,), (2,), (3,)])
     with work("--concurrency", "3"):
         for job in jobs:
@@ -108,7 +108,7 @@ def test_a_wrong_number_of_results_runs_no_job_twice(batched: Any, work: Any, hi
 
 
 @pytest.mark.parametrize("task", ["too_slow", "too_slow_in_a_thread"])
-def test_a_time_limit_is_that_of_the_call(batched: Any, work: Any, task: str) -> None:
+def test_timeout_applies_to_the_whole_call(batched: Any, work: Any, task: str) -> None:
     jobs = getattr(batched, task).enqueue_many([(1,), (2,)])
     with work("--concurrency", "2"):
         for job in jobs:
@@ -116,7 +116,7 @@ def test_a_time_limit_is_that_of_the_call(batched: Any, work: Any, task: str) ->
                 job.result(30)
 
 
-def test_only_the_unreadable_item_fails(batched: Any, work: Any, history: History) -> None:
+def test_unreadable_item_fails_alone(batched: Any, work: Any, history: History) -> None:
     with work("--concurrency", "20"):
         bad = batched.keyed.enqueue("no pair")
         with pytest.raises(JobFailed, match="Expected `array`"):
@@ -129,7 +129,7 @@ def test_only_the_unreadable_item_fails(batched: Any, work: Any, history: Histor
 def test_job_cancelled_during_the_fetch_is_held(
     batched: Any, work: Any, history: History, tmp_path: Path, task: str
 ) -> None:
-    """The call sees that; the others are not harmed, and what is finished all the same has succeeded."""
+    """The call can detect the cancellation; a finished item has succeeded anyway."""
     gate = tmp_path / "gate"
     jobs = getattr(batched, task).enqueue_many([(str(gate),)] * 3)
     with work("--concurrency", "3"):
@@ -143,7 +143,7 @@ def test_job_cancelled_during_the_fetch_is_held(
 
 
 @pytest.mark.parametrize("task", ["held", "held_in_a_thread"])
-def test_a_call_is_cancelled_when_all_its_jobs_are(
+def test_call_is_cancelled_when_all_its_jobs_are_cancelled(
     batched: Any, work: Any, history: History, tmp_path: Path, task: str
 ) -> None:
     jobs = getattr(batched, task).enqueue_many([(str(tmp_path / "never"),)] * 3)
@@ -160,7 +160,9 @@ def test_a_call_is_cancelled_when_all_its_jobs_are(
     assert batched.lw.queue().status().cancelled == 3
 
 
-def test_at_the_end_of_the_grace_all_are_given_back(batched: Any, work: Any, history: History, tmp_path: Path) -> None:
+def test_batch_jobs_are_returned_at_the_end_of_the_grace(
+    batched: Any, work: Any, history: History, tmp_path: Path
+) -> None:
     gate = tmp_path / "gate"
     jobs = batched.held.enqueue_many([(str(gate),)] * 3)
     with work("--concurrency", "5", "--grace", "100ms") as process:
@@ -175,8 +177,8 @@ def test_at_the_end_of_the_grace_all_are_given_back(batched: Any, work: Any, his
         assert [job.result(30) for job in jobs] == [False] * 3
 
 
-def test_at_the_end_a_batch_waits_for_no_more_jobs(batched: Any, work: Any, history: History) -> None:
-    """It would linger for a minute, and each deployment as long."""
+def test_stopping_worker_starts_lingering_batch_at_once(batched: Any, work: Any, history: History) -> None:
+    """Otherwise, each deployment would take as long as the linger."""
     jobs = batched.patient.enqueue_many([(1,), (2,)])
     with work("--concurrency", "5", "--grace", "10m") as process:
         until(lambda: batched.lw.queue().status().running == 2, "they are there")
@@ -186,8 +188,8 @@ def test_at_the_end_a_batch_waits_for_no_more_jobs(batched: Any, work: Any, hist
     assert [line["items"] for line in history.lines("ran")] == [[1, 2]]
 
 
-def test_a_killed_supervisors_batch_does_not_begin(batched: Any, work: Any, history: History) -> None:
-    """Its jobs go back at once, and so what has not begun must not."""
+def test_batch_of_killed_supervisor_does_not_start(batched: Any, work: Any, history: History) -> None:
+    """The jobs return to the queue at once, so they must not start here."""
     jobs = batched.patient.enqueue_many([(1,), (2,)])
     with work("--concurrency", "5") as process:
         until(lambda: batched.lw.queue().status().running == 2, "they are there")
@@ -198,7 +200,10 @@ def test_a_killed_supervisors_batch_does_not_begin(batched: Any, work: Any, hist
     assert [job.state() for job in jobs] == ["ready"] * 2
 
 
-def test_a_killed_process_loses_no_item(batched: Any, work: Any, history: History, tmp_path: Path) -> None:
+def test_batch_of_a_killed_process_runs_again_item_by_item(
+    batched: Any, work: Any, history: History, tmp_path: Path
+) -> None:
+    """The jobs shared a crash, so each runs alone."""
     gate = tmp_path / "gate"
     jobs = batched.held.enqueue_many([(str(gate),)] * 3)
     with work("--concurrency", "3"):
@@ -207,8 +212,9 @@ def test_a_killed_process_loses_no_item(batched: Any, work: Any, history: Histor
         history.wait(2)
         gate.touch()
         assert [job.result(30) for job in jobs] == [False] * 3
-    assert history.lines("ran")[1]["attempts"] == [2, 2, 2]
-    assert sorted(history.lines("ran")[1]["ids"]) == sorted(job.id for job in jobs)
+    again = history.lines("ran")[1:]
+    assert [line["attempts"] for line in again] == [[2]] * 3
+    assert sorted(line["ids"] for line in again) == sorted([job.id] for job in jobs)
 
 
 def test_jobs_of_one_key_meet_in_no_call(batched: Any, work: Any, history: History) -> None:
@@ -231,7 +237,7 @@ def test_injected_values_live_as_long_as_the_call(batched: Any, work: Any, histo
     assert len(history.lines("closed")) == 1
 
 
-def test_the_call_sees_its_jobs(batched: Any, work: Any) -> None:
+def test_current_jobs_are_the_jobs_of_the_call(batched: Any, work: Any) -> None:
     jobs = batched.asks.enqueue_many([(1,), (2,), (3,)])
     with work("--concurrency", "3"):
         assert [job.result(30) for job in jobs] == [
@@ -245,16 +251,16 @@ def test_the_call_sees_its_jobs(batched: Any, work: Any) -> None:
 def test_hooks_run_for_each_job(batched: Any, work: Any, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOKS", "1")
     jobs = batched.picky.enqueue_many([("a",), ("never",), ("b",), ("c",)])
-    told = Path(f"{history.path}.hooks")
+    hook_lines = Path(f"{history.path}.hooks")
     with work("--concurrency", "4"):
-        until(lambda: told.exists() and told.read_text().count("\n") == 8, "all hooks are told")
-    lines = [json.loads(line) for line in told.read_text().splitlines()]
+        until(lambda: hook_lines.exists() and hook_lines.read_text().count("\n") == 8, "all hooks ran")
+    lines = [json.loads(line) for line in hook_lines.read_text().splitlines()]
     by_job = {job.id: sorted([event, what] for event, id, what in lines if id == job.id) for job in jobs}
     assert by_job[jobs[0].id] == [["start", "['a']"], ["success", "'A'"]]
     assert by_job[jobs[1].id] == [["failure", "PermissionError('not this one')"], ["start", "['never']"]]
 
 
-def test_a_worker_for_one_job_makes_a_batch_of_one(batched: Any, work: Any, history: History) -> None:
+def test_once_makes_a_batch_of_one(batched: Any, work: Any, history: History) -> None:
     jobs = batched.squares.enqueue_many([(2,), (3,)])
     with work("--once") as process:
         assert jobs[0].result(30) == 4

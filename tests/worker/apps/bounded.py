@@ -1,4 +1,4 @@
-"""Jobs that die, of which ten are kept."""
+"""An app that keeps ten dead jobs."""
 
 from lockwork import Lockwork
 

@@ -1,4 +1,4 @@
-"""The tasks of the tests of a whole worker cycle; to the file `path`, each attempt appends a line first."""
+"""Tasks of a whole worker cycle; each attempt appends a line to the file `path` first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ lw = Lockwork()
 
 
 def note(path: str, event: str = "ran") -> int:
-    """Append one line in one write; returns which attempt this is."""
+    """Append a line in one write; return the number of the attempt."""
     job = current_job()
     line = {"event": event, "id": job.id, "attempt": job.attempt, "queue": job.queue, "at": time.time()}
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

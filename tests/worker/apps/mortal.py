@@ -1,6 +1,6 @@
-"""Tasks whose workers die; HISTORY is a file to which everything that happens is appended.
+"""Tasks whose workers die; every event is appended to the file HISTORY.
 
-A worker process that imports this module waits for the file GATE, if there is such a variable.
+A worker process that imports this module waits for the file GATE, if the variable GATE is set.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ lw = Lockwork()
 
 
 def note(event: str, **facts: object) -> None:
-    """Append one line in one write."""
+    """Append a line in one write."""
     line = {"event": event, "pid": os.getpid(), **facts}
     file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""The tasks of the worker tests; `path` is a file to which each attempt appends a line before it does anything."""
+"""The tasks of the worker tests; each attempt first appends a line to the file `path`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ lw = Lockwork()
 
 
 def note(path: str, event: str, **facts: object) -> None:
-    """Append one line in one write, so that lines of several processes never mix."""
+    """Append a line in one write, so that lines of several processes never mix."""
     job = current_job()
     line = {"event": event, "id": job.id, "queue": job.queue, "attempt": job.attempt, "pid": os.getpid(), **facts}
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -39,6 +39,12 @@ async def mark_a(path: str) -> None:
 @lw.task(queue="b", keep_result=False)
 async def mark_b(path: str) -> None:
     note(path, "ran")
+
+
+@lw.task(queue="b", keep_result=False)
+async def padded_b(path: str, padding: str) -> None:
+    note(path, "ran")
+    await asyncio.sleep(0.01)
 
 
 async def opened(gate: str) -> None:
@@ -124,7 +130,7 @@ async def loop() -> str:
 
 @lw.task
 def ends_a_program() -> int:
-    """What a program that a job has started makes of SIGTERM."""
+    """Return the exit status of a program after SIGTERM."""
     with subprocess.Popen(["sleep", "60"]) as program:
         program.terminate()
         return program.wait(10)

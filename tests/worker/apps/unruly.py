@@ -1,4 +1,4 @@
-"""Jobs that do to their process what no job should; `path` is a file to which each attempt appends a line."""
+"""Jobs that damage their process; each attempt appends a line to the file `path`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def starts_a_program_that_reads() -> tuple[int, str]:
 
 
 def ended_copies() -> list[int | None]:
-    """Exit codes of copies of this process that are ended at once, as a pool does that is left by an error."""
+    """Return the exit codes of forked copies that are terminated at once, as a pool does after an error."""
     copies = [multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,)) for _ in range(10)]
     for copy in copies:
         copy.start()
@@ -139,7 +139,7 @@ async def fails_without_a_pause(path: str) -> None:
 
 
 class Shy(Exception):
-    """Nobody may ask of which class it is."""
+    """Raises an error when its class is read."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

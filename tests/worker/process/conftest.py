@@ -1,4 +1,4 @@
-"""The process tests' app, on a database of its own that workers may leave in any state."""
+"""The process tests' app, with a database for each test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app_modules import Load
 
 @pytest.fixture
 def forge(own_url: str, load: Load) -> Iterator[Any]:
-    """The app's tasks; nobody works there yet."""
+    """The app's tasks, without a worker."""
     module: Any = load(own_url, "forge")
     with module.lw:
         yield module

@@ -1,4 +1,4 @@
-"""Processes that die: the job that ran there is to blame, and no other."""
+"""Runner processes that crash: only the job that ran there fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from processes import alive, children, until, worker
 
 
 @pytest.mark.parametrize("how", ["exit", "segfault", "kill"])
-def test_a_crash_harms_no_other_job(
+def test_crash_of_a_runner_harms_no_other_job(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, how: str
 ) -> None:
     gate = tmp_path / "gate"
@@ -40,10 +40,10 @@ def test_a_crash_harms_no_other_job(
 @pytest.mark.parametrize(
     ("how", "fate"), [("exit", "exit status 7"), ("segfault", "killed by SIGSEGV"), ("kill", "killed by SIGKILL")]
 )
-def test_a_job_that_always_crashes_dies_with_a_clear_error(
+def test_job_that_always_crashes_is_dead_with_a_clear_error(
     forge: Any, own_url: str, apps: Path, history: History, how: str, fate: str
 ) -> None:
-    """Poison that takes its process along is counted, and does not go round for ever (celery#1628)."""
+    """Crashes of a job are counted and bounded (celery#1628)."""
     with worker("forge:lw", "--runners", "2", url=own_url, folder=apps) as process:
         job = forge.always_dies.enqueue(history.path, how)
         with pytest.raises(JobFailed, match=f"WorkerDied: the process that ran it died: {fate}"):
@@ -55,14 +55,14 @@ def test_a_job_that_always_crashes_dies_with_a_clear_error(
         assert len(process.children()) == 1
 
 
-def test_deaths_may_be_more_than_failures(forge: Any, own_url: str, apps: Path, history: History) -> None:
+def test_crashes_are_bounded_apart_from_retries(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="WorkerDied"):
             forge.dies_as_often_as_it_may.enqueue(history.path).result(30)
         assert len(history.lines()) == 3
 
 
-def test_a_process_that_dies_before_it_takes_up_its_job_costs_no_attempt(forge: Any, own_url: str, apps: Path) -> None:
+def test_runner_that_dies_before_its_job_starts_costs_no_attempt(forge: Any, own_url: str, apps: Path) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         first = forge.pids.enqueue().result(30)[0]
         os.kill(first, signal.SIGSTOP)
@@ -73,7 +73,7 @@ def test_a_process_that_dies_before_it_takes_up_its_job_costs_no_attempt(forge: 
         assert forge.lw.queue().status().failed == 0
 
 
-def test_an_idle_process_that_dies_is_replaced(forge: Any, own_url: str, apps: Path) -> None:
+def test_idle_runner_that_dies_is_replaced(forge: Any, own_url: str, apps: Path) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         first = forge.pids.enqueue().result(30)[0]
         os.kill(first, signal.SIGKILL)
@@ -87,7 +87,7 @@ def test_an_idle_process_that_dies_is_replaced(forge: Any, own_url: str, apps: P
 def test_death_reported_to_another_process_is_noticed(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, task: str
 ) -> None:
-    """A job of the worker process takes it for one of its own programs, or lets the system bury them all."""
+    """A job of the worker process waits for any child process, or ignores SIGCHLD."""
     gate = tmp_path / "gate"
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         dying = forge.dies_later.enqueue(history.path, str(gate))
@@ -102,7 +102,7 @@ def test_death_reported_to_another_process_is_noticed(
         assert forge.pids.enqueue().result(30)
 
 
-def test_an_app_that_ignores_deaths_hides_none(
+def test_crashes_are_noticed_when_app_ignores_sigchld(
     forge: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORGE_IGNORES_DEATHS", "1")
@@ -112,7 +112,7 @@ def test_an_app_that_ignores_deaths_hides_none(
         assert forge.runs_a_program.enqueue().result(30) == 1
 
 
-def test_many_crashes_among_many_jobs(forge: Any, own_url: str, apps: Path, history: History) -> None:
+def test_crashes_among_hundreds_of_jobs(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", "--runners", "2", url=own_url, folder=apps) as process:
         dying = forge.dies_once.enqueue_many([(history.path, how) for how in ("exit", "kill") * 5])
         living = forge.echo.enqueue_many([(number,) for number in range(200)])
@@ -142,10 +142,10 @@ def test_programs_of_a_dead_job_are_ended(forge: Any, own_url: str, apps: Path, 
         until(lambda: not alive(program), "the program is gone, too")
 
 
-def test_a_process_that_the_job_forked_does_not_hide_its_death(
+def test_forked_copy_does_not_hide_the_crash_of_its_runner(
     forge: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    """It would hold the line open."""
+    """The copy keeps the runner's socket open."""
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="WorkerDied: the process that ran it died: exit status 7"):
             forge.forks.enqueue(history.path).result(30)
@@ -155,10 +155,10 @@ def test_a_process_that_the_job_forked_does_not_hide_its_death(
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_forked_copy_of_a_runner_sends_no_messages(
+def test_forked_copy_of_a_runner_sends_no_messages(
     forge: Any, own_url: str, apps: Path, history: History, loop: str
 ) -> None:
-    """What it said would be taken for what the runner says, and one job would have another's end."""
+    """Otherwise, the worker process would take them for the runner's, and end the wrong job."""
     with worker("forge:lw", "--runners", "1", "--loop", loop, url=own_url, folder=apps):
         jobs = forge.goes_on_twice.enqueue_many([(history.path,)] * 2)
         found = forge.echo.enqueue_many([(number,) for number in range(6)])

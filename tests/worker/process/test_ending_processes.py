@@ -1,4 +1,4 @@
-"""How runner processes end: with their worker, however that ends, and without their jobs being lost or blamed."""
+"""The end of runner processes: with their worker, without losing jobs or attempts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_runners_die_with_a_killed_worker(
         if victim == "child":
             os.kill(child, signal.SIGKILL)
             until(lambda: not any(map(alive, runners)), "they are gone")
-            # the work goes on elsewhere
+            # another worker runs the jobs
             assert {line["attempt"] for line in history.wait(4)[2:]} == {2}
             assert forge.lw.queue().status().recovered == 2
         else:
@@ -76,7 +76,7 @@ def test_runners_die_with_a_killed_worker(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing ends a process that never lets Python run")
-def test_one_that_holds_its_interpreter_dies_with_its_child(
+def test_runner_that_blocks_its_interpreter_dies_with_its_worker_process(
     forge: Any, own_url: str, apps: Path, history: History
 ) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps) as process:
@@ -95,10 +95,10 @@ def test_runners_end_with_a_replaced_child(forge: Any, own_url: str, apps: Path,
         assert forge.pids.enqueue().result(30)[1] not in {child for _, child in found}
 
 
-def test_a_signal_to_the_process_group_is_for_the_supervisor(
+def test_runner_ignores_signals_to_the_process_group(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """Ctrl-C in the terminal, and a service manager that signals all processes."""
+    """Terminals send Ctrl-C, and service managers send SIGTERM, to all processes."""
     gate = tmp_path / "gate"
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         job = forge.gated.enqueue(history.path, str(gate))
@@ -111,7 +111,7 @@ def test_a_signal_to_the_process_group_is_for_the_supervisor(
         assert os.getpgid(line["pid"]) == line["pid"]
 
 
-def test_no_runner_is_left_after_a_burst(forge: Any, own_url: str, apps: Path) -> None:
+def test_burst_leaves_no_runner(forge: Any, own_url: str, apps: Path) -> None:
     jobs = forge.pids.enqueue_many([()] * 10)
     with worker("forge:lw", "--burst", "--runners", "2", url=own_url, folder=apps) as process:
         assert process.wait() == 0

@@ -1,4 +1,4 @@
-"""The supervisor's watch over hard time-outs, without processes."""
+"""The supervisor's watch for hard timeouts, without processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.worker.ipc import runner_messages as messages
 from lockwork.worker.ipc.hard_timeouts import HardTimeouts, TimeLimits
 from lockwork.worker.ipc.messages import HardTimeout, HardTimeoutEnded
@@ -17,7 +17,7 @@ from processes import until
 
 
 class _Line:
-    """A reporter that is no socket."""
+    """A reporter without a socket."""
 
     def __init__(self, hard_timeouts: HardTimeouts, session: str) -> None:
         self._hard_timeouts, self._session = hard_timeouts, session
@@ -26,7 +26,7 @@ class _Line:
         self._hard_timeouts.receive(self._session, message)
 
 
-class _Heard:
+class _Watch:
     def __init__(self) -> None:
         self.over: list[tuple[str, list[str]]] = []
         self.hard_timeouts = HardTimeouts(self._on_over)
@@ -39,8 +39,8 @@ class _Heard:
 
 
 @pytest.fixture
-def heard() -> Iterator[_Heard]:
-    found = _Heard()
+def watch() -> Iterator[_Watch]:
+    found = _Watch()
     yield found
     found.hard_timeouts.stop()
 
@@ -49,37 +49,37 @@ def outcome(id: str) -> Outcome:
     return Outcome(id, b"1 2 x", "d", b'{"type":"JobTimeout"}')
 
 
-def test_overdue_job_is_reported_once(heard: _Heard) -> None:
-    limits = heard.limits("one")
+def test_overdue_job_is_reported_once(watch: _Watch) -> None:
+    limits = watch.limits("one")
     limits.started(outcome("a"), 0.02, "task")
-    until(lambda: heard.over, "it is told")
+    until(lambda: watch.over, "it is reported")
     limits.started(outcome("b"), 0.02, "task")
-    until(lambda: len(heard.over) == 2, "so is the next")
-    assert heard.over == [("one", ["a"]), ("one", ["b"])]
+    until(lambda: len(watch.over) == 2, "the next one is reported")
+    assert watch.over == [("one", ["a"]), ("one", ["b"])]
 
 
-def test_an_earlier_deadline_that_comes_later_is_not_overslept(heard: _Heard) -> None:
-    limits = heard.limits("one")
+def test_earlier_deadline_that_is_added_later_is_not_missed(watch: _Watch) -> None:
+    limits = watch.limits("one")
     limits.started(outcome("far"), 600, "task")
     limits.started(outcome("near"), 0.02, "task")
-    until(lambda: heard.over, "it is told")
-    assert heard.over == [("one", ["near"])]
+    until(lambda: watch.over, "it is reported")
+    assert watch.over == [("one", ["near"])]
 
 
-def test_ended_session_is_forgotten(heard: _Heard) -> None:
-    limits, other = heard.limits("one"), heard.limits("one", "other")
+def test_ended_session_is_forgotten(watch: _Watch) -> None:
+    limits, other = watch.limits("one"), watch.limits("one", "other")
     limits.started(outcome("same"), 1.0, "task")
     other.started(outcome("same"), 1.2, "task")
     limits.ended("same")
-    gone = heard.limits("gone")
+    gone = watch.limits("gone")
     gone.started(outcome("lost"), 1.1, "task")
-    heard.hard_timeouts.forget("gone")
-    until(lambda: heard.over, "the one that is left is told")
-    assert heard.over == [("one", ["same"])]
+    watch.hard_timeouts.forget("gone")
+    until(lambda: watch.over, "the remaining session is reported")
+    assert watch.over == [("one", ["same"])]
 
 
-def test_all_overdue_jobs_are_reported_together() -> None:
-    """Their process is killed once, and none of them is taken for one that did nothing wrong."""
+def test_overdue_jobs_are_reported_together() -> None:
+    """Their process is killed once, and every overdue job counts as overdue."""
     gate = threading.Event()
     over: list[tuple[str, int]] = []
 
@@ -90,14 +90,14 @@ def test_all_overdue_jobs_are_reported_together() -> None:
     hard_timeouts = HardTimeouts(on_over)
     try:
         TimeLimits(_Line(hard_timeouts, "first"), "q").started(outcome("x"), 0.01, "task")  # type: ignore[arg-type]
-        until(lambda: over, "the first is told, and takes its time")
+        until(lambda: over, "the first is reported, and its handler blocks")
         limits = TimeLimits(_Line(hard_timeouts, "second"), "q")  # type: ignore[arg-type]
         limits.started(outcome("a"), 0.01, "task")
         limits.started(outcome("b"), 0.02, "task")
         limits.started(outcome("c"), 600, "task")
         threading.Event().wait(0.1)
         gate.set()
-        until(lambda: len(over) == 2, "so is the second")
+        until(lambda: len(over) == 2, "the second is reported")
     finally:
         gate.set()
         hard_timeouts.stop()

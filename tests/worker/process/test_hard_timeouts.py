@@ -1,4 +1,4 @@
-"""Hard time-outs: the process that runs a job is killed, whatever it is busy with."""
+"""Hard timeouts: the process of the job is killed in every case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mortal_servers import MortalServer
 from processes import alive, until, worker
 
 
-def test_a_job_that_ignores_exceptions_is_killed(
+def test_job_that_ignores_exceptions_is_killed(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -33,14 +33,16 @@ def test_a_job_that_ignores_exceptions_is_killed(
         assert forge.lw.queue().status().recovered == 0
 
 
-def test_first_the_soft_one(forge: Any, own_url: str, apps: Path, history: History) -> None:
+def test_timeout_is_raised_before_the_hard_timeout(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="hard time-out of 3 s"):
             forge.stubborn_after_its_timeout.enqueue(history.path).result(30)
         assert history.lines("JobTimeout")
 
 
-def test_of_a_single_job(forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
+def test_hard_timeout_can_be_set_for_one_job(
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
     with worker("forge:lw", url=own_url, folder=apps):
         job = forge.gated.options(hard_timeout="500ms", retries=0).enqueue(history.path, str(tmp_path / "gate"))
         with pytest.raises(JobFailed, match=r"hard time-out of 0\.5 s"):
@@ -48,10 +50,10 @@ def test_of_a_single_job(forge: Any, own_url: str, apps: Path, history: History,
 
 
 @pytest.mark.parametrize("task", ["stubborn_thread", "blocks_the_loop", "holds_the_interpreter"])
-def test_the_worker_process_is_killed(
+def test_worker_process_is_killed_at_a_hard_timeout(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, task: str
 ) -> None:
-    """Neither a loop that is blocked nor native code can put it off; only the job that was too long pays for it."""
+    """A blocked loop or native code cannot delay it; only the overdue job fails."""
     gate = tmp_path / "gate"
     with worker("forge:lw", "--lease", "60s", url=own_url, folder=apps) as process:
         others = [
@@ -82,7 +84,7 @@ def test_jobs_that_end_in_time_are_not_killed(
         assert [job.result(30) for job in jobs] == [1] * 300
         gated = forge.gated_coroutine.options(hard_timeout="1m").enqueue(history.path, str(gate))
         history.wait(301)
-        # the first ones' limits pass by
+        # the limits of the first jobs pass
         last = forge.stubborn.enqueue(history.path)
         with pytest.raises(JobFailed):
             last.result(30)
@@ -100,7 +102,7 @@ def test_burst_worker_continues_after_a_hard_timeout(forge: Any, own_url: str, a
     assert job.inspect().attempts in (1, 2)
 
 
-def test_one_job_is_one_job(forge: Any, own_url: str, apps: Path, history: History) -> None:
+def test_once_ends_after_a_hard_timeout(forge: Any, own_url: str, apps: Path, history: History) -> None:
     forge.stubborn_thread.enqueue(history.path)
     with worker("forge:lw", "--once", url=own_url, folder=apps) as process:
         assert process.wait() == 0
@@ -109,8 +111,8 @@ def test_one_job_is_one_job(forge: Any, own_url: str, apps: Path, history: Histo
 
 
 @pytest.mark.timeout(120)
-def test_the_server_may_be_away_just_then(load: Load, apps: Path, history: History, tmp_path: Path) -> None:
-    """Everybody is judged as if it had been there, once it is back."""
+def test_hard_timeout_during_outage_is_recorded_later(load: Load, apps: Path, history: History, tmp_path: Path) -> None:
+    """After the outage, outcomes are the same as without it."""
     gate = tmp_path / "gate"
     with MortalServer(tmp_path / "mortal") as server:
         app: Any = load(server.url, "forge")
@@ -120,7 +122,7 @@ def test_the_server_may_be_away_just_then(load: Load, apps: Path, history: Histo
             history.wait(2)
             server.kill()
             until(lambda: f"job {job.id} exceeded its hard time-out" in process.errors, "the supervisor notices")
-            until(lambda: "could not be returned to the queue yet" in process.errors, "it cannot say so")
+            until(lambda: "could not be returned to the queue yet" in process.errors, "the server does not answer")
             gate.touch()
             server.start()
             with pytest.raises(JobFailed, match="hard time-out of 3 s"):

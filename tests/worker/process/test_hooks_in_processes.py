@@ -1,4 +1,4 @@
-"""Hooks, lifespans and what tasks depend on, for jobs in processes of their own."""
+"""Hooks, lifespans and dependencies of jobs in runner processes."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def test_hooks_run_once_in_the_process_with_the_outcome(
     assert [(line["id"], line["pid"]) for line in history.lines("success")] == [(job.id, runner)]
     assert [line["id"] for line in history.lines("start")] == [job.id, bad.id]
     (parent,) = history.lines("parent")
-    # its own process could not tell any more
+    # the crashed process cannot call hooks
     assert [(line["id"], line["pid"]) for line in history.lines("failure")] == [(bad.id, parent["child"])]
     assert [(line["id"], line["pid"]) for line in history.lines("dead")] == [(bad.id, parent["child"])]
     assert "WorkerDied" in history.lines("failure")[0]["error"]
 
 
-def test_hooks_of_a_job_with_a_hard_timeout(hooked: Any, own_url: str, apps: Path, history: History) -> None:
+def test_hooks_run_for_a_job_with_a_hard_timeout(hooked: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("hooked:lw", url=own_url, folder=apps):
         assert hooked.watched.enqueue(4).result(30) == 4
         assert history.wait(1, "success")[0]["result"] == 4
 
 
-def test_a_lifespan_in_a_runner_ends_with_it(hooked: Any, own_url: str, apps: Path, history: History) -> None:
+def test_lifespan_of_a_runner_ends_with_the_runner(hooked: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("hooked:lw", "--runners", "1", url=own_url, folder=apps) as process:
         *_, runner, child = hooked.smelt.enqueue(1).result(30)
         process.send(signal.SIGTERM)
@@ -69,10 +69,10 @@ def test_a_lifespan_in_a_runner_ends_with_it(hooked: Any, own_url: str, apps: Pa
         assert sorted(line["pid"] for line in history.lines(event)) == sorted([runner, child])
 
 
-def test_a_runner_with_a_job_that_just_ended_is_stopped(
+def test_stopping_runner_finishes_the_hooks_of_its_job(
     hooked: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its job is settled, and a hook is still told of it, when the worker stops."""
+    """The job is settled, and a hook still runs, when the worker stops."""
     monkeypatch.setenv("HOOK_SECONDS", "1")
     with worker("hooked:lw", "--runners", "1", url=own_url, folder=apps) as process:
         *_, runner, child = hooked.smelt.enqueue(1).result(30)
@@ -82,11 +82,11 @@ def test_a_runner_with_a_job_that_just_ended_is_stopped(
     assert sorted(line["pid"] for line in history.lines("ends")) == sorted([runner, child])
 
 
-def test_a_runner_that_cannot_set_up_blames_no_job(
+def test_runner_that_fails_to_start_fails_no_job(
     hooked: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIFESPAN_FAILS", "1")
     with worker("hooked:lw", url=own_url, folder=apps) as process:
         hooked.smelt.enqueue(1)
-        until(lambda: "no process could be started for it: exit status 1" in process.errors, "it is said")
+        until(lambda: "no process could be started for it: exit status 1" in process.errors, "it is logged")
         assert hooked.lw.queue().status().failed == 0

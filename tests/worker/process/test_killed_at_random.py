@@ -1,4 +1,4 @@
-"""Runners and worker processes are killed at random: no job is lost, and none runs again without a reason on record."""
+"""Runners and worker processes are killed at random: no job is lost, and each repetition has a recorded reason."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ KILLS = 12
 
 
 @pytest.mark.timeout(180)
-def test_every_job_succeeds_and_every_repetition_is_explained(
-    forge: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_jobs_succeed_and_repetitions_are_explained(forge: Any, own_url: str, apps: Path, history: History) -> None:
     chosen = random.Random(20261121)
     options = ("-p", "2", "-c", "4", "--runners", "2", "--lease", "60s")
     with worker("forge:lw", *options, url=own_url, folder=apps) as process:
@@ -43,7 +41,7 @@ def test_every_job_succeeds_and_every_repetition_is_explained(
     attempts: dict[str, list[int]] = {job.id: [] for job in jobs}
     for line in history.lines("ran"):
         attempts[line["id"]].append(line["attempt"])
-    # what died was counted before it ran again
+    # each crash was counted before the job ran again
     assert all(sorted(set(found)) == found != [] for found in attempts.values())
     repeated = sum(map(len, attempts.values())) - JOBS
     # a delivery that ended before the job's first line leaves no trace in the history

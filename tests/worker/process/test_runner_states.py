@@ -1,4 +1,4 @@
-"""What a worker process knows of a runner that is free again before anybody has dealt with the job before."""
+"""The state of a runner that is free again before the outcome of its previous job was processed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from lockwork.errors import JobCancelled
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.worker.execution import runner_handle
 from lockwork.worker.execution.runner_handle import RunnerHandle, RunnerTask, SpawnSpec
 from lockwork.worker.ipc.runner_messages import RunnerJob, Stop
@@ -19,7 +19,7 @@ from lockwork.worker.settings import ProcessSettings, WorkerOptions
 
 RUNNER = """
 import socket, sys
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.worker.ipc.runner_messages import Begun, Free, RunnerEnded, Stop, packed, read_message, read_settings
 
 line = socket.socket(fileno=int(sys.argv[1]))
@@ -41,7 +41,7 @@ while (message := read_message(line)) is not None:
 
 
 class Owner:
-    """Does what it is told to in the moment in which the runner is free."""
+    """Calls `then` when the runner becomes free."""
 
     def __init__(self) -> None:
         self.free, self.gone = asyncio.Event(), asyncio.Event()
@@ -82,7 +82,7 @@ def job(id: str) -> Leased:
     return Leased(id, b"", b"", 1, 1)
 
 
-async def test_the_next_job_is_accepted_before_the_last_outcome_arrives(runner: RunnerHandle, owner: Owner) -> None:
+async def test_next_job_is_accepted_before_the_last_outcome_arrives(runner: RunnerHandle, owner: Owner) -> None:
     errands: list[RunnerTask] = []
     first = runner.run("default", job("a"))
     owner.then = lambda: errands.append(runner.run("default", job("b")))
@@ -91,10 +91,10 @@ async def test_the_next_job_is_accepted_before_the_last_outcome_arrives(runner: 
     assert not runner.at_work
 
 
-async def test_a_job_that_has_ended_is_not_the_next_one(
+async def test_late_cancellation_does_not_stop_the_next_job(
     runner: RunnerHandle, owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cancelled or timed out when it has ended, it takes nothing along."""
+    """A job that is cancelled or times out after its end must not affect the next job."""
     errands: list[RunnerTask] = []
     sent: list[RunnerJob | Stop] = []
     send = runner.send
@@ -123,7 +123,7 @@ async def test_a_job_that_has_ended_is_not_the_next_one(
 
 
 async def test_messages_of_a_forked_copy_are_ignored(runner: RunnerHandle, owner: Owner) -> None:
-    """A job may have forked one that speaks on the same line: of other jobs, or of being free."""
+    """A forked copy sends messages about other jobs, or that the runner is free."""
     assert await runner.run("default", job("copied")).outcome(None) == Outcome("copied", b"", "s")
     assert await runner.run("default", job("a")).outcome(None) == Outcome("a", b"", "s")
     runner.kill()

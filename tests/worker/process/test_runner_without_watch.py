@@ -1,4 +1,4 @@
-"""A runner process that nobody could watch, for want of a thread: it is ended, and leaves no socket behind."""
+"""A runner process without a thread that watches it is stopped, and its socket is closed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockwork.worker.execution.runner_handle import SpawnSpec
 from lockwork.worker.settings import ProcessSettings, WorkerOptions
 
 
-async def test_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_runner_without_watcher_thread_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     spawned: list[subprocess.Popen[bytes]] = []
 
     def spawn(_place: SpawnSpec, _descriptor: int) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""Runner processes in the metrics: how many, what they take, and why they were replaced."""
+"""Runner processes in the metrics: their number, their memory, and the reasons for replacements."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_runners_are_measured_and_counted(
         gate.touch()
         assert held.result(30) == 1
         (child,) = process.children()
-        until(lambda: len(of_runners(scraped(port))) == len(children(child)), "those that ended are not there any more")
+        until(lambda: len(of_runners(scraped(port))) == len(children(child)), "ended runners are no longer counted")
         after = scraped(port)
         assert replaced(after) == wanted
         assert after['worker_replaced_total{reason="died"}'] == 0
@@ -78,6 +78,6 @@ def test_reported_runners_are_measured_until_they_exit(child: WorkerProcess) -> 
     assert child.memory_of_runners() == []
 
 
-def test_an_unknown_reason_counts_for_nothing(child: WorkerProcess) -> None:
+def test_unknown_exit_reason_is_not_counted(child: WorkerProcess) -> None:
     assert child.on_runner_report(RunnerExited(1, "nonsense")) == ""
     assert child.memory_of_runners() == []

@@ -1,4 +1,4 @@
-"""What a job in a process of its own can do: all that another can."""
+"""Features of jobs in runner processes, which are the same as in worker processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockwork.errors import ConfigError, JobCancelled
 from processes import started, until, worker
 
 
-def test_jobs_run_in_processes_that_are_used_again(forge: Any, own_url: str, apps: Path) -> None:
+def test_runners_are_reused(forge: Any, own_url: str, apps: Path) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps) as process:
         found = [job.result(30) for job in forge.pids.enqueue_many([()] * 20)]
         found += [job.result(30) for job in forge.pids_of_a_coroutine.enqueue_many([()] * 5)]
@@ -24,9 +24,7 @@ def test_jobs_run_in_processes_that_are_used_again(forge: Any, own_url: str, app
         assert found[0][0] != child
 
 
-def test_as_many_at_once_as_there_are_runners(
-    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
-) -> None:
+def test_runners_limit_concurrency(forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with worker("forge:lw", "--runners", "3", url=own_url, folder=apps):
         jobs = forge.gated.enqueue_many([(history.path, str(gate))] * 5)
@@ -53,7 +51,7 @@ def test_progress_survives_the_process(forge: Any, own_url: str, apps: Path, his
         assert [line["attempt"] for line in history.lines()] == [1, 2]
 
 
-def test_errors_are_data(forge: Any, own_url: str, apps: Path) -> None:
+def test_error_of_a_runner_job_is_stored_with_traceback(forge: Any, own_url: str, apps: Path) -> None:
     with worker("forge:lw", url=own_url, folder=apps):
         job = forge.raises.enqueue("no such iron")
         with pytest.raises(JobFailed, match="LookupError: no such iron"):
@@ -64,9 +62,7 @@ def test_errors_are_data(forge: Any, own_url: str, apps: Path) -> None:
         assert "forge.py" in error.traceback
 
 
-def test_a_result_that_cannot_be_sent_fails_only_its_job(
-    forge: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_result_that_cannot_be_sent_fails_only_its_job(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         job = forge.returns_what_json_cannot_hold.enqueue(history.path)
         with pytest.raises(JobFailed, match="cannot be sent as JSON"):
@@ -76,7 +72,7 @@ def test_a_result_that_cannot_be_sent_fails_only_its_job(
         assert len(history.lines()) == 1
 
 
-def test_its_rules_for_trying_again_count(forge: Any, own_url: str, apps: Path, history: History) -> None:
+def test_give_up_on_and_snooze_work_in_a_runner(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="no use"):
             forge.gives_up.enqueue(history.path).result(30)
@@ -84,11 +80,13 @@ def test_its_rules_for_trying_again_count(forge: Any, own_url: str, apps: Path, 
         job = forge.snoozes.enqueue(history.path)
         history.wait(4)
         Path(history.path + ".gate").touch()
-        assert job.result(30) == 1  # none of them counted
+        assert job.result(30) == 1  # the snoozes were not counted
 
 
 @pytest.mark.parametrize("task", ["cancelled", "cancelled_coroutine"])
-def test_cancelling(forge: Any, own_url: str, apps: Path, history: History, task: str) -> None:
+def test_cancellation_interrupts_a_runner_job(
+    forge: Any, own_url: str, apps: Path, history: History, task: str
+) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         job = getattr(forge, task).enqueue(history.path)
         (line,) = history.wait(1)
@@ -96,11 +94,11 @@ def test_cancelling(forge: Any, own_url: str, apps: Path, history: History, task
         with pytest.raises(JobCancelled):
             job.result(30)
         assert history.wait(1, "cancelled")[0]["said"] is True
-        # the process goes on
+        # the process continues
         assert forge.pids.enqueue().result(30)[0] == line["pid"]
 
 
-def test_cancelling_one_that_waits_for_a_process(
+def test_job_that_waits_for_a_runner_can_be_cancelled(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -119,27 +117,27 @@ def test_cancelling_one_that_waits_for_a_process(
         assert len(history.lines("ran")) == 1
 
 
-def test_a_soft_timeout(forge: Any, own_url: str, apps: Path, history: History) -> None:
+def test_timeout_does_not_kill_the_runner(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="JobTimeout"):
             forge.slow.enqueue(history.path).result(30)
         assert forge.pids.enqueue().result(30)[0] == history.lines()[0]["pid"]
 
 
-def test_a_job_can_enqueue(forge: Any, own_url: str, apps: Path) -> None:
+def test_runner_job_can_enqueue(forge: Any, own_url: str, apps: Path) -> None:
     with worker("forge:lw", url=own_url, folder=apps):
         assert forge.lw.job(forge.enqueues.enqueue().result(30)).result(30)
 
 
-def test_one_that_comes_just_when_another_has_ended(forge: Any, own_url: str, apps: Path) -> None:
-    """The runner is free before the worker process has dealt with what it said of the job before."""
+def test_job_enqueued_at_the_end_of_another_runs_on_the_freed_runner(forge: Any, own_url: str, apps: Path) -> None:
+    """The runner is free before the worker process has processed the previous outcome."""
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         id = forge.relay.enqueue(200).id
         while id:
             id = forge.lw.job(id).result(30)
 
 
-def test_a_process_that_takes_too_much_memory_is_replaced(forge: Any, own_url: str, apps: Path) -> None:
+def test_runner_above_max_memory_is_replaced(forge: Any, own_url: str, apps: Path) -> None:
     options = ("--runners", "1", "--max-memory", "200MB")
     with worker("forge:lw", *options, url=own_url, folder=apps) as process:
         hoarder = forge.hoards.enqueue(300).result(30)
@@ -147,14 +145,14 @@ def test_a_process_that_takes_too_much_memory_is_replaced(forge: Any, own_url: s
         assert f"runner process {hoarder} is replaced: it takes" in process.errors
 
 
-def test_the_app_is_found_after_jobs_change_the_directory(forge: Any, own_url: str, apps: Path, tmp_path: Path) -> None:
+def test_app_is_found_after_jobs_change_the_directory(forge: Any, own_url: str, apps: Path, tmp_path: Path) -> None:
     with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         assert forge.goes_elsewhere_itself.enqueue(str(tmp_path)).result(30) is None
         assert forge.goes_elsewhere.enqueue(str(tmp_path)).result(30) == str(tmp_path)
 
 
-def test_a_worker_of_very_many_queues(forge: Any, own_url: str, apps: Path) -> None:
-    """What a runner is told at its start is more than the system allows for an argument: 128 KiB."""
+def test_runner_settings_may_exceed_the_argument_limit(forge: Any, own_url: str, apps: Path) -> None:
+    """The system limits an argument to 128 KiB."""
     names = [f"{number:04d}" + "x" * 150 for number in range(1000)]
     options = [part for at in (0, 500) for part in ("-q", ",".join(names[at : at + 500]))]
     with worker("forge:lw", "-q", "default", *options, "--runners", "1", url=own_url, folder=apps):
@@ -168,8 +166,8 @@ def test_printed_output_appears_at_once(forge: Any, own_url: str, apps: Path) ->
 
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_a_worker_with_closed_standard_streams(forge: Any, own_url: str, apps: Path, closed: str) -> None:
-    """What it opened would take their numbers, and programs would write to that."""
+def test_worker_runs_with_closed_standard_streams(forge: Any, own_url: str, apps: Path, closed: str) -> None:
+    """Otherwise, other files would take their descriptors, and programs would write to them."""
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "lockwork", "worker", "forge:lw"]
     with started(command, url=own_url, folder=apps) as process:
         assert forge.prints.enqueue("into the void").result(30) == ""
@@ -179,18 +177,18 @@ def test_a_worker_with_closed_standard_streams(forge: Any, own_url: str, apps: P
             assert "socket" not in "".join(files.values()), files
 
 
-@pytest.mark.parametrize("given", ["thread", "Process", 1, True])
-def test_another_executor_is_an_error(forge: Any, given: Any) -> None:
+@pytest.mark.parametrize("executor", ["thread", "Process", 1, True])
+def test_unknown_executor_is_refused(forge: Any, executor: Any) -> None:
     with pytest.raises(ConfigError, match='executor must be "process", not'):
-        forge.lw.task(executor=given)
+        forge.lw.task(executor=executor)
 
 
-def test_a_batch_has_no_process_of_its_own(forge: Any) -> None:
+def test_batch_task_with_process_executor_is_refused(forge: Any) -> None:
     with pytest.raises(ConfigError, match='a batch task cannot have executor="process"'):
         forge.lw.task(executor="process", batch=10)
 
 
-def test_a_hard_timeout_is_the_longer_one(forge: Any) -> None:
+def test_hard_timeout_must_not_be_shorter_than_timeout(forge: Any) -> None:
     with pytest.raises(ConfigError, match="must not be shorter than timeout"):
         forge.lw.task(timeout=5, hard_timeout=4)
     with pytest.raises(ConfigError, match="must not be shorter than timeout"):

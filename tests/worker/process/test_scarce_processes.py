@@ -1,4 +1,4 @@
-"""A system that has no runner process to give, just then."""
+"""A system that temporarily refuses new runner processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from processes import until, worker
 def test_waiting_jobs_get_the_next_process(
     own_url: str, apps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first one is put off, and nobody else comes who would start a process for the others."""
+    """The first job is postponed, and no new job comes that would start a process for the others."""
     gate = tmp_path / "gate"
     monkeypatch.setenv("SCARCE_GATE", str(gate))
     monkeypatch.setattr(

@@ -1,13 +1,13 @@
 """The pages, in the order of the rail; one file for each, and one template of the same name.
 
-To add one: `pages/NAME.py` with `read(view)`, which returns what the template shows, a function for each action, which
-returns the sentence that the page then says, and `PAGE`; `templates/NAME.html`, which begins as the others do and uses
-`templates/macros.html`; an icon `i-NAME` in `templates/icons.html`; and its place in PAGES. The page then is live, is
-linked from the rail, and posts its actions to its own path.
+To add a page, write `pages/NAME.py` with `read(view)`, which returns the data of the template, a function for each
+action, which returns the sentence that the page then shows, and `PAGE`. Add `templates/NAME.html`, which begins like
+the others and uses `templates/macros.html`; an icon `i-NAME` in `templates/icons.html`; and an entry in PAGES. The page
+is then live, is linked from the rail, and posts its actions to its own path.
 
-Rows have ids, so that they are updated in place. A table with an id and `data-hold` keeps new rows back until they are
-asked for. `x` selects the checkbox with `data-select` of a row, `data-select-all` selects all, `data-selected` shows
-how many are, and `data-bulk` is shown while some are.
+Rows have ids, so that they are updated in place. A table with an id and `data-hold` holds new rows back until the user
+requests them. `x` selects the checkbox with `data-select` of a row, `data-select-all` selects all, `data-selected`
+shows the number of selected rows, and `data-bulk` is shown while rows are selected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Change: many jobs retried, cancelled or deleted, with their number and the first of them shown before it happens."""
+"""Change: many jobs retried, cancelled or deleted, after a preview with their number and the first jobs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any, cast
 from lockwork.dashboard.bulk import VERBS, Action, Change, Target, states_for
 from lockwork.dashboard.formats import several
 from lockwork.dashboard.page import Form, NotFound, Page, View
-from lockwork.dashboard.pages.jobs import SEARCHED_BY, filter_of, state_of
+from lockwork.dashboard.pages.jobs import SEARCHED_BY, filter_of, searched_by, state_of
 from lockwork.errors import ConfigError
 from lockwork.jobs.search import read_filter
 
 _SOON = 0.3
-"""Seconds that a page waits for a short count, to show its end at once."""
+"""Seconds that a page waits for a short count, to show its result at once."""
 _BRIEF = 1.0
 """Seconds that an action waits for its end."""
 _MOST = 1000
-"""Jobs that can be selected."""
+"""Maximum selected jobs."""
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Count the jobs, or show how far their change is."""
+    """Count the jobs, or show the progress of their change."""
     action = cast("Action", view.param("do"))
     chosen = state_of(view.param("state"))
     empty = {"change": None, "action": action, "why": "", "wrong": ""}
-    back = {name: view.param(name) for name in SEARCHED_BY}
+    back = searched_by(view)
     if action not in VERBS:
         return {**empty, "back": back}
     if not view.param("picked") and not states_for(action, chosen):
@@ -34,12 +34,12 @@ async def read(view: View) -> dict[str, Any]:
     except ConfigError as error:
         return {**empty, "wrong": str(error), "back": back}
     await change.settled(_SOON)
-    matching = [(label, view.param(name)) for name, label in SEARCHED_BY.items() if view.param(name)]
+    matching = [(SEARCHED_BY[name], text) for name, text in back.items()]
     return {**empty, "change": change, "back": back, "matching": [] if change.by_hand else matching}
 
 
 async def run(view: View, form: Form) -> str:
-    """Begin the change; at most as many jobs as were counted are changed."""
+    """Begin the change of at most the counted number of jobs."""
     change = _asked(view)
     count = form.get("count", "")
     if not count.isdecimal() or int(count[:15]) == 0:
@@ -50,7 +50,7 @@ async def run(view: View, form: Form) -> str:
 
 
 async def stop(view: View, _: Form) -> str:
-    """End the change; what was changed stays so."""
+    """End the change; changed jobs stay changed."""
     change = _asked(view)
     change.stop()
     await change.settled(_BRIEF)
@@ -58,7 +58,7 @@ async def stop(view: View, _: Form) -> str:
 
 
 async def undo(view: View, _: Form) -> str:
-    """Run the jobs again that were cancelled."""
+    """Run the cancelled jobs again."""
     change = _asked(view)
     if not change.undoable:
         raise ConfigError("This cannot be undone any more.")
@@ -75,7 +75,7 @@ def _asked(view: View) -> Change:
 
 
 def _change(view: View, action: Action) -> Change:
-    """Return the change that the URL asks for; raises ConfigError."""
+    """Return the change for the URL; raises ConfigError."""
     matching = filter_of(dict(view.request.query_params))
     read_filter(matching, True, {})
     picked = None
@@ -86,9 +86,7 @@ def _change(view: View, action: Action) -> Change:
         picked = tuple((partition, id) for partition, id in given)
     target = Target(view.param("queue") or None, matching, picked)
     key = (view.user.name, view.param("n"), action, target.queue, tuple(sorted(matching.items())), picked)
-    return view.dashboard.changes.get(
-        key, lambda: Change(view.lw, action, target, lambda job: view.finds(job, matching))
-    )
+    return view.dashboard.changes.get(key, lambda: Change(view.lw, action, target, view.search))
 
 
 PAGE = Page(

@@ -3,174 +3,117 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
-from lockwork.dashboard.formats import ago, several
+from lockwork.dashboard.dead_groups import Group
+from lockwork.dashboard.formats import several
 from lockwork.dashboard.page import Form, Page, ShownText, View
-from lockwork.dashboard.reading import read_queues
 from lockwork.errors import ConfigError
-from lockwork.protocol.queues.dead import DeadJob
-from lockwork.queues.dead import Matching
+from lockwork.protocol.dead.dead import DeadJob
+from lockwork.queues.dead import DeadSet, Matching
 
 _LINES = 12
-"""Lines at the end of a traceback that the page shows."""
+"""Number of traceback lines to show, from the end."""
 _TRACED = 20
-"""Groups that are shown with the traceback of their example."""
+"""Number of groups that show the traceback of their example."""
 _GROUPS = 100
-"""Groups that a page shows."""
-_READ = 1000
-"""Dead jobs that a page reads, the newest, of all partitions together."""
-_LEAST = 50
-"""Dead jobs that it reads of each partition at least."""
-_BARS = 24
-"""Parts of the time in which a sparkline counts."""
+"""Maximum groups of a page."""
+_LONG = 0.025
+"""Seconds after which a page stops reading; it continues with its next request."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Death:
-    """Dead jobs of one queue that have the task and the type of error in common."""
+    """A group in its form for the page."""
 
+    group: Group
     queue: str
-    partition: str
-    """That of the example."""
     error: str
     task: str
-    example: DeadJob
-    """The newest of them."""
     message: ShownText
-    """The text of the example's error."""
-    traceback: str = ""
-    """The end of the example's traceback."""
-    ages: list[float] = field(default_factory=list[float])
-    """Seconds since each of them died."""
-
-    @property
-    def count(self) -> int:
-        """How many there are, of those that were read."""
-        return len(self.ages)
-
-    @property
-    def first(self) -> datetime:
-        """When the first of them died."""
-        return ago(max(self.ages))
-
-    @property
-    def last(self) -> datetime:
-        """When the last of them died."""
-        return ago(min(self.ages))
-
-    def spark(self, oldest: float) -> list[float | None]:
-        """How many died in each part of the time from `oldest` seconds ago until now."""
-        counts = [0.0] * _BARS
-        for age in self.ages:
-            counts[min(_BARS - 1, max(0, int((1 - age / oldest) * _BARS)))] += 1
-        return [*counts]
+    """Text of the example's error."""
+    spark: list[float | None]
 
     @property
     def fields(self) -> dict[str, str]:
-        """What names the group in a form."""
-        return {"queue": self.queue, "error": self.error, "task": self.task}
+        """Return the form fields that identify the group and the number of confirmed jobs."""
+        return {"queue": self.queue, "error": self.error, "task": self.task, "count": str(self.group.count)}
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Group the newest dead jobs of all queues, or of the one that was asked for."""
-    wanted, after = view.param("queue"), _cursors(view.param("after"))
-    queues = [queue for queue in await read_queues(view.lw) if queue.total("dead")]
+    """Group the dead jobs of all queues, or of the requested one, as far as they are read."""
+    wanted = view.name("queue")
+    queues = [queue for queue in await view.queues() if queue.total("dead")]
     meant = [each for each in queues if wanted in ("", each.name)]
-    places = [
-        (queue.name, partition.name)
-        for queue in meant
-        for partition in queue.partitions
-        if partition.status.dead and (not after or partition.name in after)
-    ]
-    most = max(_LEAST, _READ // max(1, len(places)))
-    found = await asyncio.gather(
-        *(view.lw.queue(home).dead.asearch(limit=most, after=after.get(home, "")) for _, home in places)
-    )
-    deaths: dict[tuple[str, str, str], Death] = {}
-    for (name, home), page in zip(places, found, strict=True):
-        for job in page.jobs:
-            task, message = job.call.task or "", view.text(job.call.task, "error", job.error.text)
-            if _meant(view, job, message):
-                made = Death(name, home, job.error.type, task, job, message)
-                group = deaths.setdefault((name, job.error.type, task), made)
-                group.ages.append(job.dead_for)
-                if job.dead_for < group.example.dead_for:
-                    group.example, group.partition, group.message = job, home, made.message
-    some = sorted(deaths.values(), key=lambda group: (-group.count, group.error, group.task))[:_GROUPS]
-    for group in some[:_TRACED]:  # a page of dead jobs comes without tracebacks
-        group.traceback = _traceback(view, await view.lw.queue(group.partition).dead.aget(group.example.id))
+    partitions = [partition.name for queue in meant for partition in queue.partitions if partition.status.dead]
+    found = view.dashboard.dead_groups.get((wanted, view.param("task"), view.param("text")))
+    await found.read_on(view.lw, partitions, lambda job: _meant(view, job), _LONG)
+    groups = found.groups
+    skip = view.number("skip", 0, 10**9)
+    skip = skip if skip < len(groups) else 0
+    some = groups[skip : skip + _GROUPS]
+    await asyncio.gather(*(_trace(view, group) for group in some[:_TRACED] if group.traceback is None))
+    first = min((group.first for group in some), default=found.as_of)
     return {
-        "deaths": some,
-        "left_out": len(deaths) - len(some),
-        "oldest": max((age for group in some for age in group.ages), default=0.0) or 1.0,
+        "found": found,
+        "deaths": [_shown(view, group, group.spark(first, found.as_of)) for group in some],
+        "place": (skip + 1, skip + len(some), len(groups)),
+        "next": {"skip": skip + _GROUPS} if len(groups) > skip + _GROUPS else None,
         "tabs": [("", "All", None), *((each.name, each.name, each.total("dead")) for each in queues)],
         "total": sum(each.total("dead") for each in meant),
-        "searched": view.number("searched", 0, 10**12) + sum(len(page.jobs) for page in found),
-        "whole": not after and not any(page.next for page in found),
-        "next": _next({home: page.next for (_, home), page in zip(places, found, strict=True) if page.next}),
     }
 
 
-def _meant(view: View, job: DeadJob, message: str) -> bool:
+def _shown(view: View, group: Group, spark: list[float | None]) -> Death:
+    queue, task, error = group.kind
+    return Death(group, queue, error, task, view.text(task or None, "error", group.example.error.text), spark)
+
+
+def _meant(view: View, job: DeadJob) -> bool:
     task, text = view.param("task"), view.param("text")
-    return task in ("", job.call.task) and text in f"{job.error.type}: {message}"
+    if task not in ("", job.call.task):
+        return False
+    return not text or text in f"{job.error.type}: {view.text(job.call.task, 'error', job.error.text)}"
 
 
-def _traceback(view: View, whole: DeadJob | None) -> str:
-    if whole is None:
-        return ""
-    end = "\n".join((whole.error.traceback or "").rstrip().splitlines()[-_LINES:])
-    shown = view.text(whole.call.task, "error", end)
-    return "" if shown.rule else shown
-
-
-def _next(places: dict[str, str]) -> str | None:
-    """Return where to go on in each partition, as a text."""
-    return urlsafe_b64encode(json.dumps(places).encode()).decode() if places else None
-
-
-def _cursors(after: str) -> dict[str, str]:
-    if not after:
-        return {}
-    try:
-        found = json.loads(urlsafe_b64decode(after))
-        return {str(name): str(each) for name, each in found.items()}
-    except (ValueError, AttributeError):
-        raise ConfigError(f"after is where another page ended, not {after[:80]!r}") from None
+async def _trace(view: View, group: Group) -> None:
+    """Read the end of the example's traceback, which group counts do not include."""
+    whole = await view.lw.queue(group.partition).dead.aget(group.example.id)
+    end = "\n".join((whole.error.traceback or "").rstrip().splitlines()[-_LINES:]) if whole is not None else ""
+    shown = view.text(group.example.call.task, "error", end)
+    group.traceback = "" if shown.rule else shown
 
 
 async def retry(view: View, form: Form) -> str:
     """Run the jobs of a group again."""
-    queue, task, error = _named(form)
-    many = 0
-    for name in await _partitions(view, queue):
-        many += await view.lw.queue(name).dead.aretry_all(**_matching(task, error))
-    return f"{several(many, 'job runs', 'jobs run')} again: {error} in {task}."
+    many = await _change(view, form, lambda dead, limit, group: dead.aretry_all(limit=limit, **group))
+    return f"{several(many, 'job runs', 'jobs run')} again: {form.get('error', '')} in {form.get('task', '')}."
 
 
 async def delete(view: View, form: Form) -> str:
     """Delete the jobs of a group."""
-    queue, task, error = _named(form)
-    many = 0
-    for name in await _partitions(view, queue):
-        many += await view.lw.queue(name).dead.adelete_all(**_matching(task, error))
-    return f"Deleted {several(many, 'dead job')}: {error} in {task}."
+    many = await _change(view, form, lambda dead, limit, group: dead.adelete_all(limit=limit, **group))
+    return f"Deleted {several(many, 'dead job')}: {form.get('error', '')} in {form.get('task', '')}."
 
 
-def _named(form: Form) -> tuple[str, str, str]:
-    """Return the queue, the task and the error that name a group."""
-    if not form.get("queue"):
+async def _change(view: View, form: Form, change: Callable[[DeadSet, int | None, Matching], Awaitable[int]]) -> int:
+    """Change the jobs of the form's group, at most the confirmed number; return their number."""
+    queue, task, error = form.get("queue", ""), form.get("task", ""), form.get("error", "")
+    count = form.get("count", "")
+    if not queue:
         raise ConfigError("No group was named.")
-    return form["queue"], form.get("task", ""), form.get("error", "")
-
-
-async def _partitions(view: View, queue: str) -> list[str]:
-    return [each.name for found in await read_queues(view.lw) if found.name == queue for each in found.partitions]
+    left = int(count[:15]) if count.isdecimal() else None
+    changed: dict[str, int] = {}
+    for found in await view.queues():
+        for partition in found.partitions if found.name == queue else ():
+            if left is None or left > sum(changed.values()):
+                most = None if left is None else left - sum(changed.values())
+                dead = view.lw.queue(partition.name).dead
+                changed[partition.name] = await change(dead, most, _matching(task, error))
+    view.dashboard.dead_groups.removed((queue, task, error), changed)
+    return sum(changed.values())
 
 
 def _matching(task: str, error: str) -> Matching:

@@ -1,4 +1,4 @@
-"""One flow: its jobs as a graph, and how far they are; cancel what has not ended."""
+"""One flow: its jobs as a graph, and its progress; cancel its remaining jobs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.errors import ConfigError
 from lockwork.flows.runs import FlowRun, FlowStatus
 from lockwork.ids import made_at
-from lockwork.protocol.queues.flow_graph import FlowNode
+from lockwork.protocol.flows.flow_graph import FlowNode
 
 _MOST = 2000
-"""Jobs that the page reads."""
+"""Maximum jobs that the page reads."""
 _ROWS = 100
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Read the flow, and its jobs; those of one box of the graph, if that is asked for."""
+    """Read the flow and its jobs, or the jobs of the requested box of the graph."""
     run, status = await _found(view)
     nodes = await run.agraph(_MOST)
     drawn = picture(nodes)
@@ -48,7 +48,7 @@ async def read(view: View) -> dict[str, Any]:
 
 
 async def cancel(view: View, _: Form) -> str:
-    """Cancel all of its jobs that have not ended."""
+    """Cancel all jobs of the flow that have not ended."""
     run, status = await _found(view)
     if not await run.acancel():
         raise ConfigError(f"Flow {short_id(run.id)} has already ended: nothing was cancelled.")
@@ -57,12 +57,12 @@ async def cancel(view: View, _: Form) -> str:
 
 
 async def _found(view: View) -> tuple[FlowRun, FlowStatus]:
-    """Return the flow, in the queue that the address names, or in any."""
+    """Return the flow, in the queue of the address, or in any."""
     id, queue = view.in_path("id"), view.param("queue")
     for name in [queue] if queue else await view.lw.aqueues():
         try:
             run = view.lw.flow(id=id, queue=name)
-        except ConfigError as error:  # no flow and no queue has such a name
+        except ConfigError as error:  # no flow or queue can have this name
             raise NotFound(str(error)) from None
         status = await run.ainspect()
         if status.state != "unknown":

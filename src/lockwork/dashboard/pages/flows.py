@@ -1,4 +1,4 @@
-"""Flows: how far each is, and which have failed."""
+"""Flows: their progress, and the failed ones."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from lockwork.dashboard.page import Page, View
-from lockwork.dashboard.reading import known_queues
 from lockwork.flows.runs import FlowState, FlowSummary
 from lockwork.protocol.keys import base_queue
 
 _MOST = 1000
-"""Flows that are sorted into states."""
+"""Maximum flows that are sorted by state."""
 _PAGE = 50
 _SEARCHED = 100_000
-"""Stored entries that the page looks at in all queues together."""
+"""Maximum stored entries that the page reads across all queues."""
 _GROUPS: dict[str, tuple[str, tuple[FlowState, ...]]] = {
     "failed": ("Failed", ("failed",)),
     "running": ("Running", ("running", "compensating")),
@@ -26,9 +25,9 @@ _GROUPS: dict[str, tuple[str, tuple[FlowState, ...]]] = {
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Read the newest flows of all queues, or of one, in the state that was asked for."""
+    """Read the newest flows of all queues, or of one, in the requested state."""
     queue, chosen = view.param("queue"), view.param("state")
-    names = [name for name in await known_queues(view.lw) if queue in ("", name, base_queue(name))]
+    names = [name for name in await view.queue_names() if queue in ("", name, base_queue(name))]
     budget = max(1000, _SEARCHED // max(1, len(names)))
     pages = await asyncio.gather(*(view.lw.aflows(name, limit=_MOST, budget=budget) for name in names))
     found = sorted((flow for page in pages for flow in page.flows), key=lambda flow: flow.id, reverse=True)[:_MOST]
@@ -51,7 +50,7 @@ async def read(view: View) -> dict[str, Any]:
 
 
 async def _tasks(view: View, rows: Sequence[FlowSummary]) -> list[list[str]]:
-    """Return the tasks of the first and of the last job of each flow, as far as the server knows them."""
+    """Return the tasks of the first and last job of each flow, if the server knows them."""
 
     async def ends(flow: FlowSummary) -> list[str]:
         run = view.lw.flow(id=flow.id, queue=flow.queue)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -12,30 +12,34 @@ from lockwork.dashboard.neighbors import read_neighbors
 from lockwork.dashboard.page import Form, NotFound, Page, ShownText, View
 from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
-from lockwork.jobs.snapshot import Attempt, JobSnapshot
+from lockwork.jobs.snapshot import Attempt, JobSnapshot, process_deaths
 
 _WAITS = ("ready", "scheduled", "blocked")
 _LIBRARIES = ("/site-packages/", "/lib/python", "<frozen ")
-"""What the paths of files have that are not the user's."""
+"""Path parts of files that are not the user's."""
 _FLOW = 1000
-"""Jobs of its flow that the page reads."""
+"""Maximum jobs of its flow that the page reads."""
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Read all that is known of the job."""
+    """Read all data about the job."""
     job = await _found(view).ainspect()
     if job.state == "unknown":
         raise NotFound(f"Nothing is known of job {job.id}: history no longer has it, or it never existed.")
+    args = _values(view, job)
+    if job.hidden or view.dashboard.known.hides(job.task):  # its names may derive from its arguments
+        job = replace(job, key=None, group=None)
     progress = None if job.progress is None else view.text(job.task, "progress", job.progress)
     return {
         "job": job,
-        "args": _values(view, job),
+        "args": args,
         "result": view.text(job.task, "result", job.result),
         "progress": progress,
         "checkpoints": {name: view.text(job.task, "checkpoint", each) for name, each in job.checkpoints.items()},
         "message": view.text(job.task, "error", job.error.text if job.error else ""),
         "done": _done(progress),
         "timeline": _timeline(job),
+        "deaths": process_deaths(job.crashes, job.shared_crashes),
         "frames": _frames(view, job),
         "neighbors": await read_neighbors(view.lw, job),
         "drawn": await _flow(view, job),
@@ -62,7 +66,7 @@ async def retry(view: View, _: Form) -> str:
 
 
 async def now(view: View, _: Form) -> str:
-    """Let the job run now."""
+    """Run the job now."""
     return _said(
         await _found(view).areschedule(delay=0), "The job is ready.", "The job is not scheduled, or no longer exists."
     )
@@ -78,7 +82,7 @@ def _found(view: View) -> Job[Any]:
 
 
 async def _flow(view: View, job: JobSnapshot) -> FlowPicture | None:
-    """Draw the flow of the job, or what is around the job in a large one."""
+    """Draw the flow of the job, or the job's surroundings in a large one."""
     if not job.flow:
         return None
     number = int(job.id.rpartition(".")[2].rstrip("u"))
@@ -93,13 +97,13 @@ def _said(done: bool, yes: str, no: str) -> str:
 
 
 def _values(view: View, job: JobSnapshot) -> list[tuple[str, ShownText]]:
-    """Return the arguments as JSON, by name or position, as far as they may be shown."""
+    """Return the visible arguments as JSON, by name or position."""
     given: list[tuple[int | str, object]] = [*enumerate(job.args or ()), *(job.kwargs or {}).items()]
-    return [view.argument(job.task, name, each) for name, each in given]
+    return [view.argument(job.task, name, each, hidden=job.hidden) for name, each in given]
 
 
 def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, list[str]]]:
-    """Split the traceback into runs of frames; True for those of the user's code, which are shown unfolded."""
+    """Split the traceback into runs of frames; True for the user's code, which is shown unfolded."""
     if job.error is None or not job.error.traceback:
         return []
     shown = view.text(job.task, "error", job.error.traceback)
@@ -117,7 +121,7 @@ def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, list[str]]]:
 
 
 def _done(progress: ShownText | None) -> tuple[float, float] | None:
-    """Return how much is done of how much, if the progress says so: {"done": 3, "of": 10}, or a share such as 0.3."""
+    """Return the completed amount and the total of a progress value such as {"done": 3, "of": 10}, or 0.3."""
     found = progress.value if progress is not None else None
     if isinstance(found, dict):
         done, of = found.get("done"), found.get("of", found.get("total"))
@@ -130,7 +134,7 @@ def _done(progress: ShownText | None) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An attempt on the timeline of its job: how long it waited and ran, and both as (x, width) from 0 to 100."""
+    """An attempt on the timeline of its job: its wait and run times, and both as (x, width) from 0 to 100."""
 
     attempt: Attempt
     waited: float | None

@@ -1,4 +1,4 @@
-"""Limiters: how much room rate limiters, semaphores and the limits of queues have left, and who waits for it."""
+"""Limiters: the remaining room of rate limiters, semaphores and limits of queues, and their waiters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from lockwork.dashboard.page import Page, View
-from lockwork.dashboard.reading import read_queues
+from lockwork.dashboard.pages.locks import pattern_of
 
 _SHOWN = 100
 
@@ -14,9 +14,9 @@ _SHOWN = 100
 async def read(view: View) -> dict[str, Any]:
     """Read the limiters and semaphores whose names match, and the queues with limits."""
     asked = view.param("name")
-    pattern = asked if any(sign in asked for sign in "*?[") else f"*{asked}*" if asked else "*"
+    pattern = pattern_of(asked)
     limiters, locks, queues = await asyncio.gather(
-        view.lw.alimiters(pattern, limit=_SHOWN), view.lw.alocks(pattern), read_queues(view.lw)
+        view.lw.alimiters(pattern, limit=_SHOWN), view.lw.alocks(pattern), view.queues()
     )
     semaphores = [lock for lock in locks.locks if lock.kind == "semaphore"]
     semaphores.sort(key=lambda lock: (-len(lock.line) - lock.more_waiters, lock.name))
@@ -27,7 +27,7 @@ async def read(view: View) -> dict[str, Any]:
         if asked in each.name and (each.limits.rate or each.limits.concurrency or each.limits.size is not None)
     ]
     return {
-        # those that somebody waits for come first
+        # entries with waiters come first
         "limiters": sorted(limiters.limiters, key=lambda each: (-each.waiting, each.name)),
         "complete": limiters.complete,
         "semaphores": semaphores[:_SHOWN],

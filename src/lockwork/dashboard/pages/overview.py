@@ -1,79 +1,67 @@
-"""Overview: what is wrong, how much is done, the queues, and the tasks that take the most time."""
+"""Overview: findings, throughput, the queues, and the tasks that take the most time."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from lockwork.dashboard.charts import PARTS, stacked
 from lockwork.dashboard.marks import marks
 from lockwork.dashboard.page import Page, View
 from lockwork.dashboard.pages.tasks import done_by_queue, most_time
-from lockwork.dashboard.reading import QueueSummary, read_queues
-from lockwork.doctor import Finding, afindings
-from lockwork.telemetry.metrics import Series
+from lockwork.doctor.findings import CHECKED_PARTS, findings_of
+from lockwork.inspection.queue_state import QueueOverview
+from lockwork.telemetry.metrics import MetricSeries, speed
 
 _TASKS = 8
-"""Tasks that the page shows."""
+"""Number of tasks to show."""
 
 
 @dataclass(frozen=True, slots=True)
-class Speeds:
-    """Jobs a second now, and by bucket of the time range."""
+class Now:
+    """Rates and times of the last two minutes."""
 
     done: float
+    """Jobs per second."""
     failed: float
-    done_spark: list[float | None]
-    failed_spark: list[float | None]
+    """Attempts per second."""
+    wait: float | None
+    """95th percentile of wait times, in seconds."""
+    run: float | None
 
 
 async def read(view: View) -> dict[str, Any]:
     """Read the queues, their metrics, and the tasks."""
-    queues, series, tasks, ages, workers, findings = await asyncio.gather(
-        read_queues(view.lw),
-        view.series(),
-        view.task_metrics(),
-        view.lw.aqueue_ages(),
-        view.lw.aworkers(),
-        _findings(view),
+    overview, metrics, minutes = await asyncio.gather(
+        view.overview(CHECKED_PARTS), view.metrics(), view.activity("15m")
     )
-    everything = QueueSummary("", [each for queue in queues for each in queue.partitions])
-    oldest = max(ages.items(), key=lambda each: each[1], default=("", 0.0))
+    queues, workers = overview.queues, overview.workers
+    points = metrics.part.points
     return {
-        "findings": findings,
+        "findings": findings_of(overview),
         "queues": queues,
-        "everything": everything,
-        "ages": ages,
-        "done": done_by_queue(tasks),
-        "oldest": oldest,
+        "everything": QueueOverview("", overview.partitions),
+        "done": done_by_queue(metrics.tasks),
+        "oldest": max(queues, key=lambda queue: queue.oldest.seconds, default=None),
         "slots": sum(worker.slots for worker in workers if worker.alive),
-        "series": series,
-        "speeds": _speeds(series),
-        "chart": stacked(series.points, PARTS, marks(queues, workers)),
-        "tasks": most_time(tasks)[:_TASKS],
-        "waits": [point.wait.quantile(0.95) for point in series.points],
-        "runs": [point.run.quantile(0.95) for point in series.points],
+        "total": metrics.part.total,
+        "now": _now(minutes.latest(2).series()),
+        "chart": stacked(metrics.whole.points, metrics.part, PARTS, marks(queues, workers)),
+        "tasks": most_time(metrics.tasks)[:_TASKS],
+        "sparks": {
+            "done": [point.succeeded for point in points],
+            "failed": [point.failed for point in points],
+            "wait": [point.wait.quantile(0.95) for point in points],
+            "run": [point.run.quantile(0.95) for point in points],
+        },
     }
 
 
-async def _findings(view: View) -> list[Finding]:
-    deadlocks, found = await asyncio.gather(view.dashboard.deadlocks.read(view.lw), afindings(view.lw))
-    return deadlocks + found
-
-
-def _speeds(series: Series) -> Speeds:
-    """Compute speeds; "now" is the last bucket that is over and the one that is not."""
-    last = series.points[-2:]
-    since = (datetime.now(UTC) - last[0].at).total_seconds()
-    seconds = max(1.0, min(since, sum(point.seconds for point in last)))
-    return Speeds(
-        sum(point.succeeded for point in last) / seconds,
-        sum(point.failed for point in last) / seconds,
-        [point.succeeded / point.seconds for point in series.points[:-1]],
-        [point.failed / point.seconds for point in series.points[:-1]],
-    )
+def _now(minutes: MetricSeries) -> Now:
+    """Compute rates of the last minute and the current one."""
+    done, failed = speed(minutes.points)
+    return Now(done, failed, minutes.total.wait.quantile(0.95), minutes.total.run.quantile(0.95))
 
 
 PAGE = Page("overview", "/", "Overview", read, key="o", ranged=True, charts=True)

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from lockwork.dashboard.charts import PARTS, stacked
-from lockwork.dashboard.formats import number, several
+from lockwork.dashboard.formats import number, several, visible
 from lockwork.dashboard.marks import marks
 from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.dashboard.pages.tasks import most_time
-from lockwork.dashboard.reading import QueueSummary, read_queue
 from lockwork.errors import ConfigError
-from lockwork.protocol.queues.browse import WaitingJob
+from lockwork.inspection.queue_state import QueueOverview
+from lockwork.protocol.queue.browse import WaitingJob
 from lockwork.queues.limits import LimitSettings
 
 _NEXT = 10
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Read the queue, what became of its jobs, and those that run next."""
+    """Read the queue, its metrics, and its next jobs."""
     queue = await _found(view)
-    series, tasks = await asyncio.gather(view.series(queue.name), view.task_metrics())
+    metrics = await view.metrics(queue.name)
     jobs: list[WaitingJob] = []
     if len(queue.partitions) == 1:
         jobs = await view.lw.queue(queue.partitions[0].name).apeek(_NEXT)
     return {
         "queue": queue,
         "jobs": jobs,
-        "chart": stacked(series.points, PARTS, marks([queue], [])),
-        "tasks": [row for row in most_time(tasks) if row.queue == queue.name],
+        "chart": stacked(metrics.whole.points, metrics.part, PARTS, marks([queue], [])),
+        "tasks": most_time(metrics.tasks),
     }
 
 
@@ -50,9 +49,9 @@ async def resume(view: View, _: Form) -> str:
 
 
 async def clear(view: View, form: Form) -> str:
-    """Delete all jobs that wait."""
+    """Delete all waiting jobs."""
     queue = await _found(view)
-    if form.get("typed", "").strip() != queue.name:
+    if form.get("typed", "").strip() not in (queue.name, visible(queue.name)):
         raise ConfigError(f"Type {queue.name} to clear it: nothing was deleted.")
     cleared = 0
     for partition in queue.partitions:
@@ -71,7 +70,7 @@ async def drain(view: View, _: Form) -> str:
 
 
 async def reopen(view: View, _: Form) -> str:
-    """Take new jobs again."""
+    """Accept new jobs again."""
     queue = await _found(view)
     for partition in queue.partitions:
         await view.lw.queue(partition.name).alimit(size=None)
@@ -97,9 +96,9 @@ async def limit(view: View, form: Form) -> str:
     return f"Limits of queue {queue.name}: {', '.join(filter(None, shown)) or 'none'}."
 
 
-async def _found(view: View) -> QueueSummary:
+async def _found(view: View) -> QueueOverview:
     name = view.in_path("queue")
-    queue = await read_queue(view.lw, name)
+    queue = await view.queue(name)
     if queue is None:
         raise NotFound(f"No queue is named {name}, or it never had a job.")
     return queue

@@ -1,4 +1,4 @@
-"""Queues: how many jobs are where, how many are done, who works on them, and what limits them."""
+"""Queues: their jobs by place, throughput, workers, and limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from lockwork.dashboard.formats import several
 from lockwork.dashboard.page import Form, Page, View
 from lockwork.dashboard.pages.tasks import done_by_queue
-from lockwork.dashboard.reading import read_queues
+from lockwork.inspection.overview import Part
 
 _SORTS = {
     "name": lambda queue: queue.name,
@@ -21,17 +21,18 @@ _SORTS = {
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Read all queues, sorted as asked."""
-    found, ages, tasks = await asyncio.gather(read_queues(view.lw), view.lw.aqueue_ages(), view.task_metrics())
+    """Read all queues, in the requested order."""
+    overview, metrics = await asyncio.gather(view.overview(Part.QUEUES | Part.AGES), view.metrics())
+    found = overview.queues
     chosen = _SORTS.get(view.param("sort"))
     if chosen is not None:
         found.sort(key=chosen, reverse=view.param("down") == "1")
-    return {"queues": found, "ages": ages, "done": done_by_queue(tasks)}
+    return {"queues": found, "done": done_by_queue(metrics.tasks)}
 
 
 async def pause_all(view: View, _: Form) -> str:
     """Pause every queue."""
-    found = await read_queues(view.lw)
+    found = await view.queues()
     for queue in found:
         for partition in queue.partitions:
             await view.lw.queue(partition.name).apause()
@@ -40,7 +41,7 @@ async def pause_all(view: View, _: Form) -> str:
 
 async def resume_all(view: View, _: Form) -> str:
     """Resume every queue."""
-    found = await read_queues(view.lw)
+    found = await view.queues()
     for queue in found:
         for partition in queue.partitions:
             await view.lw.queue(partition.name).aresume()

@@ -1,4 +1,4 @@
-"""Schedules: when they fire next, and what became of their last job; run one now, or pause it."""
+"""Schedules: their next slots, and the results of their last jobs; run one now, or pause it."""
 
 from __future__ import annotations
 
@@ -10,37 +10,36 @@ from typing import Any
 
 from lockwork.dashboard.formats import short_id
 from lockwork.dashboard.page import Form, NotFound, Page, View
-from lockwork.dashboard.reading import known_queues
 from lockwork.errors import ConfigError
 from lockwork.schedules.schedule import Schedule
 
 _SLOTS = 100
-"""Slots of a schedule that the strip reads."""
+"""Number of slots of a schedule to read for the strip."""
 _CLOSE = 1.2
-"""Slots that are nearer to each other than this are drawn as a band."""
+"""Distance of slots below which the strip shows a band."""
 _JOBS = 200
-"""Schedules whose last job the page reads."""
+"""Number of schedules whose last job the page reads."""
 _DAY = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Slots of the next 24 hours as places from 0, now, to 100."""
+    """Slots of the next 24 hours as positions from 0, now, to 100."""
 
     ticks: list[float]
-    """Slots that stand alone."""
+    """Separate slots."""
     bands: list[tuple[float, float]]
-    """Where slots are too close to be told apart: from, to."""
+    """Ranges of slots that are too close to separate: from, to."""
     many: str
-    """How many there are."""
+    """Number of slots, as text."""
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Read the schedules of all queues, and how their last jobs ended."""
-    names = await known_queues(view.lw)
+    """Read the schedules of all queues, and the results of their last jobs."""
+    names = await view.queue_names()
     found = await asyncio.gather(*(view.lw.aschedules(name, count=_SLOTS) for name in names))
     now = datetime.now(UTC)
-    # by name, and not by the next slot, so that rows stay where they are
+    # by name, not by the next slot, so that rows keep their places
     rows = sorted((each for some in found for each in some), key=lambda each: (each.name, each.queue))
     jobs = await asyncio.gather(
         *(view.lw.job(row.last_job, row.queue).ainspect() for row in rows[:_JOBS] if row.last_job)
@@ -64,7 +63,7 @@ async def run(view: View, form: Form) -> str:
 
 
 async def pause(view: View, form: Form) -> str:
-    """Let its slots pass."""
+    """Pause the schedule."""
     schedule = _schedule(view, form)
     if not await schedule.apause():
         raise NotFound(f"No worker has declared schedule {schedule.name}.")
@@ -72,7 +71,7 @@ async def pause(view: View, form: Form) -> str:
 
 
 async def resume(view: View, form: Form) -> str:
-    """Go on with the next slot."""
+    """Resume the schedule with its next slot."""
     schedule = _schedule(view, form)
     if not await schedule.aresume():
         raise NotFound(f"No worker has declared schedule {schedule.name}.")
@@ -84,7 +83,7 @@ def _schedule(view: View, form: Form) -> Schedule:
 
 
 def strip(slots: Sequence[datetime], now: datetime) -> Strip:
-    """Place slots, of which there may be more behind the last one if there are as many as are read."""
+    """Place slots; more may follow if there are as many as the limit."""
     places = [round(100 * ((slot - now) / _DAY), 2) for slot in slots if now <= slot <= now + _DAY]
     more = len(places) == _SLOTS
     runs: list[list[float]] = []

@@ -1,4 +1,4 @@
-"""Tasks: which take the most time, which are slow, and which fail."""
+"""Tasks: their total times, durations, and failures."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from lockwork.dashboard.page import Page, View
-from lockwork.telemetry.metrics import Point
+from lockwork.telemetry.metrics import MetricPoint
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """What one task of one queue did in the time range."""
+    """Metrics of one task of one queue in the time range."""
 
     queue: str
     task: str
-    point: Point
+    point: MetricPoint
 
     @property
     def attempts(self) -> int:
-        """Attempts that succeeded or failed."""
+        """Number of attempts that succeeded or failed."""
         return self.point.succeeded + self.point.failed
 
     @property
     def failed(self) -> float:
-        """The share of the attempts that failed."""
+        """Share of attempts that failed."""
         return self.point.failed / self.attempts if self.attempts else 0.0
 
     @property
     def total(self) -> float:
-        """Seconds that its attempts took together."""
+        """Total seconds of its attempts."""
         return self.point.run.sum
 
 
@@ -47,22 +47,22 @@ _SORTS: dict[str, Callable[[TaskRow], float | str]] = {
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Read what all tasks did, sorted as asked: those first that took the most time."""
-    rows = most_time(await view.task_metrics())
+    """Read the metrics of all tasks, in the requested order; by default by total time, descending."""
+    rows = most_time((await view.metrics()).tasks)
     chosen = view.param("sort")
     if chosen in _SORTS:
         rows.sort(key=_SORTS[chosen], reverse=view.param("down") == "1")
     return {"rows": rows, "most": max((row.total for row in rows), default=0.0)}
 
 
-def most_time(found: dict[tuple[str, str], Point]) -> list[TaskRow]:
-    """Return the tasks of which a job ended, those first that took the most time."""
+def most_time(found: dict[tuple[str, str], MetricPoint]) -> list[TaskRow]:
+    """Return the tasks with ended jobs by total time, descending."""
     rows = [TaskRow(queue, task, point) for (queue, task), point in found.items()]
     rows = [row for row in rows if row.attempts or row.point.cancelled or row.point.expired]
     return sorted(rows, key=lambda row: -row.total)
 
 
-def done_by_queue(found: dict[tuple[str, str], Point]) -> dict[str, int]:
+def done_by_queue(found: dict[tuple[str, str], MetricPoint]) -> dict[str, int]:
     """Count the jobs of each queue that succeeded."""
     done: Counter[str] = Counter()
     for (queue, _), point in found.items():

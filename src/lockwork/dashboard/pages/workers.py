@@ -1,23 +1,25 @@
-"""Workers: what each runs and since when, how busy it is, and its memory; let one go quiet, or stop it."""
+"""Workers: their jobs, load, and memory; make one quiet, or stop it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from lockwork.dashboard.page import Form, NotFound, Page, View
+from lockwork.inspection.overview import Part
 from lockwork.protocol.keys import base_queue
 from lockwork.workers import Worker
 
 _SQUARES = 64
-"""Slots that are drawn; of more, the rest are a number."""
+"""Maximum drawn slots; the rest appears as a number."""
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Read the workers of the last hour, those alive first."""
+    """Read the workers of the last hour, live ones first."""
     queue, name = view.param("queue"), view.request.path_params.get("name", "")
+    overview = await view.overview(Part.WORKERS, names=())
     found = [
         worker
-        for worker in await view.lw.aworkers()
+        for worker in overview.workers
         if (not name or worker.name == name) and (not queue or queue in map(base_queue, worker.queues))
     ]
     found.sort(key=lambda worker: (not worker.alive, worker.host, worker.pid))
@@ -36,7 +38,7 @@ async def read(view: View) -> dict[str, Any]:
 
 
 async def quiet(view: View, form: Form) -> str:
-    """Let a worker fetch no more jobs."""
+    """Tell a worker to fetch no more jobs."""
     name = form.get("name", "")
     if not await view.lw.worker(name).aquiet():
         raise NotFound(f"No worker named {name} announced itself in the last minute.")
@@ -44,7 +46,7 @@ async def quiet(view: View, form: Form) -> str:
 
 
 async def resume(view: View, form: Form) -> str:
-    """Let a worker fetch jobs again."""
+    """Tell a worker to fetch jobs again."""
     name = form.get("name", "")
     if not await view.lw.worker(name).aresume():
         raise NotFound(f"No worker named {name} announced itself in the last minute.")
@@ -52,7 +54,7 @@ async def resume(view: View, form: Form) -> str:
 
 
 async def stop(view: View, form: Form) -> str:
-    """End a worker, as SIGTERM does."""
+    """Stop a worker, as SIGTERM does."""
     name = form.get("name", "")
     if not await view.lw.worker(name).astop():
         raise NotFound(f"No worker named {name} announced itself in the last minute.")
@@ -60,7 +62,7 @@ async def stop(view: View, form: Form) -> str:
 
 
 def _queues_of(worker: Worker) -> list[str]:
-    """Return its queues without their partitions."""
+    """Return the worker's queues without their partitions."""
     return list(dict.fromkeys(map(base_queue, worker.queues)))
 
 

@@ -19,9 +19,14 @@
       }
     }
   }
+  const hour = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }, day = { month: "short", day: "numeric" };
+  function clock(moment, after) {
+    const same = after && new Date(moment).toDateString() === new Date(after).toDateString();
+    return new Date(moment).toLocaleString([], same ? hour : { ...day, ...hour });
+  }
   function relate(time) {
     const moment = Date.parse(time.getAttribute("datetime")), away = (moment - Date.now()) / 1000;
-    const said = time.classList.contains("since") ? lasting(-away)
+    const said = time.classList.contains("clock") ? clock(moment, Date.parse(time.dataset.after)) : time.classList.contains("since") ? lasting(-away)
       : Math.abs(away) < 1 ? "now" : away > 0 ? `in ${lasting(away)}` : `${lasting(-away)} ago`;
     if (time.textContent !== said) time.textContent = said;
     if (!time.title || time.dataset.local !== time.getAttribute("datetime")) {
@@ -31,9 +36,9 @@
   }
   const relateAll = () => document.querySelectorAll("time[datetime]").forEach(relate);
 
-  // the stream of this page: its own address, as events
+  // the stream of this page: its own address, as events; without a place for one, the page asks again and again
   const button = document.querySelector("[data-do=live]");
-  let stream = null, paused = new URLSearchParams(location.search).get("paused") === "1", lostAt = 0, again = 0;
+  let stream = null, paused = new URLSearchParams(location.search).get("paused") === "1", lostAt = 0, polling = 0;
   function show(state, word) {
     if (!button) return;
     button.dataset.state = state;
@@ -54,26 +59,42 @@
     show("on", "Live");
   }
   function open() {
-    if (stream || paused || document.hidden || searching() || !("live" in body.dataset)) return;
+    if (stream || polling || gathered || paused || document.hidden || searching() || !("live" in body.dataset)) return;
     stream = new EventSource(location.href);
     stream.addEventListener("open", recover);
     stream.addEventListener("page", (event) => { recover(); take(JSON.parse(event.data)); });
     stream.addEventListener("trouble", (event) => complain(JSON.parse(event.data)));
     stream.addEventListener("gone", (event) => { complain(JSON.parse(event.data)); close(); });
     stream.addEventListener("error", () => {
-      complain("The connection is lost.");
-      if (stream?.readyState === EventSource.CLOSED) {
-        close();
-        clearTimeout(again);
-        again = setTimeout(open, 3000);
-      }
+      if (stream?.readyState !== EventSource.CLOSED) { complain("The connection is lost."); return; }
+      close(); // it was refused: a browser has six connections to a host, and our streams take four of them
+      poll(0);
     });
   }
   function close() {
     stream?.close();
     stream = null;
+    clearTimeout(polling);
+    polling = 0;
   }
-  function withPause(address) { // the URL says whether a page is paused, and so do its links
+  const asPart = { headers: { "HX-Request": "true", Accept: "text/html" } };
+  const withoutCsrf = (html) => html.replace(/name="csrf" value="[^"]*"/g, "");
+  function poll(count, before = "") {
+    const mine = polling = setTimeout(async () => {
+      const answer = await fetch(location.href, asPart).catch(() => null);
+      const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
+      if (polling !== mine) return;
+      if (answer?.redirected) { close(); complain("Your login has ended or changed: reload the page."); return; }
+      if (html !== null) {
+        recover();
+        if (withoutCsrf(html) !== before) take(html);
+      } else complain(answer?.status === 404 ? "It does not exist any more." : "The connection is lost.");
+      if (count < 9) { poll(count + 1, html === null ? before : withoutCsrf(html)); return; }
+      close();
+      open(); // other pages may have been closed
+    }, count || before ? 1000 * Number(body.dataset.live) : 0);
+  }
+  function withPause(address) { // the URL and its links contain whether the page is paused
     const url = new URL(address, location.href);
     if (paused) url.searchParams.set("paused", "1"); else url.searchParams.delete("paused");
     return url.pathname + url.search + url.hash;
@@ -114,10 +135,12 @@
     }
     swap(fresh.innerHTML);
   }
-  function gone(row) { // it stays, grayed, until one asks for the new rows
-    const left = row.cloneNode(true);
+  function gone(row) { // it stays, grayed, until the user loads the new rows; its state may have changed
+    const left = row.cloneNode(true), state = left.querySelector(".state");
+    if (left.classList.contains("off")) return left;
     left.classList.add("off");
-    for (const time of left.querySelectorAll("time.since")) time.replaceWith(time.textContent);
+    for (const time of left.querySelectorAll("time.since")) time.remove();
+    if (state) state.textContent = `was ${state.textContent}`;
     return left;
   }
   function swap(html) {
@@ -138,7 +161,9 @@
   }
   document.addEventListener("htmx:after:swap", relateAll);
 
-  // charts: stacked bars, over which one drags to see the jobs of a stretch of time
+  // charts: stacked bars; dragging over them, or the keys, choose a part of the time that the page shows
+  const digits = new Intl.NumberFormat("en-US"), number = (count) => digits.format(count); // as the server writes them
+  const colors = { done: "--b-done", retried: "--b-retrying", dead: "--b-dead", blocked: "--retrying", running: "--running" };
   function resolved(name) { // light-dark() is resolved only where it is used
     const probe = document.createElement("i");
     probe.hidden = true;
@@ -149,50 +174,69 @@
     return found;
   }
   function draw(place) {
-    const data = JSON.parse(place.dataset.plot), colors = { done: "--b-done", retried: "--b-retrying", dead: "--b-dead" };
+    const data = place.data = JSON.parse(place.dataset.plot), width = place.clientWidth, line = resolved("--line");
     const sums = data.columns.map((_, from) => data.x.map((_, at) => data.columns.slice(from).reduce((sum, column) => sum + column[at], 0)));
-    const width = place.clientWidth, line = resolved("--line"), muted = resolved("--muted");
-    if (place.chart && place.chart.width === width && place.look === line) { place.data = data; place.chart.setData([data.x, ...sums], false); zoom(place); return; }
+    if (place.chart && place.chart.width === width && place.look === line) { place.chart.setData([data.x, ...sums]); say(place); return; }
     place.chart?.destroy();
     place.replaceChildren();
     place.look = line;
-    place.data = data;
-    const font = "11px system-ui, sans-serif";
-    const say = (chart) => {
-      const at = chart.cursor.idx, words = place.data, range = place.range;
-      const meant = words.x.map((moment) => !range || (moment >= range[0] && moment <= range[1]));
-      place.closest("section").querySelectorAll("[data-part]").forEach((part, number) => {
-        const column = words.columns[number];
-        part.textContent = (at == null ? column.reduce((sum, each, on) => sum + (meant[on] ? each : 0), 0) : column[at]).toLocaleString();
-      });
-      const when = place.closest("section").querySelector("[data-when]");
-      when.textContent = at == null ? (range ? span(range, words.seconds) : when.dataset.when) : new Date(words.x[at] * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
-    };
+    const font = "11px system-ui, sans-serif", axis = { stroke: resolved("--muted"), font, ticks: { show: false } };
+    let dragged = false; // by the pointer; else it has pressed one bar
+    const isLong = (least, most) => most - least > 2 * 86400;
     place.chart = new uPlot({
       width, height: place.clientHeight, legend: { show: false }, padding: [8, 16, 0, 0],
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
-      scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] }, x: { range: (_, least, most) => [least - data.seconds / 2, most + data.seconds / 2] } },
+      scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] }, x: { range: (_, least, most) => [least - place.data.seconds / 2, most + place.data.seconds / 2] } },
       axes: [
-        { stroke: muted, font, grid: { show: false }, ticks: { show: false }, size: 24, space: 64, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880].map((count) => count * 60).filter((step) => step >= data.seconds), values: (_, marks) => marks.map((mark) => new Date(mark * 1000).toLocaleString([], data.seconds > 60 && data.x.length > 24 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })) },
-        { stroke: muted, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 44, splits: (_, __, ___, most) => splits(most), values: (_, marks) => marks.map((mark) => mark.toLocaleString()) },
+        { ...axis, grid: { show: false }, size: 24, space: 64, values: (_, marks) => marks.map((mark) => new Date(mark * 1000).toLocaleString([], marks[1] - marks[0] >= 86400 ? day : hour)),
+          incrs: (_, __, least, most) => (isLong(least, most) ? [1, 2, 3, 7].map((days) => days * 86400) : [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720].map((minutes) => minutes * 60).filter((step) => step >= place.data.seconds)) },
+        { ...axis, grid: { stroke: line, width: 1 }, size: (_, values) => Math.max(44, 16 + widest(values ?? [], font)), splits: (_, __, ___, most) => splits(most), values: (_, marks) => marks.map(number) },
       ],
       series: [{}, ...data.names.map((name) => ({ fill: resolved(colors[name]), stroke: "transparent", width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.8, 160], radius: 0 }) }))],
       hooks: {
-        setCursor: [say],
-        setScale: [(chart, key) => { if (key === "x") say(chart); }],
-        draw: [(chart) => mark(chart, place.data)],
+        setCursor: [() => say(place)],
+        draw: [(chart) => { shade(chart, place.data); mark(chart, place.data); }],
+        ready: [(chart) => {
+          chart.over.addEventListener("mousedown", () => { dragged = false; });
+          chart.over.addEventListener("click", () => { if (!dragged && chart.cursor.idx != null) choose(place, place.data.x[chart.cursor.idx]); });
+        }],
         setSelect: [(chart) => {
           if (chart.select.width < 4) return;
-          const ends = [chart.select.left, chart.select.left + chart.select.width].map((left) => place.data.x[chart.posToIdx(left)]);
+          dragged = true;
+          const [begin, end] = [chart.select.left, chart.select.left + chart.select.width].map((left) => place.data.x[chart.posToIdx(left)]);
           chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-          brush(place, ends);
+          choose(place, begin, end);
         }],
       },
     }, [data.x, ...sums], place);
-    zoom(place);
+    say(place);
   }
-  function mark(chart, { marks, seconds }) { // where something happened, as the list below the chart says
-    const { ctx, bbox } = chart, colors = { blocked: "--retrying", running: "--running" };
+  const ruler = document.createElement("canvas").getContext("2d");
+  function widest(texts, font) {
+    ruler.font = font;
+    return Math.ceil(Math.max(0, ...texts.map((text) => ruler.measureText(text).width)));
+  }
+  function say(place) { // the counts of the bar under the pointer, else of the whole time
+    const at = place.chart?.cursor.idx, head = place.previousElementSibling;
+    head.querySelectorAll("[data-part]").forEach((part, column) => { part.textContent = at == null ? part.dataset.part : number(place.data.columns[column][at]); });
+    head.querySelector("[data-when]").textContent = at == null ? "" : clock(place.data.x[at] * 1000);
+  }
+  function shade(chart, { brush, seconds }) { // the bars that are not chosen
+    if (!brush) return;
+    const { ctx, bbox } = chart;
+    const [begin, end] = [brush[0] - seconds / 2, brush[1] + seconds / 2].map((at) => Math.round(chart.valToPos(at, "x", true)));
+    ctx.save();
+    ctx.fillStyle = resolved("--bg");
+    ctx.globalAlpha = 0.7;
+    ctx.fillRect(bbox.left, bbox.top, begin - bbox.left, bbox.height);
+    ctx.fillRect(end, bbox.top, bbox.left + bbox.width - end, bbox.height);
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = resolved("--accent");
+    for (const edge of [begin, end]) ctx.fillRect(edge - devicePixelRatio / 2, bbox.top, devicePixelRatio, bbox.height);
+    ctx.restore();
+  }
+  function mark(chart, { marks, seconds }) { // draw the events of the list below the chart
+    const { ctx, bbox } = chart;
     ctx.save();
     ctx.lineWidth = devicePixelRatio;
     ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
@@ -213,27 +257,42 @@
     }
     ctx.restore();
   }
-  const clock = (moment) => new Date(moment * 1000).toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const span = (range, seconds) => `${clock(range[0])} to ${clock(range[1] + seconds)}`;
-  function brush(place, range) { // the URL says which range was chosen
+  function choose(place, begin, end = begin) { brush(Math.min(begin, end), Math.max(begin, end) + place.data.seconds); }
+  async function brush(begin, end) { // the URL and all links contain the chosen time
     const url = new URL(location.href);
-    for (const [name, at] of [["from", 0], ["to", 1]]) { if (range) url.searchParams.set(name, range[at]); else url.searchParams.delete(name); }
-    history.replaceState(null, "", url);
-    place.range = range;
-    zoom(place);
-  }
-  function zoom(place) {
-    const data = place.data, given = new URLSearchParams(location.search), first = data.x[0], last = data.x[data.x.length - 1];
-    const ends = [Number(given.get("from")), Number(given.get("to"))], range = ends[0] && ends[1] >= ends[0] && ends[1] >= first && ends[0] <= last ? ends : null;
-    place.range = range;
-    place.chart.setScale("x", range ? { min: range[0], max: range[1] } : { min: first, max: last });
-    const bar = place.closest("section").querySelector("[data-brush]"), link = new URL(place.dataset.jobs, location.href), now = Date.now() / 1000;
-    bar.hidden = !range;
-    if (range) {
-      link.searchParams.set("since", `${Math.max(1, Math.round(now - range[0]))}s`);
-      link.searchParams.set("until", `${Math.max(0, Math.round(now - range[1] - data.seconds))}s`);
-      bar.querySelector("a").setAttribute("href", withPause(link.href));
+    for (const [name, at] of [["from", begin], ["to", end]]) { if (at) url.searchParams.set(name, at); else url.searchParams.delete(name); }
+    if (!await visit(url.href)) return;
+    for (const link of document.querySelectorAll('.rail a[href^="/"], .tabs a[href^="/"]')) {
+      const target = new URL(link.href);
+      for (const name of ["from", "to"]) { if (url.searchParams.has(name)) target.searchParams.set(name, url.searchParams.get(name)); else target.searchParams.delete(name); }
+      link.setAttribute("href", target.pathname + target.search + target.hash);
     }
+  }
+  content.addEventListener("keydown", (event) => {
+    const place = event.target.closest("[data-plot]"), chart = place?.chart;
+    if (!chart || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { x, brush: chosen, seconds, names, columns } = place.data, last = x.length - 1;
+    const steps = { ArrowLeft: -1, ArrowRight: 1, Home: -last, End: last };
+    if (event.key === "Enter" && place.at !== undefined) choose(place, place.anchor, place.at);
+    else if (event.key === "Escape" && (chosen || place.at !== undefined)) { if (chosen) brush(); }
+    else if (!(event.key in steps)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (!(event.key in steps)) { unpoint(place); return; }
+    const known = x.indexOf(place.at ?? chosen?.[1]);
+    const at = known < 0 ? last : Math.min(last, Math.max(0, known + steps[event.key]));
+    place.anchor = event.shiftKey ? (place.anchor ?? x[known < 0 ? last : known]) : x[at];
+    place.at = x[at];
+    const [begin, end] = [Math.min(place.at, place.anchor) - seconds / 2, Math.max(place.at, place.anchor) + seconds / 2].map((moment) => chart.valToPos(moment, "x"));
+    chart.setCursor({ left: chart.valToPos(place.at, "x"), top: 0 });
+    chart.setSelect({ left: begin, top: 0, width: end - begin, height: chart.over.clientHeight }, false);
+    announce.textContent = `${clock(place.at * 1000)}: ${names.map((name, column) => `${number(columns[column][at])} ${name}`).join(", ")}`;
+  });
+  content.addEventListener("focusout", (event) => { const place = event.target.closest("[data-plot]"); if (place?.chart) unpoint(place); });
+  function unpoint(place) {
+    place.at = place.anchor = undefined;
+    place.chart.setCursor({ left: -10, top: -10 });
+    place.chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
   }
   function splits(most) {
     const rough = most / 4, power = 10 ** Math.floor(Math.log10(rough)), step = Math.max(1, [1, 2, 5, 10].find((each) => each * power >= rough) * power);
@@ -244,10 +303,10 @@
   document.addEventListener("lockwork:theme", drawAll);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 
-  // selection, for what is done to many
+  // selection of rows, for bulk actions
   function count() {
     const boxes = [...content.querySelectorAll("input[data-select]")], many = boxes.filter((box) => box.checked).length;
-    for (const place of content.querySelectorAll("[data-selected]")) place.textContent = many.toLocaleString();
+    for (const place of content.querySelectorAll("[data-selected]")) place.textContent = number(many);
     for (const bar of content.querySelectorAll("[data-bulk]")) bar.classList.toggle("some", many > 0);
     const all = content.querySelector("input[data-select-all]");
     if (all) { all.checked = many > 0 && many === boxes.length; all.indeterminate = many > 0 && many < boxes.length; }
@@ -273,35 +332,55 @@
   });
   async function refilter(form) {
     const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
-    const url = withPause(`${form.getAttribute("action")}${query.size ? `?${query}` : ""}`);
-    const answer = await fetch(url, { headers: { "HX-Request": "true", Accept: "text/html" } });
-    if (!answer.ok) { location.href = url; return; }
+    await visit(withPause(`${form.getAttribute("action")}${query.size ? `?${query}` : ""}`));
+  }
+  async function visit(url) { // shows this page with another query
+    const answer = await fetch(url, asPart).catch(() => null);
+    if (!answer?.ok || answer.redirected) { location.href = url; return false; }
     history.replaceState(null, "", url);
     close();
+    gathered = stopped = false;
     swap(await answer.text());
     open();
+    return true;
   }
 
-  // a search that has found nothing yet goes on by itself, page by page, until it finds something or is stopped
-  let stopped = paused, step = 0;
+  // a search continues step by step until the page is full or the user stops it
+  let stopped = paused, step = 0, gathered = false;
   const searching = () => !stopped && content.querySelector("[data-search-on]");
   function searchOn() {
     const place = content.querySelector("[data-search-on]"), button = place?.querySelector("[data-do=search]");
     clearTimeout(step);
     if (!place) { open(); return; }
-    button.hidden = stopped;
+    if (button) button.hidden = stopped;
     place.querySelector("a[rel=next]").hidden = !stopped;
-    if (stopped || document.hidden) return;
+    if (stopped || document.hidden) { if (!paused) show("off", "Static"); return; }
     close();
+    show("off", "Reading");
     step = setTimeout(async () => {
       const url = withPause(place.querySelector("a[rel=next]").href);
-      const answer = await fetch(url, { headers: { "HX-Request": "true", Accept: "text/html" } }).catch(() => null);
-      const html = answer?.ok ? await answer.text() : null;
+      const answer = await fetch(url, asPart).catch(() => null);
+      const html = answer?.ok && !answer.redirected ? await answer.text() : null;
       if (!searching()) return;
       if (html === null) { stopped = true; searchOn(); complain("The search was cut short."); return; }
-      history.replaceState(null, "", url);
-      swap(html);
+      if (!gather(html)) { history.replaceState(null, "", url); swap(html); }
     }, 10);
+  }
+  function gather(html) { // add the hits of a step to the page, exact matches first
+    const body = document.getElementById("jobs")?.tBodies[0], place = content.querySelector("[data-search-on]");
+    if (!body || !place) return false;
+    gathered = true;
+    const fresh = new DOMParser().parseFromString(html, "text/html"), news = [...(fresh.getElementById("jobs")?.tBodies[0].rows ?? [])];
+    for (const row of news) {
+      if (document.getElementById(row.id)) continue;
+      body.insertBefore(row, row.dataset.exact === undefined ? null : [...body.rows].find((each) => each.dataset.exact === undefined) ?? null);
+    }
+    if (body.rows.length >= Number(place.dataset.searchOn)) stopped = true;
+    const next = fresh.querySelector("[data-search-on], .pager");
+    if (next) place.replaceWith(next); else place.remove();
+    settled();
+    if (!content.querySelector("[data-search-on]")) show("off", "Static");
+    return true;
   }
   document.addEventListener("visibilitychange", searchOn);
 
@@ -378,7 +457,7 @@
     else if (pressed.dataset.do === "keys") document.getElementById("keys").showModal();
     else if (pressed.dataset.do === "live") toggle();
     else if (pressed.dataset.do === "search") { stopped = true; swapped.then(searchOn, searchOn); }
-    else if (pressed.dataset.do === "unbrush") brush(content.querySelector("[data-plot]"), null);
+    else if (pressed.dataset.do === "unbrush" && !event.ctrlKey && !event.metaKey && !event.shiftKey) { event.preventDefault(); brush(); }
     else if (pressed.dataset.do === "unselect") { for (const box of content.querySelectorAll("input[data-select]")) box.checked = false; count(); }
     else if (pressed.dataset.do === "fresh" && waiting) { const html = waiting; waiting = null; swap(html); }
   });

@@ -40,10 +40,10 @@ def add(prefix: str, id: str, amounts: Mapping[str, int]) -> Protocol[bool]:
     args: list[Argument] = [_KEPT_MS]
     for name, amount in amounts.items():
         args += (name, amount)
-    return bool((yield script_call("lock_counts_add", keys(prefix, id), args)))
+    return bool((yield script_call("locks/add_counts", keys(prefix, id), args)))
 
 
 def read(prefix: str) -> Protocol[dict[str, int]]:
     """Read all counts by name."""
-    found = yield script_call("lock_counts_read", keys(prefix), [])
+    found = yield script_call("locks/read_counts", keys(prefix), [])
     return {found[at].decode(): int(found[at + 1]) for at in range(0, len(found), 2)}

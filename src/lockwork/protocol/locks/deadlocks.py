@@ -53,13 +53,18 @@ class Deadlock:
         return self.named(str)
 
     def named(self, name: Callable[[str], str]) -> str:
-        """The same, with owners called what `name` says."""
-        parts = []
+        """Name it, with `name` for the names of owners."""
+        return "; ".join(f"{name(owner)} {what}" for owner, what in self.steps)
+
+    @property
+    def steps(self) -> list[tuple[str, str]]:
+        """Each owner of the cycle, and what it holds and waits for."""
+        steps = []
         for at, edge in enumerate(self.cycle):
             before = self.cycle[at - 1]
             stands = "is ahead in line for" if before.ahead else "holds"
-            parts.append(f"{name(edge.waiter)} {stands} {before.resource} and waits for {edge.resource}")
-        return "; ".join(parts)
+            steps.append((edge.waiter, f"{stands} {before.resource} and waits for {edge.resource}"))
+        return steps
 
 
 def graph(resources: Iterable[Resource]) -> list[Edge]:

@@ -8,7 +8,7 @@ from lockwork.protocol.effects import Protocol, script_call
 
 def write(key: str, name: str, request: str, value: bytes, fence: int, *, strict: bool) -> Protocol[None]:
     """Write `value`; raises StaleFence when a higher fence, or with `strict` the same one, has written before."""
-    written, seen = yield script_call("register_set", key, [request, value, fence, int(strict)])
+    written, seen = yield script_call("locks/register_set", key, [request, value, fence, int(strict)])
     if not written:
         raise StaleFence(
             f"register {name!r} refuses fence {fence}: it was written under {seen}, so this grant has ended"
@@ -21,5 +21,5 @@ def write(key: str, name: str, request: str, value: bytes, fence: int, *, strict
 
 def read(key: str) -> Protocol[tuple[bytes, int] | None]:
     """Return the value and its fence; None when nothing was ever written."""
-    reply = yield script_call("register_get", key, [])
+    reply = yield script_call("locks/register_get", key, [])
     return (reply[0], reply[1]) if reply else None

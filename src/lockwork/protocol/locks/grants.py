@@ -9,7 +9,9 @@ from typing import Any
 from lockwork.errors import LockTimeout, LockworkError, NotReplicated, ServerRefused
 from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Call, Calls, Clock, Protocol, script_call
+from lockwork.protocol.names import display
 from lockwork.protocol.retry import insist, patience, undo
+from lockwork.protocol.scripts import codes
 
 _COUNTED = 1000
 
@@ -35,7 +37,7 @@ def state(key: str, *, count: bool = True) -> Protocol[LockState]:
     Of a line that has more than 1,000 places, those further back all count as live.
     """
     args = [_COUNTED if count else 0]
-    owner, request, fence, left, waiters = yield script_call("lock_state", key, args)
+    owner, request, fence, left, waiters = yield script_call("locks/state", key, args)
     return LockState(owner.decode() or None, request.decode(), fence, left / 1000, waiters)
 
 
@@ -44,7 +46,7 @@ def force(key: str, fence: int, channels: str) -> Protocol[bool]:
 
     `channels` is the prefix of the channels of all processes: the holder's process is notified.
     """
-    return bool((yield script_call("lock_force", key, [0, fence, channels])))
+    return bool((yield script_call("locks/force", key, [0, fence, channels])))
 
 
 def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
@@ -55,7 +57,7 @@ def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
     sent = yield Clock()
     args: list[Argument] = [asked.owner, asked.request, asked.lease_ms, owner, fence]
     try:
-        raised, deadline, now = yield script_call("lock_adopt", asked.key, args)
+        raised, deadline, now = yield script_call("locks/adopt", asked.key, args)
         return Granted(raised, local_deadline(sent, now, deadline)) if raised else None
     except (GeneratorExit, LockworkError):
         raise
@@ -63,6 +65,18 @@ def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
         yield from abandon(asked)
         raise
 
+
+@dataclass(frozen=True, slots=True)
+class LockScripts:
+    """The scripts of one kind of lock."""
+
+    acquire: str
+    abandon: str
+    release: str
+    renew: str
+
+
+LOCK = LockScripts("locks/acquire", "locks/abandon", "locks/release", "locks/renew")
 
 CLAIM_MS = 4000
 """What a waiter gets when a grant is handed to it unasked; its process renews it within that time if it is alive."""
@@ -81,14 +95,18 @@ class Request:
     renewed: bool
     replicas: int = 0
     """How many replicas must have a grant before it counts."""
-    kind: str = "lock"
-    """Its scripts are called `<kind>_acquire`, `<kind>_abandon` and so on."""
+    scripts: LockScripts = LOCK
     noun: str = "lock"
     """What messages call it."""
     extra: tuple[Argument, ...] = ()
     """What its acquire script wants to know besides."""
     whole: bool = False
     """Whether the lease must be whole from the beginning: the claim that a hand-over gives is too short."""
+
+    @property
+    def shown(self) -> str:
+        """The lock as errors name it."""
+        return f"{self.noun} {display(self.name)!r}"
 
 
 @dataclass(slots=True, eq=False)
@@ -119,7 +137,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
             reply = yield _ask(asked, 0 if wait == 0 else 1, patience(give_up, sent), secret)
             if asked.replicas:
                 reply = _replicated(asked, *reply)
-            if reply[0] == 1:
+            if reply[0] == codes(asked.scripts.acquire).granted:
                 _, fence, deadline, now = reply
                 # the fence is the server's time of the grant, unless its clock was set back
                 ago = (now - fence) / 1_000_000 if waited and fence < now else None
@@ -128,7 +146,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
                 if reply[1]:
                     continue  # more dead waiters are ahead than one call may take out of the line
                 settled = True
-                raise LockTimeout(f"{asked.noun} {asked.name!r} is held by another owner")
+                raise LockTimeout(f"{asked.shown} is held by another owner")
             waited = True
             asked_at = (sent + (yield Clock())) / 2
             until = sent + reply[1] / 1000
@@ -148,7 +166,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
             if heard is None and give_up is not None and now >= give_up:
                 yield from abandon(asked)  # here, so that it is repeated below when it is interrupted
                 settled = True
-                raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
+                raise LockTimeout(f"{asked.shown} was not granted within {wait:g} s")
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -160,39 +178,39 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
 def abandon(asked: Request, why: BaseException | None = None) -> Protocol[None]:
     """Take a request back, whatever became of it; `why`: see `undo`."""
     args = [asked.owner, asked.request]
-    yield from undo(script_call(f"{asked.kind}_abandon", asked.key, args, behind=asked.replicas > 0), why)
+    yield from undo(script_call(asked.scripts.abandon, asked.key, args, behind=asked.replicas > 0), why)
 
 
 def _ask(asked: Request, wait: int, trying: float | None, secret: str) -> Call:
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, wait, asked.channel, *asked.extra, secret)
-    return script_call(f"{asked.kind}_acquire", asked.key, args, trying, ordered=True, replicas=asked.replicas)
+    return script_call(asked.scripts.acquire, asked.key, args, trying, ordered=True, replicas=asked.replicas)
 
 
 def _replicated(asked: Request, reply: list[int], acknowledged: int) -> list[int]:
-    if reply[0] == 1 and acknowledged < asked.replicas:
+    if reply[0] == codes(asked.scripts.acquire).granted and acknowledged < asked.replicas:
         raise NotReplicated(
-            f"{asked.noun} {asked.name!r} was released: only {acknowledged} of {asked.replicas} replicas had it in time"
+            f"{asked.shown} was released: only {acknowledged} of {asked.replicas} replicas had it in time"
         )
     return reply
 
 
 def release(
-    key: str, owner: str, fence: int, *extra: Argument, kind: str = "lock", patience: float | None = None
+    key: str, owner: str, fence: int, *extra: Argument, scripts: LockScripts = LOCK, patience: float | None = None
 ) -> Protocol[bool]:
     """End a grant and hand it on; False when the server saw that the lease was over before."""
-    call = script_call(f"{kind}_release", key, [0, owner, fence, *extra], patience)
+    call = script_call(scripts.release, key, [0, owner, fence, *extra], patience)
     return bool((yield from insist(call)))
 
 
 @dataclass(slots=True, eq=False)
 class Renewal:
-    """One grant to be kept: its key, owner, fence and lease, and the script that renews its kind."""
+    """One grant to be kept."""
 
     key: str
     owner: str
     fence: int
     lease_ms: int
-    script: str = "lock_renew"
+    scripts: LockScripts = LOCK
 
 
 @dataclass(slots=True, eq=False)
@@ -255,7 +273,7 @@ def _renewing(grants: Sequence[Renewal], patience: float | None) -> Call:
     args: list[str | int] = []
     for grant in grants:
         args += (grant.owner, grant.fence, grant.lease_ms)
-    return script_call(grants[0].script, [grant.key for grant in grants], args, patience=patience)
+    return script_call(grants[0].scripts.renew, [grant.key for grant in grants], args, patience=patience)
 
 
 def _renewed(grants: Sequence[Renewal], reply: Sequence[Any], sent: float) -> list[float | Refusal | None]:

@@ -7,8 +7,11 @@ noted; those that are still there when the engine looks are sorted into buckets 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
+from typing import Protocol as Interface
+from weakref import ref
 
 from lockwork.protocol.locks.grants import Granted, Renewal
 
@@ -19,14 +22,42 @@ _FIRST = 1.0
 
 A holder of that long is notified at once when the lock is taken away.
 """
+_LONG = 1.0
+"""Seconds after which a grant is held for long."""
+_LONGER = 60.0
+"""Seconds after which it is named again."""
 _FINEST = 0.008
 """Seconds below which times are not rounded."""
+
+
+class LeaseHolder(Interface):
+    """The holder of a grant, as the book asks for it before each renewal."""
+
+    def owner_gone(self) -> bool:
+        """Return whether the owner has ended, so that it can release nothing any more."""
+        ...
+
+    def notify_abandoned(self) -> None:
+        """The lease is not renewed any more, because the owner is gone."""
+        ...
 
 
 class Lease:
     """One grant that this process holds; times are on the client's clock, in seconds."""
 
-    __slots__ = ("__weakref__", "bucket", "deadline", "lost", "next", "on_lost", "renewal", "renewed", "since")
+    __slots__ = (
+        "__weakref__",
+        "bucket",
+        "deadline",
+        "holder",
+        "known",
+        "lost",
+        "next",
+        "on_lost",
+        "renewal",
+        "renewed",
+        "since",
+    )
 
     def __init__(
         self, renewal: Renewal, granted: Granted, now: float, *, renewed: bool, on_lost: Callable[[], None]
@@ -36,9 +67,13 @@ class Lease:
         self.deadline: float = granted.deadline
         self.lost: bool = False
         self.on_lost: Callable[[], None] = on_lost
+        self.holder: LeaseHolder | None = None
+        """None: this process itself, which renews the lease as long as it lives."""
         self.since: float = now
         """When `next` was decided."""
         self.next: float = now + min((granted.deadline - now) / 3, _FIRST) if renewed else granted.deadline
+        self.known: bool = False
+        """Whether the book's engine has seen it."""
         self.bucket: dict[Lease, None] | None = None
         """Where the book's engine has sorted it in."""
 
@@ -61,6 +96,10 @@ class LeaseBook:
         self._buckets: dict[tuple[float, float], dict[Lease, None]] = {}
         """By the earliest time at which one of its leases is due, and the earliest at which one ends, rounded down."""
         self._soonest: float | None = None
+        self._young: deque[tuple[float, ref[Lease]]] = deque()
+        """Grants that are not held for long yet, by the time when they will be; a released one is not kept alive."""
+        self._old: deque[tuple[float, ref[Lease]]] = deque()
+        """Grants that are held for long, by the time when they are named again."""
 
     def add(self, lease: Lease) -> None:
         """Keep the lease from now on."""
@@ -94,6 +133,27 @@ class LeaseBook:
             if keys is None or lease.renewal.key in keys:
                 self._move(lease, lease.since, 0.0)
 
+    def keys(self) -> list[str]:
+        """The keys of all grants, for any thread."""
+        return [lease.renewal.key for lease in list(self._leases)]
+
+    def long_held(self, now: float) -> list[str]:
+        """The keys of the grants that have been held for a second by now, and then again each minute."""
+        found: list[str] = []
+        for leases in (self._young, self._old):
+            while leases and leases[0][0] <= now:
+                _, reference = leases.popleft()
+                lease = reference()
+                if lease is not None and lease in self._leases:
+                    found.append(lease.renewal.key)
+                    self._old.append((now + _LONGER, reference))
+        return found
+
+    @property
+    def next_long_held(self) -> float | None:
+        """When `long_held` finds something next, at the earliest; None when nothing is kept."""
+        return min((leases[0][0] for leases in (self._young, self._old) if leases), default=None)
+
     def next_event(self) -> float | None:
         """When something may be due next, never too late; None when nothing is kept."""
         if self._fresh:
@@ -113,7 +173,10 @@ class LeaseBook:
                     self.lose(lease)
 
     def due(self, now: float) -> list[Lease]:
-        """The leases to renew now, some a little early so that they go together; notify the holders of ended ones."""
+        """The leases to renew now, some a little early so that they go together; notify the holders of ended ones.
+
+        A lease whose owner is gone is only asked about, once, and then ends at its deadline.
+        """
         self._sort()
         found: list[Lease] = []
         if self._soonest is None or self._soonest > now:
@@ -126,6 +189,8 @@ class LeaseBook:
                 if lease.deadline <= now:
                     self.lose(lease)
                 elif lease.renewed or lease.next < lease.deadline:
+                    if lease.renewed:
+                        _check_owner(lease)
                     found.append(lease)
                 else:
                     self._place(lease, now)
@@ -154,6 +219,9 @@ class LeaseBook:
             except KeyError:
                 return  # released meanwhile
             if lease in self._leases:
+                if not lease.known:
+                    lease.known = True
+                    self._young.append((lease.since + _LONG, ref(lease)))
                 self._place(lease, lease.since)
 
     def _move(self, lease: Lease, since: float, at: float) -> None:
@@ -177,3 +245,11 @@ class LeaseBook:
         bucket[lease] = None
         if self._soonest is None or at < self._soonest:
             self._soonest = at
+
+
+def _check_owner(lease: Lease) -> None:
+    """Renew the lease no more if its owner is gone: it would be held for ever."""
+    holder = lease.holder
+    if holder is not None and holder.owner_gone():
+        lease.renewed = False
+        holder.notify_abandoned()

@@ -15,6 +15,7 @@ from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_ca
 from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, foreign, local_deadline
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.retry import patience, undo
+from lockwork.protocol.scripts import codes
 
 Groups = Sequence[Sequence[str]]
 """Keys that one script may take together; the groups in the order in which everybody collects them."""
@@ -48,7 +49,7 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
                 return {key: replace(grant, waited=waited) for key, grant in found.granted.items()}
             if wait == 0:
                 entered = found.missing  # that group's script has left nothing
-                raise LockTimeout(f"{asked.noun} {asked.name!r} is not free as a whole")
+                raise LockTimeout(f"{asked.shown} is not free as a whole")
             waited = True
             for group in groups[found.missing + 1 : reached + 1]:
                 # an earlier group was lost: to keep later ones while waiting for it would be a deadlock
@@ -59,7 +60,7 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
             if heard is None and give_up is not None and (yield Clock()) >= give_up:
                 yield from abandon(asked, groups)  # here, so that it is repeated below when it is interrupted
                 entered = 0
-                raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
+                raise LockTimeout(f"{asked.shown} was not granted within {wait:g} s")
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -75,15 +76,15 @@ def abandon(asked: Request, groups: Groups, why: BaseException | None = None) ->
 
 def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | None) -> Protocol[_Round]:
     """Ask for one group after the other, also for those that were granted before: so they stay alive."""
-    found = _Round({})
+    found, granted = _Round({}), codes("locks/multi_acquire").granted
     for at, group in enumerate(groups):
         args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0 if wait == 0 else 1, asked.channel)
         while True:
             sent = yield Clock()
-            reply = yield script_call("multi_acquire", tuple(group), args, patience(give_up, sent))
-            if reply[0] == 1 or wait != 0 or not reply[1]:
+            reply = yield script_call("locks/multi_acquire", tuple(group), args, patience(give_up, sent))
+            if reply[0] == granted or wait != 0 or not reply[1]:
                 break  # else more dead waiters are ahead than one call may take out of a line
-        if reply[0] != 1:
+        if reply[0] != granted:
             found.missing = at
             look = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))
             found.until = sent + look / 1000
@@ -95,7 +96,7 @@ def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | 
 
 
 def _abandon(asked: Request, group: Sequence[str]) -> Call:
-    return script_call("multi_abandon", tuple(group), (asked.owner, asked.request))
+    return script_call("locks/multi_abandon", tuple(group), (asked.owner, asked.request))
 
 
 def release(
@@ -112,7 +113,7 @@ def release(
         if not keys:
             continue
         args: list[Argument] = [0, owner, *(fences[key] for key in keys)]
-        call = script_call("multi_release", keys, args, patience if failed is None else 1)
+        call = script_call("locks/multi_release", keys, args, patience if failed is None else 1)
         try:
             reply = yield call
             refused = [said for said in reply if isinstance(said, bytes)]

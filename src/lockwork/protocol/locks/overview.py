@@ -7,31 +7,44 @@ its locks are read once more: each of them was there all the time in between, an
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from glob import escape
 from math import inf
 from typing import Any
 
-from lockwork.protocol import slots
-from lockwork.protocol.effects import Call, Protocol, Shards, on_each_shard, script_call
+from lockwork.errors import ConfigError
+from lockwork.protocol import keys, names, slots
+from lockwork.protocol.effects import Protocol, Shards, concurrently, script_call
+from lockwork.protocol.index import index
+from lockwork.protocol.index.index import LOCKS
 from lockwork.protocol.locks import deadlocks
 from lockwork.protocol.locks.deadlocks import Deadlock, Edge, Resource, Share
 
 _ODD = re.compile(r"[^\w.-]+", re.ASCII)
 _LONGEST = 40
+STICKY = "~"
+"""The beginning of the requests of sticky locks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """One owner: `label` is the name of its thread or task, `tags` are what the app gave with the lock."""
+    """One owner: `label` is the name of its thread or asyncio task, `tags` are the tags of the lock.
+
+    `job` is the id of the job that acquires the lock, and `task` is the job's task; None outside of a job. A call of a
+    batch task counts as its first job. The holder of a sticky lock has no job: the next job of its process may use it.
+    """
 
     owner: str
     host: str
     pid: int
     label: str
     tags: tuple[str, ...] = ()
+    job: str | None = None
+    task: str | None = None
 
 
 def plain(text: str) -> str:
@@ -44,35 +57,52 @@ def process_name(host: str, pid: int, nonce: str) -> str:
     return f"{plain(host)}/{pid}/{nonce}"
 
 
-def with_tags(request: str, tags: Sequence[str]) -> str:
-    """Add tags to a request."""
-    return f"{request};{','.join(tags)}" if tags else request
+def described(request: str, tags: Sequence[str], job: str) -> str:
+    """Append the tags of the lock to the id of a request, and the job that sends it, as `job_text` made it, or ""."""
+    if tags:
+        request = f"{request};{','.join(map(names.stored, tags))}"
+        return f"{request};{job}" if job else request
+    return f"{request};;{job}" if job else request
+
+
+def job_text(id: str, task: str) -> str:
+    """Return a job as requests contain it; no id has white space."""
+    return f"{_stored_task(task)},{id}"
+
+
+_stored_task = cache(names.stored)
 
 
 def read(owner: str, request: str = "") -> Holder:
-    """Read an owner and its request; what was not written by us is shown as it is."""
+    """Read an owner and its request; data of other programs is shown unchanged."""
     process, _, rest = owner.partition(":")
     host, _, numbers = process.rpartition("/")[0].rpartition("/")
     label = rest.partition(":")[2].partition("~")[0]
-    tags = request.partition(";")[2]
+    id, _, description = request.partition(";")
+    tags, _, job = description.partition(";")
+    task, _, job_id = ("" if id.startswith(STICKY) else job).partition(",")
     return Holder(
         owner,
         host,
         int(numbers) if numbers.isdecimal() else 0,
         label,
-        tuple(tags.split(",")) if tags else (),
+        tuple(map(names.shown, tags.split(","))) if tags else (),
+        job_id or None,
+        names.shown_or_none(task),
     )
 
 
 _STEP = 500
 _NAMED = 200
+_WILD = re.compile(r"[*?\[]")
+_LITERAL = re.compile(r"\[([*?\[])\]")
+"""A character that stands for itself; see `literal`."""
 KINDS = ("lock", "rwlock", "semaphore", "quorum", "queuelock")
 _KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum", "queue": "queuelock"}
-_SIGNS = re.compile(r"[\\*?\[\]]")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LockHolder:
     """One live grant; times are in seconds."""
 
     holder: Holder
@@ -84,7 +114,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class LockWaiter:
     """One live waiter, in the order of the line."""
 
     holder: Holder
@@ -105,14 +135,19 @@ class LockSnapshot:
     kind: str
     name: str
     capacity: int
-    holders: tuple[Held, ...]
-    line: tuple[Waiting, ...]
+    holders: tuple[LockHolder, ...]
+    line: tuple[LockWaiter, ...]
     more_holders: int
     """Holders that are not named here, some of which may be gone."""
     more_waiters: int
     """Places in line that are not named here, some of which may be empty."""
     kept_for: float
     """Seconds that it stays taken although nobody holds it (`at_least`)."""
+
+    @property
+    def owners(self) -> list[Holder]:
+        """The holders, and then the waiters in their order."""
+        return [held.holder for held in self.holders] + [waiter.holder for waiter in self.line]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +157,8 @@ class Overview:
     locks: tuple[LockSnapshot, ...]
     waits: tuple[Edge, ...]
     deadlocks: tuple[Deadlock, ...]
+    owners: Mapping[str, Holder] = field(default_factory=dict[str, Holder])
+    """All owners in `waits` and `deadlocks`, also those of locks that do not match."""
 
 
 def literal(name: str) -> str:
@@ -129,20 +166,16 @@ def literal(name: str) -> str:
     return escape(name)
 
 
-def look(prefix: str, pattern: str = "*") -> Protocol[Overview]:
-    """Read all locks, and return those whose names match a pattern with *, ? and [...], with what concerns them."""
+def look(prefix: str, pattern: str = "*", *, contended: bool = False) -> Protocol[Overview]:
+    """Read all locks, and return those whose names match a pattern with *, ? and [...], with what concerns them.
+
+    Reads the locks of the index, which are held or waited for longer than a second, the locks of this process, and
+    locks whose whole name is the pattern.
+    contended: read only locks that have waiters; that is enough to find every deadlock.
+    """
     found: dict[str, LockSnapshot] = {}
-    match = f"{_SIGNS.sub(_escaped, prefix)}:{{*"
-
-    def walk(shard: int) -> Protocol[None]:
-        cursor = ""
-        while cursor != "0":
-            reply = yield replace(_call(prefix, [], cursor or "0", match), shard=shard)
-            postponed = _sort(prefix, reply, found)
-            yield from _read(prefix, postponed, found)
-            cursor = reply[0].decode()
-
-    yield from on_each_shard(walk)
+    indexed = [LOCKS.key(prefix, name) for name in (yield from index.read(prefix, LOCKS))]
+    yield from _read(prefix, [*dict.fromkeys([*indexed, *_named(prefix, pattern)])], found, contended)
     locks = sorted(found.values(), key=lambda each: (each.name, each.kind))
     locks = [each for each in locks if each.holders or each.line or each.kept_for]
     resources = [_resource(each) for each in locks]
@@ -150,41 +183,59 @@ def look(prefix: str, pattern: str = "*") -> Protocol[Overview]:
     if suspects:
         members = {owner for each in suspects for owner in each.members}
         again: dict[str, LockSnapshot] = {}
-        yield from _read(prefix, [each.key for each in locks if members & _owners(each)], again)
+        yield from _read(
+            prefix, [each.key for each in locks if any(holder.owner in members for holder in each.owners)], again
+        )
         suspects = deadlocks.find([_resource(_still(found[key], each)) for key, each in again.items()])
-    shown = [each for each in locks if fnmatchcase(each.name, pattern)]
-    names = {_resource(each).name for each in shown}
-    return Overview(
-        tuple(shown),
-        tuple(edge for edge in deadlocks.graph(resources) if edge.resource in names),
-        tuple(each for each in suspects if any(edge.resource in names for edge in each.cycle)),
-    )
+    whole_name = names.display(names.typed(pattern))
+    shown = [each for each in locks if each.name == whole_name or fnmatchcase(each.name, pattern)]
+    resources_shown = {_resource(each).name for each in shown}
+    waits = tuple(edge for edge in deadlocks.graph(resources) if edge.resource in resources_shown)
+    stuck = tuple(each for each in suspects if any(edge.resource in resources_shown for edge in each.cycle))
+    involved = {owner for edge in waits for owner in (edge.waiter, edge.blocker)}
+    involved |= {owner for each in stuck for owner in each.members}
+    owners = {holder.owner: holder for each in locks for holder in each.owners if holder.owner in involved}
+    return Overview(tuple(shown), waits, stuck, owners)
 
 
-def _read(prefix: str, keys: Sequence[str], into: dict[str, LockSnapshot]) -> Protocol[None]:
+def _named(prefix: str, pattern: str) -> list[str]:
+    """Return the keys of all locks whose name is the pattern; none if the pattern is not a whole name."""
+    if _WILD.search(_LITERAL.sub("", pattern)):
+        return []
+    name = names.typed(_LITERAL.sub(r"\1", pattern))
+    found = [kind(prefix, name) for kind in (keys.lock, keys.rwlock, keys.semaphore, keys.quorum)]
+    queue, *rest = name.split("/", 2)
+    of_queues = [(queue, "/".join(rest))] if rest else []
+    if len(rest) == 2:
+        of_queues.append((f"{queue}/{rest[0]}", rest[1]))  # of a partition
+    for queue, lock in of_queues:
+        with suppress(ConfigError):
+            found.append(keys.QueueKeys(prefix, keys.checked_queue(queue)).lock(names.typed(lock)))
+    return found
+
+
+def _read(prefix: str, chosen: Sequence[str], into: dict[str, LockSnapshot], contended: bool = False) -> Protocol[None]:
     """Read these locks; each call reads one at least, and as many as are not too much for it."""
-    left = list(keys)
-    step = _STEP if (yield Shards()) == 1 else 1  # on a Cluster, the keys of one call lie in one slot
+    if (yield Shards()) > 1:  # the keys of one call lie in one slot of a Cluster
+        yield from concurrently([_read_some(prefix, [key], into, contended) for key in chosen])
+    else:
+        yield from _read_some(prefix, chosen, into, contended)
+
+
+def _read_some(prefix: str, chosen: Sequence[str], into: dict[str, LockSnapshot], contended: bool) -> Protocol[None]:
+    left = list(chosen)
     while left:
-        reply = yield _call(prefix, left[:step], "0", "")
-        left = _sort(prefix, reply, into) + left[step:]
+        reply = yield script_call("locks/overview", left[:_STEP], [f"{prefix}:", _NAMED, int(contended)])
+        left = _sort(prefix, reply, into) + left[_STEP:]
 
 
 def _sort(prefix: str, reply: list[Any], into: dict[str, LockSnapshot]) -> list[str]:
     """Put away what was read, and return the keys that were not."""
-    for entry in reply[1:]:
+    for entry in reply:
         if len(entry) > 1:
             snapshot = _snapshot(prefix, entry)
             into[snapshot.key] = snapshot
-    return [entry[0].decode() for entry in reply[1:] if len(entry) == 1]
-
-
-def _escaped(sign: re.Match[str]) -> str:
-    return "\\" + sign[0]
-
-
-def _call(prefix: str, keys: Sequence[str], cursor: str, match: str) -> Call:
-    return script_call("locks_overview", keys, [f"{prefix}:", cursor, match, _STEP, _NAMED])
+    return [entry[0].decode() for entry in reply if len(entry) == 1]
 
 
 def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
@@ -196,11 +247,13 @@ def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
         _name(text[len(prefix) + 1 :]),
         capacity,
         tuple(
-            Held(_holder(owner, request), request.decode(errors="replace"), fence, units, left / 1000, held / 1000)
+            LockHolder(
+                _holder(owner, request), request.decode(errors="replace"), fence, units, left / 1000, held / 1000
+            )
             for owner, request, fence, units, left, held in holders
         ),
         tuple(
-            Waiting(_waiter(owner, request), request.decode(errors="replace"), units, waited / 1000)
+            LockWaiter(_waiter(owner, request), request.decode(errors="replace"), units, waited / 1000)
             for owner, request, units, waited in line
         ),
         more_holders,
@@ -211,7 +264,7 @@ def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
 
 def _name(key: str) -> str:
     tag, _, rest = key.partition(":")[2].partition("}")
-    return f"{slots.queue_of(tag)}/{rest.removeprefix(':lock:')}" if rest else tag
+    return f"{slots.queue_of(tag)}/{names.shown(rest.removeprefix(':lock:'))}" if rest else names.shown(tag)
 
 
 def _holder(owner: bytes, request: bytes) -> Holder:
@@ -222,7 +275,8 @@ def _holder(owner: bytes, request: bytes) -> Holder:
 
 def _waiter(owner: bytes, request: bytes) -> Holder:
     # a waiter is always the thread or asyncio task itself
-    return read(owner.decode(errors="replace").partition("~")[0], request.decode(errors="replace"))
+    text = request.decode(errors="replace")
+    return read(owner.decode(errors="replace").partition("~")[0], text.removeprefix(STICKY))
 
 
 def _resource(lock: LockSnapshot) -> Resource:
@@ -234,10 +288,6 @@ def _resource(lock: LockSnapshot) -> Resource:
         # a lock that was granted to a call which never learned of it goes to the same owner's next call
         tuple(Share(waiter.holder.owner, waiter.units) for waiter in lock.line if waiter.holder.owner not in holders),
     )
-
-
-def _owners(lock: LockSnapshot) -> set[str]:
-    return {held.holder.owner for held in lock.holders} | {waiter.holder.owner for waiter in lock.line}
 
 
 def _still(first: LockSnapshot, second: LockSnapshot) -> LockSnapshot:

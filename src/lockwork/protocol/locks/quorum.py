@@ -21,6 +21,7 @@ from lockwork.errors import LockTimeout, ServerUnavailable
 from lockwork.protocol.effects import Call, Clock, Protocol, script_call
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, local_deadline
+from lockwork.protocol.scripts import codes
 
 Node = int
 """A server, by its place in the list."""
@@ -91,12 +92,12 @@ def acquire(asked: Sequence[Request], wait: float | None, patience: float, pause
             yield _withdrawal(asked, patience)
             now = yield Clock()
             if wait is not None and now - began >= wait:
-                name, noun = asked[0].name, asked[0].noun
+                shown = asked[0].shown
                 if answered < majority(len(asked)):
                     raise ServerUnavailable(
-                        f"{noun} {name!r} needs {majority(len(asked))} of {len(asked)} servers, and {answered} answered"
+                        f"{shown} needs {majority(len(asked))} of {len(asked)} servers, and {answered} answered"
                     )
-                raise LockTimeout(f"{noun} {name!r} was not granted by a majority of servers within {wait:g} s")
+                raise LockTimeout(f"{shown} was not granted by a majority of servers within {wait:g} s")
             yield Pause(pause if wait is None else min(pause, began + wait - now))
     except (GeneratorExit, LockTimeout, ServerUnavailable):
         raise
@@ -130,8 +131,8 @@ def _ask(asked: Request, patience: float) -> Protocol[Granted | bool]:
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0, asked.channel)
     while True:
         sent = yield Clock()
-        reply = yield script_call("lock_acquire", asked.key, args, patience)
-        if reply[0] == 1:
+        reply = yield script_call("locks/acquire", asked.key, args, patience)
+        if reply[0] == codes("locks/acquire").granted:
             return Granted(reply[1], local_deadline(sent, reply[3], reply[2]))
         if not reply[1]:
             return False
@@ -140,12 +141,12 @@ def _ask(asked: Request, patience: float) -> Protocol[Granted | bool]:
 def _raise(asked: Request, fence: int, patience: float) -> Protocol[Granted | bool]:
     sent = yield Clock()
     args = (asked.owner, asked.request, fence)
-    live, deadline, now = yield script_call("lock_raise", asked.key, args, patience)
+    live, deadline, now = yield script_call("locks/raise_fence", asked.key, args, patience)
     return Granted(fence, local_deadline(sent, now, deadline)) if live else False
 
 
 def _abandon(asked: Request) -> Call:
-    return script_call("lock_abandon", asked.key, (asked.owner, asked.request), 1)
+    return script_call("locks/abandon", asked.key, (asked.owner, asked.request), 1)
 
 
 def _withdrawal(asked: Sequence[Request], patience: float) -> Everywhere:

@@ -10,6 +10,7 @@ from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_ca
 from lockwork.protocol.keys import BarrierKeys
 from lockwork.protocol.messages import Hints, listen, numbers, secret
 from lockwork.protocol.retry import Looks, patience, undo
+from lockwork.protocol.scripts import codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +40,21 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
+    known = codes("synchronizers/barrier_arrive")
     looks, hints, sealed_with = Looks(0.5), Hints(), secret(arrival.keys.barrier)
     try:
         while True:
             sent = yield Clock()
             args: list[Argument] = [arrival.parties, arrival.request, arrival.channel, sealed_with]
-            call = script_call("barrier_arrive", arrival.keys, args, patience(give_up, sent))
+            call = script_call("synchronizers/barrier_arrive", arrival.keys, args, patience(give_up, sent))
             code, answer, _, left = yield call
-            while left and not code:
+            while left and code == known.waiting:
                 # this one would open it, once the generation before is notified
                 code, answer, _, left = yield call
-            if code == 1:
+            if code == known.passed:
                 yield from _notify(call, left)
                 return int(answer)
-            if code < 0:
+            if code == known.other_parties:
                 raise ConfigError(
                     f"barrier {arrival.name!r} is for {answer} parties, and some of them wait; "
                     f"this handle says {arrival.parties}"
@@ -75,7 +77,7 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
     except (GeneratorExit, ConfigError, WaitTimeout):
         raise
     except BaseException as error:
-        yield from undo(script_call("barrier_leave", arrival.keys, [arrival.request]), error)
+        yield from undo(script_call("synchronizers/barrier_leave", arrival.keys, [arrival.request]), error)
         raise
 
 
@@ -88,12 +90,12 @@ def _notify(call: Call, left: int) -> Protocol[None]:
 
 def status(keys: BarrierKeys, parties: int) -> Protocol[BarrierStatus]:
     """Count the parties that have arrived and wait."""
-    arrived, generation = yield script_call("barrier_state", keys, [])
+    arrived, generation = yield script_call("synchronizers/barrier_state", keys, [])
     return BarrierStatus(arrived, parties, generation)
 
 
 def _give_up(arrival: Arrival, timeout: float | None, arrived: int) -> Protocol[int]:
-    code, index, _ = yield script_call("barrier_leave", arrival.keys, [arrival.request])
+    code, index, _ = yield script_call("synchronizers/barrier_leave", arrival.keys, [arrival.request])
     if code == 1:
         return int(index)
     raise WaitTimeout(

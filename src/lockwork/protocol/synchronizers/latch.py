@@ -9,6 +9,7 @@ from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import LatchKeys
 from lockwork.protocol.messages import Hints, listen, numbers, secret
 from lockwork.protocol.retry import Looks, patience
+from lockwork.protocol.scripts import codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class LatchStatus:
 def count_down(latch: LatchRequest, request: str, n: int) -> Protocol[int]:
     """Count `n` down, once per `request`; returns what is left."""
     args: list[Argument] = [latch.count, latch.ttl_ms, request, n]
-    return _checked(latch, *(yield script_call("latch_count", latch.keys, args)))
+    return _checked(latch, *(yield script_call("synchronizers/latch_count", latch.keys, args)))
 
 
 def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[bool]:
@@ -55,8 +56,8 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
         sent = yield Clock()
         here = channel if give_up is None or sent < give_up else ""
         args: list[Argument] = [latch.count, latch.ttl_ms, since, here, sealed_with]
-        code, left, round = yield script_call("latch_wait", latch.keys, args, patience(give_up, sent))
-        if code == 1:
+        code, left, round = yield script_call("synchronizers/latch_wait", latch.keys, args, patience(give_up, sent))
+        if code == codes("synchronizers/latch_wait").open:
             return True
         _checked(latch, code, left)
         since = since or round
@@ -76,17 +77,17 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
 
 def status(latch: LatchRequest) -> Protocol[LatchStatus]:
     """Read what is left of the count."""
-    left = _checked(latch, *(yield script_call("latch_state", latch.keys, [latch.count])))
+    left = _checked(latch, *(yield script_call("synchronizers/latch_state", latch.keys, [latch.count])))
     return LatchStatus(left, latch.count)
 
 
 def reset(latch: LatchRequest, request: str) -> Protocol[None]:
     """Begin a new round, once per `request`."""
-    yield script_call("latch_reset", latch.keys, [latch.count, latch.ttl_ms, request])
+    yield script_call("synchronizers/latch_reset", latch.keys, [latch.count, latch.ttl_ms, request])
 
 
 def _checked(latch: LatchRequest, code: int, left: int) -> int:
-    if code < 0:
+    if code == codes("synchronizers/latch_state").other_count:
         raise ConfigError(
             f"latch {latch.name!r} is in use with a count of {left}, and this handle says {latch.count}: "
             "use the same count everywhere, or reset it"

@@ -7,28 +7,28 @@ drifts. Window: at most `limit` units in any period, from an exact log.
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any, Literal
 
 from lockwork.errors import ConfigError, LockworkError, RateLimited
 from lockwork.protocol import messages
-from lockwork.protocol.effects import Argument, Clock, Protocol, concurrently, on_each_shard, script_call
+from lockwork.protocol.effects import Argument, Clock, Protocol, concurrently, script_call
+from lockwork.protocol.index import index
 from lockwork.protocol.keys import LimiterKeys
 from lockwork.protocol.keys import limiter as limiter_keys
+from lockwork.protocol.names import display, shown, typed
 from lockwork.protocol.retry import undo
+from lockwork.protocol.scripts import codes
 
 Algorithm = Literal["bucket", "window"]
 _OTHER: dict[Algorithm, Algorithm] = {"bucket": "window", "window": "bucket"}
-_RECHECK = 10.0
-"""Seconds after which a waiting caller looks whether it can move up, because the wake-up may be lost."""
+_RECHECK = 5.0
+"""Seconds after which a waiting caller checks whether it can move up: the wake-up, or its booking, may be lost."""
 _BOOK_NOTHING = -2
 """In place of the time to wait: only move up."""
-_SCAN, _STEPS = 1000, 100
-"""Keys of one step of the search for limiters, and its steps."""
 _PERIODS = {1_000_000: "s", 60_000_000: "m", 3_600_000_000: "h", 86_400_000_000: "d"}
-_SIGNS = re.compile(r"[\\*?\[\]^]")
 _AGAIN = 1.0
 """Seconds to go on trying while the server is away, for a caller that would not wait at all."""
 
@@ -98,82 +98,93 @@ class LimiterOverview:
 def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, channel: str) -> Protocol[None]:
     """Take `n` units, and wait for their moment; raises RateLimited at once when it is more than `wait` seconds ahead.
 
-    A message on `channel` tells it that it may move up. Interrupted, it gives the units back.
+    A message on `channel` tells it that it may move up. Interrupted, it gives the units back. If the server loses the
+    booking, the caller books again within seconds, and RateLimited may come then.
     """
     wanted = -1 if wait is None else math.floor(wait * 1_000_000)
     patience = None if wait is None else max(wait, _AGAIN)
     ticket = f"{limits.keys.limiter}:{request}"
     try:
-        args: list[Argument] = [limits.rule, request, n, wanted, channel]
-        reply = yield script_call("limiter_take", limits.keys, args, patience, ordered=True)
-        code, ahead, _ = reply
-        # from the answer on: counted from the call's beginning, it could be too early
-        until = (yield Clock()) + ahead / 1_000_000
-        if code == 0:
-            raise RateLimited(_refusal(limits, n, ahead / 1_000_000), ahead / 1_000_000)
-        if code < 0:
-            raise _mixed(limits)
+        began = yield Clock()
+        until = yield from _book(limits, request, n, wanted, channel, patience)
         hints = messages.Hints()
         while (now := (yield Clock())) < until:
             hint = yield from messages.listen(hints, ticket, min(until, now + _RECHECK), key=limits.keys.limiter)
             if hint or now + _RECHECK < until:
-                until = yield from _move_up(limits, request, n, channel, until)
+                moved = yield from _move_up(limits, request, n, channel, until)
+                if moved is None:
+                    # the server has lost its data
+                    passed = math.ceil(((yield Clock()) - began) * 1_000_000)
+                    left = wanted if wait is None else max(0, wanted - passed)
+                    moved = yield from _book(limits, request, n, left, channel, patience)
+                until = moved
     except (GeneratorExit, RateLimited, ConfigError):
         raise
     except BaseException as error:
         # if the server is unreachable, what was booked stays booked: nobody gets in too early
-        yield from undo(script_call("limiter_return", limits.keys, [request]), error)
+        yield from undo(script_call("synchronizers/limiter_return", limits.keys, [request]), error)
         raise
 
 
-def _move_up(limits: LimiterRules, request: str, n: int, channel: str, until: float) -> Protocol[float]:
-    """Ask for an earlier moment, and return it, or `until`, which the caller has in any case."""
+def _book(
+    limits: LimiterRules, request: str, n: int, wanted: int, channel: str, patience: float | None
+) -> Protocol[float]:
+    """Book units, and return their moment; raises RateLimited if it is over `wanted` µs ahead, unless that is -1."""
+    args: list[Argument] = [limits.rule, request, n, wanted, channel]
+    code, ahead, _ = yield script_call("synchronizers/limiter_take", limits.keys, args, patience, ordered=True)
+    if code == codes("synchronizers/limiter_take").not_booked:
+        raise RateLimited(_refusal(limits, n, ahead / 1_000_000), ahead / 1_000_000)
+    if code == codes("synchronizers/limiter_take").other_algorithm:
+        raise _mixed(limits)
+    # from the answer on: counted from the call's beginning, it could be too early
+    now: float = yield Clock()
+    return now + float(ahead) / 1_000_000
+
+
+def _move_up(limits: LimiterRules, request: str, n: int, channel: str, until: float) -> Protocol[float | None]:
+    """Ask for an earlier moment, and return it, or `until`, which the caller has in any case.
+
+    Returns None if the server does not know the booking any more.
+    """
     patience = min(until - (yield Clock()), _AGAIN)
     if patience <= 0:
         return until
     args: list[Argument] = [limits.rule, request, n, _BOOK_NOTHING, channel]
     try:
-        code, ahead, _ = yield script_call("limiter_take", limits.keys, args, patience, brief=True)
+        code, ahead, _ = yield script_call("synchronizers/limiter_take", limits.keys, args, patience, brief=True)
     except LockworkError:
         return until
-    return min(until, (yield Clock()) + ahead / 1_000_000) if code > 0 else until
+    known = codes("synchronizers/limiter_take")
+    if code == known.not_booked:
+        return None
+    return min(until, (yield Clock()) + ahead / 1_000_000) if code == known.booked else until
 
 
 def status(limits: LimiterRules) -> Protocol[LimiterStatus]:
     """Read how much could be taken now."""
-    available, full, _ = yield script_call("limiter_state", limits.keys, [limits.rule])
+    available, full, _ = yield script_call("synchronizers/limiter_state", limits.keys, [limits.rule])
     if available < 0:
         raise _mixed(limits)
     return LimiterStatus(available, limits.limit, full / 1_000_000)
 
 
 def overview(prefix: str, pattern: str, most: int) -> Protocol[LimiterOverview]:
-    """Find limiters whose names match, in a bounded search of all keys, and read up to `most` of them."""
-    begins = f"{prefix}:{{limiter:"
-    match = f"{_SIGNS.sub(_escaped, begins)}{pattern}}}"
-
-    def walk(shard: int) -> Protocol[tuple[set[str], bool]]:
-        names, cursor, steps = set[str](), "", 0
-        while cursor != "0" and steps < _STEPS:
-            found = yield replace(script_call("queues_find", [], [cursor or "0", match, _SCAN]), shard=shard)
-            names.update(key.decode(errors="replace").removeprefix(begins).removesuffix("}") for key in found[1])
-            cursor, steps = found[0].decode(), steps + 1
-        return names, cursor == "0"
-
-    walked = yield from on_each_shard(walk)
-    names = {name for some, _ in walked for name in some}
-    complete = all(whole for _, whole in walked)
-    read = yield from concurrently([_summarized(prefix, name) for name in sorted(names)[:most]])
-    return LimiterOverview(tuple(each for each in read if each is not None), complete and len(names) <= most)
+    """Find limiters whose names match, and read up to `most` of those that were used last."""
+    whole_name = display(typed(pattern))
+    names = list(map(shown, (yield from index.read(prefix, index.LIMITERS))))
+    matching = [name for name in names if fnmatchcase(name, pattern) or name == whole_name]
+    found: list[LimiterSummary] = []
+    while matching and len(found) < most:
+        some, matching = matching[:most], matching[most:]
+        read = yield from concurrently([_summarized(prefix, name) for name in some])
+        found += [each for each in read if each is not None]
+    complete = not matching and len(found) <= most and len(names) < index.LIMITERS.most
+    return LimiterOverview(tuple(sorted(found[:most], key=lambda each: each.name)), complete)
 
 
 def _summarized(prefix: str, name: str) -> Protocol[LimiterSummary | None]:
-    reply = yield script_call("limiter_state", limiter_keys(prefix, name), [""])
+    reply = yield script_call("synchronizers/limiter_state", limiter_keys(prefix, typed(name)), [""])
     return _summary(name, reply) if reply else None
-
-
-def _escaped(sign: re.Match[str]) -> str:
-    return "\\" + sign[0]
 
 
 def _summary(name: str, reply: list[Any]) -> LimiterSummary:

@@ -7,9 +7,14 @@ from typing import Literal
 
 from lockwork.errors import WaitTimeout
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
-from lockwork.protocol.locks.grants import Granted, local_deadline
+from lockwork.protocol.locks.grants import Granted, LockScripts, local_deadline
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.retry import Looks, insist, patience, undo
+from lockwork.protocol.scripts import codes
+
+SCRIPTS = LockScripts(
+    "synchronizers/once_begin", "synchronizers/once_abandon", "synchronizers/once_end", "synchronizers/once_renew"
+)
 
 State = Literal["idle", "running", "done", "failed", "lost"]
 _STATES: dict[bytes, State] = {b"": "idle", b"r": "running", b"d": "done", b"f": "failed", b"l": "lost"}
@@ -66,10 +71,12 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
                 asked.owner, asked.request, asked.lease_ms, asked.every_ms,
                 asked.channel if parks else "", int(asked.again_if_lost), fence,
             ]  # fmt: skip
-            reply = yield script_call("once_begin", asked.key, args, patience(give_up, sent) if wait else None)
-            if reply[0] == 1:
+            reply = yield script_call(
+                "synchronizers/once_begin", asked.key, args, patience(give_up, sent) if wait else None
+            )
+            if reply[0] == codes(SCRIPTS.acquire).run:
                 return Granted(reply[1], local_deadline(sent, reply[3], reply[2]))
-            if reply[0] == 2:
+            if reply[0] == codes(SCRIPTS.acquire).ended:
                 return EndedRun(_STATES[reply[2]], reply[3])
             fence = reply[1]
             now = yield Clock()
@@ -83,21 +90,21 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
         raise
     except BaseException as error:
         # if the server is unreachable, a run that was on its way to us counts as lost when its lease ends
-        yield from undo(script_call("once_abandon", asked.key, [asked.request]), error)
+        yield from undo(script_call("synchronizers/once_abandon", asked.key, [asked.request]), error)
         raise
 
 
 def end(key: str, owner: str, fence: int, state: Literal["d", "f", "l"], value: bytes) -> Protocol[bool]:
     """Keep what came of a run; False when that run does not count any more."""
-    return bool((yield from insist(script_call("once_end", key, [owner, fence, state, value]))))
+    return bool((yield from insist(script_call("synchronizers/once_end", key, [owner, fence, state, value]))))
 
 
 def state(key: str) -> Protocol[OnceState]:
     """Read how the run of this period stands."""
-    found, owner, request, fence, left = yield script_call("once_state", key, [])
+    found, owner, request, fence, left = yield script_call("synchronizers/once_state", key, [])
     return OnceState(_STATES[found], owner.decode(), request.decode(), fence, left / 1_000_000)
 
 
 def reset(key: str, request: str) -> Protocol[None]:
     """Forget the period, once per `request`."""
-    yield script_call("once_reset", key, [request])
+    yield script_call("synchronizers/once_reset", key, [request])

@@ -1,4 +1,4 @@
-"""The embedded server: a real Valkey without set-up, private to a process or shared by all of a user's."""
+"""The embedded server: a real Valkey without set-up, private to a process or shared by all processes of a user."""
 
 from __future__ import annotations
 

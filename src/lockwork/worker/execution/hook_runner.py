@@ -10,15 +10,16 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from lockwork.hooks import Cancelled, Died, Failed, Hooks, Retrying, Snoozed, Started, Succeeded, complain, is_async
 from lockwork.jobs.current import JobContext
 from lockwork.worker.execution.threads import ThreadPool
+from lockwork.worker.execution.timeouts import limited
 
 E = TypeVar("E")
 
 LIMIT = 10.0
-"""Seconds that one hook call may take."""
+"""Time limit of one hook call in seconds."""
 
 
 class AttemptEnd(NamedTuple):
-    """How an attempt ended; what follows begins after `delay` seconds."""
+    """The end of an attempt; the next step begins after `delay` seconds."""
 
     kind: Literal["success", "retry", "dead", "snooze", "cancel"]
     error: BaseException | None = None
@@ -29,7 +30,7 @@ SUCCESS, CANCEL = AttemptEnd("success"), AttemptEnd("cancel")
 
 
 class HookRunner:
-    """Runs hooks one after the other: `async def` on the event loop, `def` in a thread; what they raise is logged."""
+    """Runs hooks one after the other: `async def` on the event loop, `def` in a thread. Logs their errors."""
 
     def __init__(self, hooks: Hooks, threads: ThreadPool) -> None:
         self._hooks = hooks
@@ -70,12 +71,11 @@ class HookRunner:
             try:
                 told = hook(event) if is_async(hook) else await self._threads.run_out(hook, (event,), {}, LIMIT)
                 if inspect.isawaitable(told):
-                    async with asyncio.timeout(LIMIT):
-                        await told
+                    await limited(told, LIMIT, [])
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
-                    raise  # the worker must go, or the job is cancelled
+                    raise  # the process must end, or the job is cancelled
                 complain(hook, kind, id, error)
             except BaseException as error:  # noqa: BLE001 - whatever a hook raises changes nothing
                 complain(hook, kind, id, error)

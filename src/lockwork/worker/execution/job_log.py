@@ -1,4 +1,4 @@
-"""One line in the log for each job that succeeded; of a busy task, one line a second."""
+"""The log of successful jobs: one line per job; for a busy task, one line per second."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from time import monotonic
 
 from lockwork.logs import Log
-from lockwork.protocol.queues.leases import Leased
+from lockwork.protocol.queue.leases import Leased
 from lockwork.validation import several
 
 log: Log = Log("lockwork.jobs")
 
 BUSY = 50
-"""Jobs a second beyond which those of one task are summed up."""
+"""Jobs of one task per second beyond which the log sums them up."""
 PERIOD = 1.0
 
 
@@ -24,14 +24,14 @@ class _Tally:
     def __init__(self, lines: int) -> None:
         self.count = 0
         self.lines = lines
-        """How many of them get lines of their own, at most."""
+        """Maximum number of jobs that get separate lines."""
         self.seconds = 0.0
-        """How long the others ran, added up; and the longest of them."""
+        """Total run time of the other jobs, and the longest one."""
         self.longest = 0.0
 
 
 class JobLog:
-    """Counts the jobs of one process, on its event loop; `close` it, so that none is left out."""
+    """Counts the jobs of one process, on its event loop; `close` logs the remaining counts."""
 
     def __init__(self) -> None:
         self._tallies: dict[str, _Tally] = {}
@@ -54,7 +54,7 @@ class JobLog:
         log.info("job %s of task %r succeeded, attempt %d, in %.3f s", job.id, task, job.attempt, seconds, extra=fields)
 
     def close(self) -> None:
-        """Sum up what was counted."""
+        """Log the current counts."""
         if self._timer is not None:
             self._timer.cancel()
             self._sum_up(monotonic() - self._began)
@@ -65,7 +65,7 @@ class JobLog:
         self._timer = asyncio.get_running_loop().call_later(PERIOD, self._turn)
 
     def _turn(self) -> None:
-        """Begin another period, unless there was no job in this one."""
+        """Begin another period, unless this one had no job."""
         elapsed = monotonic() - self._began  # more than a period if jobs blocked the event loop
         self._sum_up(elapsed)
         counts = {task: tally.count for task, tally in self._tallies.items() if tally.count}

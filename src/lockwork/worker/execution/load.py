@@ -1,27 +1,32 @@
-"""Reports how busy a worker process is, for those who watch it."""
+"""Reports the load of a worker process, for dashboards and metrics."""
 
 from __future__ import annotations
 
 import asyncio
 
+from lockwork.jobs.current import JobContext
+from lockwork.runtime.clock import now
 from lockwork.worker.execution.slots import WorkerSlots
-from lockwork.worker.ipc.messages import BusySlot, Load, Reporter
+from lockwork.worker.ipc.messages import AwaitedResult, BusySlot, Load, Reporter
 
 _REPORT = 2.0
 """Seconds between two reports."""
 _LOOK = 0.5
-"""Seconds between two looks at how late the event loop is, while jobs run."""
+"""Seconds between two checks of the event loop's delay, while jobs run."""
 _SIZE = 10_000
-"""Characters of all jobs in a report."""
+"""Maximum characters of all jobs in a report."""
+_MOST_WAITS = 5
+"""Maximum number of results that a report names for one job."""
 
 
 async def report_load(slots: WorkerSlots, reporter: Reporter) -> None:
-    """ProcessReport every 2 s, until cancelled."""
+    """Send a ProcessReport every 2 s, until cancelled."""
     loop = asyncio.get_running_loop()
     lag, due = 0.0, loop.time()
     while True:
         if loop.time() >= due:
-            reporter.report(Load(slots.running, round(lag, 4), _busy(slots)))
+            jobs, waiting = _busy(slots)
+            reporter.report(Load(slots.running, round(lag, 4), jobs, waiting))
             lag, due = 0.0, loop.time() + _REPORT
         pause = _LOOK if slots.running else _REPORT
         began = loop.time()
@@ -29,13 +34,27 @@ async def report_load(slots: WorkerSlots, reporter: Reporter) -> None:
         lag = max(lag, loop.time() - began - pause)
 
 
-def _busy(slots: WorkerSlots) -> list[BusySlot]:
-    """The jobs that run, as many as fit."""
+def _busy(slots: WorkerSlots) -> tuple[list[BusySlot], int]:
+    """Return the running jobs that fit, and the number of jobs that wait for results."""
+    waiting = [job for job in slots.jobs() if job.waits]
     found: list[BusySlot] = []
     size = 0
-    for job in slots.jobs():
-        size += 60 + len(job.id) + len(job.queue) + len(job.task)
+    for job in (*waiting, *(job for job in slots.jobs() if not job.waits)):
+        waits = awaited(job)
+        size += 60 + len(job.id) + len(job.queue) + len(job.task) + sum(30 + len(w.id) + len(w.queue) for w in waits)
         if size > _SIZE:
             break
-        found.append(BusySlot(job.id, job.queue, job.task, job.fence, job.attempt))
-    return found
+        found.append(BusySlot(job.id, job.queue, job.task, job.fence, job.attempt, waits, job.runner))
+    return found, len(waiting)
+
+
+def awaited(job: JobContext) -> list[AwaitedResult]:
+    """Return some of the results that a job waits for; the first of each queue comes first."""
+    waits = list(job.waits)  # a copy, because another thread may change it
+    firsts = {wait.queue: wait for wait in reversed(waits)}
+    others = [wait for wait in waits if wait not in firsts.values()]
+    at = now()
+    return [
+        AwaitedResult(wait.id, wait.queue, round(max(0.0, at - wait.since), 1))
+        for wait in [*firsts.values(), *others][:_MOST_WAITS]
+    ]

@@ -1,4 +1,4 @@
-"""Watches the event loop while jobs run, and logs the job that blocks it."""
+"""Watches the event loop while jobs run: logs a job that blocks it, and returns the jobs that cannot begin."""
 
 from __future__ import annotations
 
@@ -7,37 +7,44 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 
 from lockwork.failures import own_frame
 from lockwork.jobs.current import SlotContext, slot
 from lockwork.logs import Log
 from lockwork.worker.execution.slots import WorkerSlots
+from lockwork.worker.execution.timeouts import shown_jobs
 
 log: Log = Log("lockwork.worker")
 
 LIMIT = 1.0
 """Seconds that a job may block the event loop before it is logged."""
 _PULSE = 0.25
-"""Seconds between two beats of the loop, and between two looks of the thread."""
+"""Seconds between two beats of the loop, and between two checks by the thread."""
 
 
 class LoopWatch:
-    """Its timer beats on the running loop as long as jobs run; its thread looks whether it does, and else sleeps."""
+    """Detects a blocked loop: a timer beats on the running loop while jobs run, and a thread checks the beats."""
 
     def __init__(self, slots: WorkerSlots) -> None:
+        self.on_block: Callable[[Callable[[], bool]], None] = _nothing
+        """Called on the thread when a job has blocked the loop for LIMIT seconds.
+
+        Its argument pauses for a moment, and returns True if the loop is still blocked.
+        """
         self._slots = slots
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._timer: asyncio.TimerHandle | None = None
         self._beaten = 0.0
         self._named = 0.0
-        """The beat after which a job was named."""
+        """The last beat before a logged block."""
         self._watching = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Jobs are about to run."""
+        """Start watching, because jobs are about to run."""
         if self._timer is None and not self._closed.is_set():
             self._beat()
             if self._thread is None:
@@ -45,7 +52,7 @@ class LoopWatch:
                 self._thread.start()
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._closed.set()
         self._watching.set()
         if self._timer is not None:
@@ -71,13 +78,14 @@ class LoopWatch:
             began, worked = time.monotonic(), time.process_time()
             self._closed.wait(_PULSE)
             slept = time.monotonic() - began
-            # held up itself: by native code that keeps the GIL, or because the whole process was stopped
+            # the thread itself was delayed: native code kept the GIL, or the whole process was stopped
             stopped = slept > 2 * _PULSE and time.process_time() - worked < slept / 2
             beaten = self._beaten
             late = time.monotonic() - beaten > LIMIT + _PULSE
             if late and not stopped and beaten != self._named and self._watching.is_set() and not self._closed.is_set():
                 self._named = beaten
                 self._name()
+                self.on_block(lambda: not self._closed.wait(_PULSE) and self._beaten == self._named)
 
     def _name(self) -> None:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - documented, for debuggers
@@ -92,12 +100,14 @@ class LoopWatch:
         task = asyncio.current_task(self._loop)
         found = None if task is None else self._slots.slot_of(task)
         if found is None and task is not None and sys.version_info >= (3, 12):
-            found = task.get_context().get(slot)  # a task that a job has started, or a batch
+            found = task.get_context().get(slot)  # an asyncio task that a job started, or a batch
         return "a task that a job has started" if found is None else _shown(found)
+
+
+def _nothing(_: Callable[[], bool]) -> None:
+    pass
 
 
 def _shown(found: SlotContext) -> str:
     jobs = found.batch or ([] if found.job is None else [found.job])
-    if len(jobs) == 1:
-        return f"job {jobs[0].id} of task {jobs[0].task!r}"
-    return f"a call of task {jobs[0].task!r} for {len(jobs)} jobs" if jobs else "what follows a job"
+    return shown_jobs(jobs) if jobs else "what follows a job"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from lockwork import backoff, codecs
@@ -12,8 +13,8 @@ from lockwork.failures import Errors, exc_info, line
 from lockwork.hooks import Again
 from lockwork.jobs.current import JobContext
 from lockwork.logs import Log
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue import record_header
+from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.tasks.options import TaskOptions
 from lockwork.worker.execution.batching import WrongResults
 from lockwork.worker.execution.hook_runner import CANCEL, SUCCESS, AttemptEnd
@@ -23,6 +24,7 @@ from lockwork.worker.execution.threads import killed_after
 log: Log = Log("lockwork.jobs")
 
 _NOTHING = b"null"
+MayChange = Callable[[bytes], bool] | None
 
 
 class Settles(Protocol):
@@ -48,26 +50,26 @@ class Outcomes:
         self._errors = errors
         self._max_result = max_result
 
-    def given_back(self, job: Leased) -> None:
-        """Return a job to its queue; that it was leased does not count as an attempt."""
-        self._settler.add(Outcome(job.id, job.token, "g"))
+    def given_back(self, job: Leased, *, begun: bool) -> None:
+        """Return a job to its queue; the delivery does not count as an attempt."""
+        self._settler.add(Outcome(job.id, job.token, "g" if begun else "n"))
 
     def cancelled(self, job: Leased, task: str) -> None:
-        """Settle a job that was to be cancelled, and has not finished."""
+        """Settle an unfinished job that has a cancellation request."""
         self._settler.add(Outcome(job.id, job.token, "c", task=task))
         log.info("job %s was cancelled", job.id, extra={"job": job.id})
 
     def put_off(self, job: Leased, delay_ms: int) -> None:
-        """Let a job run again after a while, uncounted."""
+        """Snooze a job, uncounted."""
         self._settler.add(Outcome(job.id, job.token, "z", b"", delay_ms))
 
     def raised(self, job: Leased, error: BaseException, context: JobContext, options: TaskOptions) -> AttemptEnd:
-        """Settle what did not return."""
+        """Settle a job whose call raised."""
         if context.cancelled:
             self.cancelled(job, context.task)
             return CANCEL
         if isinstance(error, WrongResults):
-            # as below: its work is done
+            # no retry: its work is done
             end = self.dead(job, error, context.task)
             said = "%s ran, but has no result, and goes to the dead set: %s"
             log.error(said, shown(job, context.task), line(error), **self.facts(job, context.task, error))
@@ -81,9 +83,20 @@ class Outcomes:
         return AttemptEnd("snooze", None, delay_ms / 1000)
 
     def returned(
-        self, job: Leased, task: str, value: object, options: TaskOptions, seconds: float
+        self,
+        job: Leased,
+        task: str,
+        value: object,
+        options: TaskOptions,
+        seconds: float,
+        may_change: MayChange,
+        *,
+        overran: bool,
     ) -> AttemptEnd | None:
-        """Settle a job whose call returned after `seconds`; None if a runner has called the hooks already."""
+        """Settle a job whose call returned after `seconds`; return None if a runner has already called the hooks.
+
+        may_change: see `Signature.result_may_change`. overran: the job ignored its time-out.
+        """
         if type(value) is Settled:
             self._settler.add(value.outcome)
             return None
@@ -93,54 +106,57 @@ class Outcomes:
             encoded = _NOTHING
         else:
             try:
-                encoded = codecs.encode(value, f"the result of task {task!r}", self._max_result)
+                what = f"the result of task {task!r}"
+                encoded = codecs.encode(value, what, self._max_result)
+                if may_change is not None and may_change(encoded):
+                    encoded = codecs.encode(codecs.exact(value, what), what, self._max_result)
             except (ConfigError, PayloadTooLarge) as error:
-                # its work is done, so running it again would only do it twice
+                # no retry: its work is done
                 end = self.dead(job, error, task)
                 said = "%s ran, but goes to the dead set without its result: %s"
                 log.error(said, shown(job, task), line(error), **self.facts(job, task, error))
                 return end
-        self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms, task))
+        self._settler.add(Outcome(job.id, job.token, "o" if overran else "s", encoded, options.result_ms, task))
         self._job_log.succeeded(job, task, self._queue, seconds)
         return SUCCESS
 
     def failed(
         self, job: Leased, error: BaseException, options: TaskOptions, task: str = "", delay_ms: int | None = None
     ) -> AttemptEnd:
-        """Settle what failed: it runs again, after `delay_ms` or its task's back-off, or does not."""
+        """Settle a failed job: retry it after `delay_ms` or its task's back-off, or bury it."""
         if isinstance(error, WorkerDied):
             return self._crashed(job, error, options, task)
         budget = record_header.budget(job.record)
-        if budget.left_after_failure(job.attempt, job.crashes) and options.again(error):
+        if budget.left_after_failure(job.attempt, job.deaths) and options.again(error):
             if delay_ms is None:
-                delay_ms = self._pause(job, job.attempt - job.crashes, options)
+                delay_ms = self._pause(job, job.attempt - job.deaths, options)
             self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms, task))
             end, level, how = AttemptEnd("retry", error, delay_ms / 1000), logging.WARNING, "failed"
         else:
             end, level, how = self.dead(job, error, task), logging.ERROR, "failed for good"
-        most = budget.attempts + job.crashes  # a crash is an attempt, too, and no failure
+        most = budget.attempts + job.deaths  # a crash counts as an attempt, but not as a failure
         most = min(most, budget.deliveries or most)
         said = "%s %s, attempt %d of %d: %s"
         log.log(level, said, shown(job, task), how, job.attempt, most, line(error), **self.facts(job, task, error))
         return end
 
     def dead(self, job: Leased, error: BaseException, task: str = "") -> AttemptEnd:
-        """Settle a job that does not run again."""
+        """Bury a job."""
         self._settler.add(Outcome(job.id, job.token, "d", self._errors.stored(error), task=task))
         return AttemptEnd("dead", error)
 
     def too_long(self, job: Leased, task: str, options: TaskOptions, limit: float) -> Outcome:
-        """What becomes of a job for which this process had to be killed."""
+        """Return the outcome of a job whose hard time-out required killing this process."""
         error = killed_after(limit)
         stored = self._errors.stored(error)
-        left = record_header.budget(job.record).left_after_failure(job.attempt, job.crashes)
+        left = record_header.budget(job.record).left_after_failure(job.attempt, job.deaths)
         if not left or not options.again(error):
             return Outcome(job.id, job.token, "d", stored, task=task)
-        pause = self._pause(job, job.attempt - job.crashes, options)
+        pause = self._pause(job, job.attempt - job.deaths, options)
         return Outcome(job.id, job.token, "r", stored, pause, task)
 
     def _crashed(self, job: Leased, error: WorkerDied, options: TaskOptions, task: str) -> AttemptEnd:
-        """Settle a job whose process died with it: its retries are for failures of its code."""
+        """Settle a job whose process died during its run: `retries` covers only failures of its code."""
         stored, said = self._errors.stored(error), f"{shown(job, task)} lost its process, attempt {job.attempt}"
         if record_header.budget(job.record).left_after_crash(job.attempt, job.crashes):
             delay_ms = self._pause(job, job.crashes + 1, options)
@@ -152,12 +168,12 @@ class Outcomes:
         return AttemptEnd("dead", error)
 
     def facts(self, job: Leased, task: str, error: BaseException) -> dict[str, Any]:
-        """Return what a log record carries about a failed job: the stack and the job's fields."""
+        """Return the log fields of a failed job: the stack and the job's fields."""
         fields = {"job": job.id, "task": task, "queue": self._queue, "attempt": job.attempt}
         return {"exc_info": exc_info(error), "extra": fields}
 
     def _pause(self, job: Leased, number: int, options: TaskOptions) -> int:
-        """Return the back-off after this job's failure or crash of that number, in ms."""
+        """Return the back-off after failure or crash `number` of this job, in ms."""
         try:
             return in_milliseconds(backoff.pause(number, options.backoff))
         except BaseException as error:

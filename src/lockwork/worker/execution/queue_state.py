@@ -1,6 +1,7 @@
-"""A queue in a worker's fetcher: its state, what is known of it, and its turn among the queues.
+"""A queue in a worker's fetcher: its state, and its turn among the queues.
 
-The partitions of one queue are a family: together they have its place in the order, or its share, and take turns.
+The partitions of one queue are a family: together they have the queue's place in the order, or its share, and take
+turns.
 """
 
 from __future__ import annotations
@@ -15,14 +16,20 @@ from typing import Any, TypeVar
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
+from lockwork.protocol.queue.leases import Batch
 from lockwork.runtime.clock import now
+from lockwork.worker.execution.deliveries import Deliveries
 from lockwork.worker.execution.settler import Settler
 from lockwork.worker.execution.slots import Runner
 
 T = TypeVar("T")
 
 TURN = 0.02
-"""Seconds for which a partition stays the first of its queue: the server's caches then hold what its calls need."""
+"""Seconds until a partition stops being first in its queue: the server's CPU caches then hold the data of its calls."""
+
+_CLAIM_PAUSE, _CLAIM_RARELY = 1.0, 5.0
+"""Minimum and maximum seconds until the next claim of all parked jobs, after a claim without result."""
+_MOST_TASKS = 100
 
 
 class Wakeup:
@@ -32,12 +39,12 @@ class Wakeup:
         self._message: asyncio.Future[None] | None = None
 
     def notify(self) -> None:
-        """Wake the task that waits now."""
+        """Wake the asyncio task that waits now."""
         if self._message is not None and not self._message.done():
             self._message.set_result(None)
 
     async def unless(self, waiting: Coroutine[Any, Any, T] | None = None) -> T | None:
-        """Wait for `waiting`, or without it for ever; return None as soon as `notify` is called."""
+        """Wait for `waiting`, or forever without it; return None as soon as `notify` is called."""
         message = self._message = asyncio.get_running_loop().create_future()
         if waiting is None:
             await message
@@ -52,22 +59,22 @@ class Wakeup:
 
 
 class FetchState(Enum):
-    """What the fetcher does about one queue.
+    """The fetcher's state for one queue.
 
-    A wake-up that the fetcher cannot use must reach another worker. `WOKEN` is the only state that owes the server an
-    answer while the fetcher runs. When the fetcher ends, each state owes one: the server may have the worker among
-    those to wake, or the worker may be the only one that knows when the next job is due.
+    A wake-up that the fetcher cannot use must reach another worker. While the fetcher runs, `WOKEN` is the only state
+    with an unanswered wake-up. When the fetcher ends, it must forward one from every state: the server may have the
+    worker among those to wake, or the worker may be the only one that knows when the next job is due.
 
     | state | meaning | next state, and when |
     |---|---|---|
-    | READY | asked as soon as a slot is free | ASKING; PAUSED: outcomes cannot be settled; FORWARDING: the fetcher ends |
-    | WOKEN | as READY, and a wake-up is to be used or forwarded | ASKING; FORWARDING: all slots are taken, outcomes cannot be settled, or the fetcher ends |
-    | ASKING | a request is under way | READY: it brought jobs; SLEEPING and SLEEPING_UNTIL_DUE: it brought none; UNANSWERED: it failed; FORWARDING: the fetcher ends |
+    | READY | requested as soon as a slot is free | ASKING; PAUSED: outcomes cannot be settled; FORWARDING: the fetcher ends |
+    | WOKEN | as READY, with a wake-up to use or forward | ASKING; FORWARDING: all slots are taken, outcomes cannot be settled, or the fetcher ends |
+    | ASKING | a request is under way | READY: it brought jobs, or parked jobs can be claimed; SLEEPING and SLEEPING_UNTIL_DUE: it brought none; UNANSWERED: it failed; FORWARDING: the fetcher ends |
     | SLEEPING | the server wakes the worker | WOKEN; READY: a job came with the wake-up, or a burst checks again; FORWARDING: the fetcher ends |
-    | SLEEPING_UNTIL_DUE | as SLEEPING, and a timer runs until the next job is due | WOKEN; READY: a burst checks again; FORWARDING: the fetcher ends |
-    | UNANSWERED | backs off; then the same request is sent again; slots are kept for its jobs (`held`) | WOKEN; FORWARDING: the fetcher ends |
+    | SLEEPING_UNTIL_DUE | as SLEEPING, with a timer until the next job is due | WOKEN; READY: a burst checks again; FORWARDING: the fetcher ends |
+    | UNANSWERED | backs off, then retries the same request; reserves slots for its jobs (`held`) | WOKEN; FORWARDING: the fetcher ends |
     | PAUSED | waits for a moment because outcomes cannot be settled | READY; FORWARDING: the fetcher ends |
-    | FORWARDING | gives a wake-up to another worker; a request would be answered with jobs that this call gives away | READY |
+    | FORWARDING | forwards a wake-up; no request runs, because the forwarding call would give its jobs away | READY |
     """  # noqa: E501 - a table
 
     READY = "ready"
@@ -98,36 +105,46 @@ ASLEEP = frozenset({_S.SLEEPING, _S.SLEEPING_UNTIL_DUE, _S.UNANSWERED, _S.PAUSED
 
 @dataclass(slots=True, eq=False)
 class QueueState:
-    """A queue or partition, who runs its jobs, and what the fetcher knows of it."""
+    """A queue or partition, its runner, and its state in the fetcher."""
 
     name: str
     keys: QueueKeys
     runner: Runner
     weight: int = 1
-    """The weight of the whole queue, not of one partition."""
+    """Weight of the whole queue, not of one partition."""
     family: str = ""
-    """The queue of which this is a partition, if the worker serves all of them under that name."""
+    """The queue that has this partition, if the worker serves all partitions under that name."""
     turn: float = 0.0
-    """A number that rises each time this partition becomes the first of its queue; the lowest is next."""
+    """A number that rises each time this partition becomes first in its queue; the lowest is next."""
     turn_ends: float = 0.0
-    """Until when it stays the first."""
+    """End of its time as the first."""
     credit: float = 0.0
-    """Slots that the queue has not used yet, of its share by weight."""
+    """Slots of its share by weight that the queue has not used yet."""
     settler: Settler | None = None
     state: FetchState = FetchState.READY
     """Change it with `enter`."""
     task: asyncio.Task[None] | None = None
-    """What ends the state, when that is a sleep or forwarding."""
+    """The asyncio task that ends a sleeping or forwarding state."""
     request: str = ""
-    """The request that has no answer yet: it may have leased jobs, so it is sent again. Empty if there is none."""
+    """The unanswered request, which may have leased jobs and is therefore retried. Empty if there is none."""
     held: int = 0
-    """Slots kept for the jobs which that request may have leased."""
-    last: int = 0
-    """The highest fence of the jobs that came from the queue."""
+    """Slots reserved for jobs of that request."""
+    deliveries: Deliveries = field(default_factory=Deliveries)
+    """The jobs of the queue that this process has read."""
+    parked: bool = True
+    """True if the queue has jobs of a task that a worker did not know; True until the server denies it."""
+    claim_after: float = 0.0
+    """Earliest time of the next request that may claim all parked jobs of known tasks."""
+    claim_pause: float = 0.0
+    """Seconds between two such requests."""
+    parked_tasks: set[str] = field(default_factory=set[str])
+    """Tasks of received parked jobs; each request claims more jobs of these tasks."""
     failures: int = 0
-    """Requests in a row that failed."""
+    """Number of consecutive failed requests."""
     log_after: float = 0.0
-    """When such a failure may be logged again."""
+    """Earliest time of the next log line about such a failure."""
+    rejoin_after: float = 0.0
+    """Earliest time of the next rejoin of this queue."""
     hints: Hints = field(default_factory=Hints)
     """Limits the calls that wake-ups without a job can cause."""
 
@@ -139,33 +156,49 @@ class QueueState:
 
     @property
     def askable(self) -> bool:
-        """Whether it may have jobs, and may be asked for them."""
+        """True if the queue may have jobs and can receive a request."""
         return self.state in ASKABLE
 
     @property
+    def claims(self) -> bool:
+        """True if the next request should claim parked jobs."""
+        return self.parked and now() >= self.claim_after
+
+    def answered(self, batch: Batch, *, claimed: bool) -> None:
+        """Record if the queue has parked jobs, and the time of the next claim. claimed: the request claimed some."""
+        self.parked = batch.parked
+        if not batch.parked or len(self.parked_tasks) > _MOST_TASKS:
+            self.parked_tasks.clear()
+        self.parked_tasks |= batch.tasks
+        if claimed:
+            # a request with such jobs may have had no room for jobs of other tasks
+            self.claim_pause = 0.0 if batch.tasks else min(_CLAIM_RARELY, 2 * self.claim_pause or _CLAIM_PAUSE)
+            self.claim_after = now() + self.claim_pause
+
+    @property
     def unsettled(self) -> bool:
-        """Whether outcomes of the queue wait for the server: jobs that run now would run again if the process dies."""
+        """True if outcomes wait for the queue's server: new jobs would run twice if the process dies."""
         return self.settler is not None and self.settler.failing
 
 
 FetchOrder = Callable[[Sequence[QueueState], int], list[tuple[QueueState, int]]]
-"""The queues to ask, in order, each with the most jobs to ask for."""
+"""The queues to request from, in order, each with the maximum number of jobs."""
 
 
 def chosen(*, weighted: bool, in_turn: bool) -> FetchOrder:
-    """Return the order to use; `in_turn` if a queue has partitions."""
+    """Return the fetch order; in_turn: a queue has partitions."""
     if in_turn:
         return by_weight_in_turn if weighted else strict_in_turn
     return by_weight if weighted else strict
 
 
 def strict(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
-    """Offer all slots to the first queue, and what it leaves to the next."""
+    """Offer all slots to the first queue, and the remaining slots to the next."""
     return [(queue, free) for queue in askable]
 
 
 def strict_in_turn(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
-    """As `strict`, but the partitions of one queue take turns to be first."""
+    """Offer slots like `strict`, but the partitions of one queue take turns to be first."""
     found: list[tuple[QueueState, int]] = []
     for _, some in groupby(askable, key=lambda queue: queue.family or queue.name):
         family = sorted(some, key=lambda queue: queue.turn)
@@ -187,7 +220,7 @@ def by_weight(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState
 
 
 def by_weight_in_turn(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
-    """As `by_weight`, but the partitions of one queue share its weight."""
+    """Share the slots like `by_weight`, but the partitions of one queue share its weight."""
     sizes = Counter(queue.family or queue.name for queue in askable)
     return _shares(askable, free, [queue.weight / sizes[queue.family or queue.name] for queue in askable])
 
@@ -202,7 +235,7 @@ def _shares(askable: Sequence[QueueState], free: int, weights: Sequence[float]) 
         share = max(0, min(left, int(queue.credit)))
         shares.append(share)
         left -= share
-    # the slots that rounding has left
+    # distribute the slots that rounding left over
     while left:
         for at in range(min(left, len(shares))):
             shares[at] += 1

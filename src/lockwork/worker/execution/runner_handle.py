@@ -1,4 +1,4 @@
-"""One runner process, as its worker process sees it."""
+"""One runner process, from the view of its worker process."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from lockwork.errors import WorkerDied
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.worker.environment import resident
 from lockwork.worker.execution.threads import killed_after
 from lockwork.worker.ipc import runner_messages as messages
 from lockwork.worker.ipc.messages import DIED, TOO_LONG, fate
-from lockwork.worker.ipc.runner_messages import Begun, Free, RunnerJob, Stop
+from lockwork.worker.ipc.runner_messages import Begun, Free, Note, Overran, RunnerJob, RunnerWaits, Stop
 from lockwork.worker.settings import ProcessSettings
 
 _REST = 1.0
-"""Seconds to read the last messages of a runner that ended: a program of its job may keep the connection open."""
+"""Seconds to read the last messages of an ended runner: a program of its job may keep the connection open."""
 
 
 class NotBegun(Exception):
-    """The process had died before it took up the job."""
+    """The process died before it accepted the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpawnSpec:
-    """What a runner is started with: the settings of its worker process, the event loop, and the folder."""
+    """Start parameters of a runner: the settings of its worker process, the event loop, and the working directory."""
 
     settings: ProcessSettings
     loop: str
@@ -42,9 +43,10 @@ class SpawnSpec:
 class RunnerTask:
     """One job in a runner. The runner may start the next job before the caller of this one continues."""
 
-    def __init__(self, runner: RunnerHandle, job: Leased) -> None:
+    def __init__(self, runner: RunnerHandle, job: Leased, on_note: Callable[[Note], None]) -> None:
         self._runner = runner
         self._job = job
+        self.on_note: Callable[[Note], None] = on_note
         self.ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.taken_up: bool = False
 
@@ -54,19 +56,19 @@ class RunnerTask:
             self._runner.send(Stop(self._job.id))
 
     def end(self, outcome: Outcome) -> None:
-        """Set the outcome, if it is of this delivery of this job."""
+        """Set the outcome, if it belongs to this delivery of this job."""
         if (outcome.id, outcome.token) == (self._job.id, self._job.token):
             self.ended.set_result(outcome)
 
     async def outcome(self, hard_timeout: float | None) -> Outcome:
-        """Wait until it has ended and return what is to become of it; raises WorkerDied, NotBegun, or JobTimeout."""
+        """Wait for the job's end and return its outcome; raises WorkerDied, NotBegun, or JobTimeout."""
         loop = asyncio.get_running_loop()
         timer = None if hard_timeout is None else loop.call_later(hard_timeout, self._too_long, hard_timeout)
         try:
             return await self.ended
         except asyncio.CancelledError:
             if self.ended.cancelled():
-                self._runner.end("")  # nobody will settle what the job still does
+                self._runner.end("")  # no process will settle the rest of the job
             raise
         finally:
             if timer is not None:
@@ -81,14 +83,14 @@ class RunnerOwner(Protocol):
     """Receives the state changes of a runner."""
 
     def on_free(self, runner: RunnerHandle, /) -> None:
-        """It can take a job."""
+        """Use a runner that can accept a job."""
 
     def on_gone(self, runner: RunnerHandle, /) -> None:
-        """It has ended."""
+        """Handle a runner that ended."""
 
 
 class RunnerHandle:
-    """Runs one job at a time in a process of its own."""
+    """Runs one job at a time in a separate process."""
 
     def __init__(self, process: subprocess.Popen[bytes], owner: RunnerOwner) -> None:
         self._process = process
@@ -102,73 +104,73 @@ class RunnerHandle:
         self._idle = False
         self._released = False
         self._exit_unknown = False
-        """Whether another caller has reaped the process, so its exit status is unknown."""
+        """True if another caller has reaped the process, so its exit status is unknown."""
         self._problem: Exception | None = None
         self.over: bool = False
-        """Whether its process has ended; `on_gone` comes later."""
+        """True if its process has ended; `on_gone` is called later."""
         self.begun: bool = False
-        """Whether it ever came to take a job."""
+        """True if the runner was ever ready for a job."""
         self.limit: int | None = None
-        """Bytes of memory beyond which it is replaced."""
+        """Memory limit in bytes; beyond it, the runner is replaced."""
         self.reason: str = DIED
-        """Why it will have ended, when it has; empty when that is as it should be."""
+        """Reason for its end; empty for an orderly end."""
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id."""
         return self._process.pid
 
     @property
     def fate(self) -> str:
-        """The exit status or the signal that ended it."""
+        """Exit status or signal that ended the process."""
         return "how is not known" if self._exit_unknown else fate(self._process.returncode)
 
     def memory(self) -> int | None:
-        """Its resident memory in bytes; None if the system does not say."""
+        """Resident memory in bytes; None if the system does not report it."""
         return resident(self.pid)
 
     async def listen(self, connection: socket.socket) -> None:
-        """Start to read its messages."""
+        """Start reading the runner's messages."""
         reader, self._writer = await asyncio.open_connection(sock=connection)
         self._reading = asyncio.create_task(self._read(reader), name="lockwork-runner")
         threading.Thread(target=self._watch, name=f"lockwork-watch-{self.pid}", daemon=True).start()
 
     @property
     def at_work(self) -> bool:
-        """Whether a job is under way in it."""
+        """True if a job is under way in the runner."""
         return self._runner_task is not None and not self._runner_task.ended.done()
 
-    def run(self, queue: str, job: Leased) -> RunnerTask:
-        """Let it run a job."""
+    def run(self, queue: str, job: Leased, on_note: Callable[[Note], None] = lambda _: None) -> RunnerTask:
+        """Run a job in the runner; `on_note` receives the runner's notes about the job while it runs."""
         self._idle = False
-        self._runner_task = RunnerTask(self, job)
+        self._runner_task = RunnerTask(self, job, on_note)
         self.send(RunnerJob(queue, job))
         return self._runner_task
 
     def end(self, reason: str, problem: Exception | None = None) -> None:
-        """Kill it for a reason; its job fails with `problem`, or else with WorkerDied."""
+        """Kill the runner for a reason; its job fails with `problem`, or else with WorkerDied."""
         self.reason, self._problem = reason, problem
         self.kill()
 
     def kill(self) -> None:
-        """End it at once, and the programs that its job has started."""
+        """Kill the runner and the programs that its job has started, at once."""
         with self._gate:
             if self._process.returncode is None:
                 self._kill_group()
 
     def leave(self) -> None:
-        """Close the connection: the runner then tears down what it has set up, and exits."""
+        """Close the connection: the runner then tears down its app, and exits."""
         self._released = True
         if self._writer is not None:
             self._writer.close()
 
     def send(self, message: ProcessSettings | RunnerJob | Stop) -> None:
-        """Send it a message, if the connection is open."""
+        """Send a message to the runner, if the connection is open."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(messages.packed(message))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        # a job may have forked a copy that speaks on this line, too: what cannot be true is passed over
+        # a forked copy of a job may also write to this connection: ignore impossible messages
         while (message := await messages.read_answer(reader)) is not None:
             if isinstance(message, Free):
                 if not self._idle and not self.at_work:
@@ -178,17 +180,19 @@ class RunnerHandle:
                 continue
             elif isinstance(message, Begun):
                 self._runner_task.taken_up = True
+            elif isinstance(message, Overran | RunnerWaits):
+                self._runner_task.on_note(message)
             else:
                 self._runner_task.end(message.outcome)
         if not self._released:
-            self.kill()  # a job may have closed the line: nothing more can be heard of it
+            self.kill()  # a job may have closed the connection: no more messages can arrive
 
     def _watch(self) -> None:
-        # as long as it is not waited for, nobody else gets its number
+        # until the process is reaped, its process id cannot be reused
         if hasattr(os, "waitid"):
             try:
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-            except ChildProcessError:  # a job has waited for it, or ignores SIGCHLD, and the number may be another's
+            except ChildProcessError:  # a job has reaped it, or ignores SIGCHLD, and its process id may be reused
                 self._exit_unknown = True
             self.over = True
         with self._gate:
@@ -196,7 +200,7 @@ class RunnerHandle:
                 self._kill_group()
             self._process.wait()
         self.over = True
-        with contextlib.suppress(RuntimeError):  # the loop is closed: this child ends, too
+        with contextlib.suppress(RuntimeError):  # the loop is closed, because this child ends, too
             self._loop.call_soon_threadsafe(self._exited)
 
     def _kill_group(self) -> None:
@@ -218,7 +222,7 @@ class RunnerHandle:
 
 
 async def start(spec: SpawnSpec, owner: RunnerOwner) -> RunnerHandle:
-    """Start a runner process; raises OSError when the system has none to give."""
+    """Start a runner process; raises OSError if the system cannot create one."""
     ours, theirs = socket.socketpair()
     try:
         process = _spawn(spec, theirs.fileno())
@@ -230,7 +234,8 @@ async def start(spec: SpawnSpec, owner: RunnerOwner) -> RunnerHandle:
     runner = RunnerHandle(process, owner)
     try:
         await runner.listen(ours)
-        runner.send(spec.settings)  # not as an argument: these have a limit, and a worker may have thousands of queues
+        # not as an argument: arguments have a size limit, and a worker may have thousands of queues
+        runner.send(spec.settings)
     except BaseException:
         runner.leave()
         process.kill()
@@ -240,7 +245,7 @@ async def start(spec: SpawnSpec, owner: RunnerOwner) -> RunnerHandle:
 
 
 def _spawn(spec: SpawnSpec, descriptor: int) -> subprocess.Popen[bytes]:
-    # by this thread: Linux lets the runner die with the thread that started it
+    # on this thread: Linux kills the runner when the thread that started it ends
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "lockwork.worker.process.runner", spec.loop, str(descriptor), str(os.getpid())],
         stdin=subprocess.DEVNULL,

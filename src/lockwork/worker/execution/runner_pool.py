@@ -1,6 +1,6 @@
-"""Running the jobs of `executor="process"` tasks: a pool of runner processes, which belong to one worker child.
+"""A pool of runner processes for the jobs of `executor="process"` tasks; it belongs to one worker child.
 
-They are started when first needed, and used again. What dies in one of them is one job.
+The pool starts runners on first use, and reuses them. A crash in a runner affects only one job.
 """
 
 from __future__ import annotations
@@ -9,24 +9,28 @@ import asyncio
 import contextlib
 import os
 from collections import deque
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from lockwork.errors import WorkerDied
 from lockwork.jobs.current import JobContext
 from lockwork.logs import Log
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.runtime.clock import now
 from lockwork.worker.environment import shown
 from lockwork.worker.execution import runner_handle
 from lockwork.worker.execution.runner_handle import NotBegun, RunnerHandle, SpawnSpec
 from lockwork.worker.ipc.messages import MAX_MEMORY, Reporter, RunnerExited, RunnerStarted
+from lockwork.worker.ipc.runner_messages import Note, Overran
 from lockwork.worker.settings import ProcessSettings
 
 log: Log = Log("lockwork.worker")
 
 _TRIES = 3
-"""Runners that may die before they start a job; after that, the job counts as the cause."""
+"""Number of runners that may die before they start a job; after that, the job counts as the cause."""
 _PAUSE_MS = 1000
-"""How long a job is snoozed if no runner can be started for it."""
+"""Snooze of a job in ms if no runner can be started for it."""
 _END = 5.0
 
 
@@ -35,12 +39,12 @@ class NotStarted(Exception):
 
 
 class RunnerPool:
-    """At most `options.runners` at once."""
+    """A pool of at most `options.runners` processes."""
 
     def __init__(self, settings: ProcessSettings, reporter: Reporter) -> None:
         options = settings.options
         loop = "uvloop" if type(asyncio.get_running_loop()).__module__ == "uvloop" else "asyncio"
-        # jobs may go to another folder, and then the app is not found from there
+        # jobs may change the working directory, from which the app could not be imported
         self._spec = SpawnSpec(settings, loop, str(Path.cwd()))
         self._most = options.runners or min(options.concurrency, _processors())
         self._max_memory = options.max_memory
@@ -50,26 +54,28 @@ class RunnerPool:
         self._waiting: deque[asyncio.Future[RunnerHandle]] = deque()
         self._starting: set[asyncio.Task[None]] = set()
         self._pending_starts = 0
-        """Runners that are starting, and have not been free yet."""
+        """Number of starting runners that have not been free yet."""
         self._closed = False
         self._empty = asyncio.Event()
 
     async def run(self, job: Leased, context: JobContext, hard_timeout: float | None) -> Outcome:
         """Run a job in a runner and return its outcome; raises WorkerDied or JobTimeout."""
         for _ in range(_TRIES):
+            context.runner = "waits"
             try:
                 while (runner := await self._take()).over:
-                    pass  # it died while it was idle, or on the way here: no job is to blame
+                    pass  # the runner died while idle, or before it accepted the job: the job is not the cause
             except NotStarted as error:
                 log.error("job %s waits: no process could be started for it: %s", job.id, error)
                 return Outcome(job.id, job.token, "z", b"", _PAUSE_MS)
-            context.thread = runner_task = runner.run(context.queue, job)
+            context.runner = "runs"
+            context.thread = runner_task = runner.run(context.queue, job, partial(_note, context))
             with contextlib.suppress(NotBegun):
                 return await runner_task.outcome(hard_timeout)
         raise WorkerDied("the runner processes died before they started it")
 
     async def close(self) -> None:
-        """End all runners, even those that run a job, and wait until they are gone."""
+        """End all runners, even busy ones, and wait until they are gone."""
         self._closed = True
         for starting in self._starting:
             starting.cancel()
@@ -85,7 +91,7 @@ class RunnerPool:
         await self._gone()
 
     def on_free(self, runner: RunnerHandle) -> None:
-        """A runner can take a job: give it to the first that waits."""
+        """Give the runner to the first waiting job."""
         if runner.limit is None:
             self._pending_starts -= 1
             runner.limit = self._limit(runner)
@@ -98,7 +104,7 @@ class RunnerPool:
         self._offer(runner)
 
     def on_gone(self, runner: RunnerHandle) -> None:
-        """A runner has ended: start another if jobs wait."""
+        """Start another runner if jobs wait."""
         self._reporter.report(RunnerExited(runner.pid, "" if self._closed else runner.reason))
         self._runners.discard(runner)
         if not self._runners:
@@ -150,7 +156,7 @@ class RunnerPool:
 
     def _started(self, task: asyncio.Task[None]) -> None:
         self._starting.discard(task)
-        self._fill()  # if it has failed, nothing else may happen that would help those who still wait
+        self._fill()  # after a failed start, no other event would retry for the waiting jobs
 
     async def _start(self) -> None:
         try:
@@ -171,7 +177,7 @@ class RunnerPool:
                 return
 
     def _limit(self, runner: RunnerHandle) -> int:
-        """Return the memory limit of a runner, at least a fifth above what it takes now; 0 if there is none."""
+        """Return the memory limit of a runner, at least a fifth above its current usage; 0 without a limit."""
         size = runner.memory() if self._max_memory is not None else None
         return 0 if self._max_memory is None or size is None else max(self._max_memory, size + size // 5)
 
@@ -181,6 +187,22 @@ class RunnerPool:
             return False
         log.info("runner process %d is replaced: it takes %s", runner.pid, shown(size))
         return True
+
+
+class _RunnerWait(NamedTuple):
+    """A wait for a result in a runner."""
+
+    id: str
+    queue: str
+    since: float
+
+
+def _note(context: JobContext, note: Note) -> None:
+    """Record a runner's note about its job."""
+    if isinstance(note, Overran):
+        context.note_overrun()
+    else:
+        context.waits = [_RunnerWait(each.id, each.queue, now() - each.seconds) for each in note.waits]
 
 
 def _processors() -> int:

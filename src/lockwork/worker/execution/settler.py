@@ -1,4 +1,4 @@
-"""Settles outcomes in batches: those that arrive during a call leave with the next."""
+"""Settles outcomes in batches: outcomes that arrive during a call are sent with the next."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from operator import attrgetter
 from lockwork.errors import ServerRefused
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import SETTLE_BATCH, Outcome
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import SETTLE_BATCH, Outcome
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
@@ -20,13 +20,13 @@ from lockwork.worker.environment import AGAIN
 log: Log = Log("lockwork.worker")
 
 _FAULTS = 3
-"""How often the server may refuse one outcome while it takes others, before that outcome is dropped."""
+"""Number of times that the server may refuse one outcome, while it accepts others, before the outcome is dropped."""
 _NOBODYS = Outcome("", b"", "g")
 _TASK = attrgetter("task")
 
 
 class Settler:
-    """Settles one queue's outcomes for one session; retries while the server is away."""
+    """Settles one queue's outcomes for one session; retries while the server is unreachable."""
 
     def __init__(self, driver: AsyncDriver, keys: QueueKeys, session: str, window_ms: int) -> None:
         self._driver = driver
@@ -38,9 +38,9 @@ class Settler:
         self._refused: list[Outcome] = []
         self._task: asyncio.Task[None] | None = None
         self._complaint = 0.0
-        """When the next warning may be logged."""
+        """Time of the next warning."""
         self.failing: bool = False
-        """Whether the server takes no outcomes now."""
+        """True while the server accepts no outcomes."""
 
     def add(self, outcome: Outcome) -> None:
         """Settle an outcome soon."""
@@ -50,11 +50,11 @@ class Settler:
 
     @property
     def busy(self) -> bool:
-        """Whether there are outcomes that may not be on the server yet."""
+        """True if some outcomes may not be on the server yet."""
         return self._task is not None
 
     def unsettled(self) -> list[Outcome]:
-        """The outcomes that are not on the server, or that it refused for good."""
+        """Outcomes that are not on the server, or that it refused for good."""
         return [*self._waiting, *self._leaving, *self._refused]
 
     async def drained(self) -> None:
@@ -67,7 +67,7 @@ class Settler:
             while self._waiting:
                 outcomes, self._waiting = self._waiting, []
                 self._leaving = outcomes
-                outcomes.sort(key=_TASK)  # the script counts by task; what is returned keeps its order
+                outcomes.sort(key=_TASK)  # the script counts by task; the stable sort keeps the order of returned jobs
                 at = 0
                 while at < len(outcomes):
                     at += await self._settle(outcomes[at : at + SETTLE_BATCH])
@@ -77,16 +77,17 @@ class Settler:
             self.failing = False
 
     async def _settle(self, batch: list[Outcome]) -> int:
-        """Settle the first of them, and return how many those are.
+        """Settle the first outcomes of the batch, and return their number.
 
-        It takes as long as the server is away, read-only or full: a job whose outcome is lost would run again.
+        Retries for as long as the server is unreachable, read-only or full: a job whose outcome is lost would run
+        again.
         """
         failures = faults = 0
         while isinstance(problem := await self._try(batch), Exception):
             failures += 1
             self._complain(batch, problem)
             if isinstance(problem, ServerRefused) and await self._try([_NOBODYS]) == 1:
-                # not the server or the queue is the trouble, but one of these
+                # the server and the queue work, so one of these outcomes is the cause
                 if len(batch) > 1:
                     for outcome in batch:
                         await self._settle([outcome])
@@ -105,7 +106,7 @@ class Settler:
         return problem
 
     async def _try(self, batch: list[Outcome]) -> int | Exception:
-        """Make one call; returns how many of the first outcomes it settled, or the error."""
+        """Make one call; return the number of settled outcomes from the start of the batch, or the error."""
         try:
             settled = await self._driver.run(leases.settle_some(self._keys, self._session, batch, self._window_ms))
         except Exception as error:  # noqa: BLE001 - whatever it is, outcomes must not be lost by it

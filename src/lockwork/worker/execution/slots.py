@@ -1,7 +1,7 @@
-"""The slots of a worker process: asyncio tasks that run one job after the other, so a job costs no task of its own.
+"""The slots of a worker process: asyncio tasks that run one job after the other, so a job needs no new asyncio task.
 
-A slot's task that finds more jobs in the inbox starts the task of the next slot before it runs its job. So a job that
-awaits nothing runs at once, and one that waits does not delay others.
+If a slot's task finds more jobs in the inbox, it starts the task of the next slot before it runs its job. So a job that
+awaits nothing runs at once, and a waiting job does not delay others.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Protocol
 
-from lockwork import owners
 from lockwork.jobs.current import JobContext, SlotContext, slot
-from lockwork.protocol.queues.leases import Leased
+from lockwork.protocol.queue.leases import Leased
+from lockwork.worker.execution.job_grants import end_job
 
 
 class Runner(Protocol):
@@ -31,9 +32,9 @@ class Runner(Protocol):
 
 
 class WorkerSlots:
-    """At most `size` jobs at once; slots are taken before jobs are leased for them.
+    """At most `size` concurrent jobs; the fetcher takes slots before it leases jobs for them.
 
-    `free` is negative if a queue brought more jobs than slots were taken for.
+    `free` is negative if a queue delivered more jobs than the fetcher had slots.
     """
 
     def __init__(self, size: int) -> None:
@@ -53,38 +54,43 @@ class WorkerSlots:
         self._room.set()
 
     async def take(self) -> int:
-        """Wait for free slots and take them, half of all at most."""
+        """Wait for free slots and take them, at most half of all slots."""
         while self.free <= 0:
             self._room.clear()
             await self._room.wait()
         return self.take_now()
 
     def take_now(self) -> int:
-        """Take the slots that are free now, half of all at most: so jobs are leased for some while the others run."""
+        """Take the slots that are free now, at most half of all: they get new jobs while the others run."""
         taken = max(0, min(self.free, self._share))
         self.free -= taken
         return taken
 
     def take_one(self) -> bool:
-        """Take one slot if one is free; return whether it was."""
+        """Take one slot if one is free; return True on success."""
         if self.free <= 0:
             return False
         self.free -= 1
         return True
 
+    async def idle(self) -> None:
+        """Wait until no job runs or waits for a slot's task."""
+        while self.running:
+            await self.freed()
+
     async def freed(self) -> None:
-        """Wait until a slot has been put back."""
+        """Wait until a slot is put back."""
         self._room.clear()
         await self._room.wait()
 
     def put_back(self, count: int) -> None:
-        """Put back slots that are not needed any more."""
+        """Put back slots that are no longer needed."""
         if count:
             self.free += count
             self._room.set()
 
     def start(self, jobs: list[Leased], runner: Runner) -> None:
-        """Run jobs in slots that were taken for them."""
+        """Run jobs in slots that the fetcher took for them."""
         self._inbox.extend((job, runner) for job in jobs)
         self.on_start()
         if self._inbox and not self._starting:
@@ -92,49 +98,62 @@ class WorkerSlots:
 
     @property
     def running(self) -> int:
-        """Jobs that run or wait for a slot's task."""
+        """Number of jobs that run or wait for a slot's task."""
         return len(self._busy) + len(self._inbox)
 
     @property
     def full(self) -> bool:
-        """Whether no other job can start until one ends."""
+        """True if no other job can start until one ends."""
         return self.running >= self._size
 
     @property
     def all_begun(self) -> bool:
-        """Whether every fetched job has started."""
+        """True if every fetched job has started."""
         return not self._inbox
 
     def cancel(self) -> None:
-        """Cancel running jobs, and return those that have not started; no more jobs follow."""
+        """Cancel running jobs, and return unstarted ones; no more jobs follow."""
         self._closed = True
-        self.put_back(len(self._inbox))
-        while self._inbox:
-            # the newest first: each goes to the front of its queue
-            job, runner = self._inbox.pop()
+        unbegun = self.take_unbegun()
+        self.put_back(len(unbegun))
+        for job, runner in unbegun:  # the newest first: each returns to the front of its queue
             runner.give_back(job)
         for task in self._busy:
             task.cancel()
 
+    def take_unbegun(self) -> list[tuple[Leased, Runner]]:
+        """Take the unstarted jobs, the newest first; safe from any thread.
+
+        One atomic step takes each job, here or in a slot, so no job is both taken and run. Their slots stay taken.
+        """
+        taken: list[tuple[Leased, Runner]] = []
+        with suppress(IndexError):
+            while True:
+                taken.append(self._inbox.pop())
+        return taken
+
     def held(self, runner: Runner, queue: str) -> list[Leased]:
-        """The jobs of one queue, and its runner, that run or wait for a slot."""
-        waiting = [job for job, given in self._inbox if given is runner]
+        """Return the jobs of one queue and its runner that run or wait for a slot."""
+        waiting = [job for job, given in tuple(self._inbox) if given is runner]
         return waiting + [one.job.leased for one in self._slots if one.job is not None and one.job.queue == queue]
 
     def leased(self, runner: Runner) -> list[Leased]:
-        """The jobs of one runner that were fetched and have not ended."""
+        """Return the jobs of one runner that were fetched and have not ended."""
         return [job for job, given in (*self._inbox, *self._busy.values()) if given is runner]
 
     def jobs(self) -> list[JobContext]:
-        """The jobs that run."""
+        """Return the running jobs."""
         held = [job for one in self._slots for job in one.batch]
         held += [one.job for one in self._slots if one.job is not None and not one.batch]
         return [job for job in held if not job.over]
 
     def stop(self, ids: set[str], runner: Runner, queue: str) -> None:
         """Cancel the jobs `ids` of one queue and its runner."""
-        for entry in [entry for entry in self._inbox if entry[1] is runner and entry[0].id in ids]:
-            self._inbox.remove(entry)
+        for entry in [entry for entry in tuple(self._inbox) if entry[1] is runner and entry[0].id in ids]:
+            try:
+                self._inbox.remove(entry)
+            except (ValueError, IndexError):
+                continue  # the thread that watches the loop took it
             self.put_back(1)
             runner.cancelled(entry[0])
         for one in self._slots:
@@ -176,7 +195,10 @@ class WorkerSlots:
         while True:
             self._starting -= 1
             while inbox:
-                job, runner = inbox.popleft()
+                try:
+                    job, runner = inbox.popleft()
+                except IndexError:
+                    break  # the thread that watches the loop took the last one
                 if inbox and not self._starting:
                     self._start_one()
                 self._busy[task] = job, runner
@@ -184,15 +206,15 @@ class WorkerSlots:
                     await runner.run(job, mine)
                 finally:
                     del self._busy[task]
-                    owners.renew_task(task)
+                    end_job(task, mine, job)
                     self.put_back(1)
                 if copy_context() != pristine:
-                    # the job left context variables behind: the next one gets a new task
+                    # the job left context variables behind: the next job gets a new asyncio task
                     if inbox and not self._starting:
                         self._start_one()
                     return
             if self._closed:
-                return  # its job has ended anyway, and nothing will cancel this slot again
+                return  # its job has already ended, and nothing will cancel this slot again
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
             await idle

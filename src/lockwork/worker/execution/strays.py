@@ -1,6 +1,6 @@
-"""Strays: jobs that are leased to this worker process, and that it does not have.
+"""Strays: jobs that are leased to this worker process although it does not have them.
 
-A server that takes the place of another one may not know the last writes: then a job that was settled is leased again.
+After a failover, the new server may lack the last writes; it then leases a settled job again.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import asyncio
 
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue import leases
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.worker.execution.queue_state import QueueState
 from lockwork.worker.execution.settler import Settler
@@ -19,7 +19,7 @@ from lockwork.worker.execution.slots import WorkerSlots
 log: Log = Log("lockwork.worker")
 
 PAUSE = 15.0
-"""Seconds between two looks; a job that was a stray at both is returned."""
+"""Seconds between two checks; a job that is a stray at both is returned."""
 
 
 async def give_back_strays(
@@ -34,10 +34,12 @@ async def give_back_strays(
         try:
             found = await driver.run(leases.strays(queue.keys, session, known))
         except LockworkError:
-            continue  # the heartbeat says what is wrong
-        # the answer to a request that is not there yet brings jobs that are no strays
+            continue  # the heartbeat reports the error
+        # the jobs of an unanswered request are not strays
         request = f" {queue.request}".encode() if queue.request else None
-        found = {(id, token) for id, token in found if request is None or not token.endswith(request)}
+        found = {
+            (id, token) for id, token in found if request is None or not token.partition(b"@")[0].endswith(request)
+        }
         for id, token in before & found:
             log.warning("job %s: the server counts it as running here, but it is not; it returns to its queue", id)
             settler.add(Outcome(id, token, "g"))

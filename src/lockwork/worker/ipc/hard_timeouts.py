@@ -1,7 +1,6 @@
-"""Hard time-outs of jobs that run in a worker process itself: its supervisor kills the process.
+"""Hard time-outs of jobs that run in a worker process: its supervisor kills the process.
 
-The worker process reports when such a job starts, how long it may take, with which outcome it ends after that, and when
-it has ended.
+The worker process reports the start of such a job with its limit and the outcome for an overrun, and later its end.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.runtime.clock import now
 from lockwork.worker.ipc.messages import HardTimeout, HardTimeoutEnded, Reporter
 
@@ -22,18 +21,18 @@ class TimeLimits:
         self._queue = queue
 
     def started(self, outcome: Outcome, seconds: float, task: str) -> None:
-        """ProcessReport that a job started; after `seconds` the supervisor kills this process and settles `outcome`."""
+        """Report that a job started; after `seconds` the supervisor kills this process and settles `outcome`."""
         self._reporter.report(HardTimeout(self._queue, outcome, seconds, task))
 
     def ended(self, id: str) -> None:
-        """ProcessReport that the job has ended."""
+        """Report that the job ended."""
         self._reporter.report(HardTimeoutEnded(self._queue, id))
 
 
 class HardTimeouts:
-    """The supervisor's side; `on_over(session, hard_timeouts)` is called on a thread that is started for the first job.
+    """The supervisor's side; calls `on_over(session, hard_timeouts)` on a thread that starts with the first job.
 
-    All jobs of the session that are over their limit come in one call, because the process is killed only once.
+    One call has all jobs of the session that exceeded their limits, because the process is killed only once.
     """
 
     def __init__(self, on_over: Callable[[str, list[HardTimeout]], None]) -> None:
@@ -91,7 +90,7 @@ class HardTimeouts:
                 self._on_over(session, hard_timeouts)
 
     def _over(self, at: float) -> list[tuple[str, list[HardTimeout]]]:
-        """Remove and return the sessions that have a job over its limit."""
+        """Remove and return the sessions with a job that exceeded its limit."""
         found: list[tuple[str, list[HardTimeout]]] = []
         for session, jobs in list(self._running.items()):
             overdue = [hard_timeout for deadline, hard_timeout in jobs.values() if deadline <= at]

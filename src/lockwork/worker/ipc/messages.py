@@ -18,44 +18,47 @@ from typing import Annotated
 
 import msgspec
 
+from lockwork.jobs.current import RunnerState
 from lockwork.logs import Log
-from lockwork.protocol.queues.leases import Buried, Outcome
+from lockwork.protocol.queue.leases import Buried, Outcome
 from lockwork.worker.settings import ProcessSettings
 
 log: Log = Log("lockwork.worker")
 
 _UNREADABLE = (ValueError, RecursionError)
-"""What a decoder raises for bytes that are no message; msgspec's errors are ValueErrors."""
+"""Exceptions that a decoder raises for invalid bytes; msgspec's errors are ValueErrors."""
 
 DONE = 77
 """Exit status of a child that ended on request or with its work done; 0 may come from a job's own exit."""
 FAILED, SESSION_OVER = 1, 3
 NOT_SET_UP = 4
 """Exit status of a child whose set-up failed, so it ran no jobs."""
+NOT_IMPORTED = 5
+"""Exit status of a child that could not import the app."""
 DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG, REFUSED = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout", "refused")
-"""Why a process is replaced, a child or a runner."""
+"""Reasons to replace a process: a child or a runner."""
 
 
 class KilledJob(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """A job that ended without the process that ran it; a short line, so that writing it never blocks."""
+    """A job whose process ended before the job did; a short line, so that writing it never blocks."""
 
     queue: str
     task: str
     outcome: Outcome
-    """Without its value: the error is made again from what follows."""
+    """Outcome without its value: the receiver rebuilds the error from the next fields."""
     seconds: float = 0.0
-    """The hard time-out for which the process was killed; 0 when it died of something else."""
+    """Hard time-out in seconds that caused the kill; 0 for another cause of death."""
     problem: str = ""
-    """Why the job is dead if its process died of something else."""
+    """Reason for the burial if the process died of another cause."""
 
 
 def buried_job(queue: str, job: Buried) -> KilledJob:
-    """A job that went to the dead set because its worker died."""
+    """Return the message for a job that was buried because its worker died."""
     return KilledJob(queue, job.task, Outcome(job.id, b"%d 0" % job.attempt, "d"), problem=job.problem)
 
 
 def fate(code: int | None) -> str:
-    """How a process ended that has this return code."""
+    """Describe how a process with this return code ended."""
     if code is None or code >= 0:
         return f"exit status {code}"
     try:
@@ -65,13 +68,13 @@ def fate(code: int | None) -> str:
 
 
 class Urgency(IntEnum):
-    """How soon a worker process has to end. It only rises."""
+    """The urgency of a worker process's end. It only rises."""
 
     WORK = 0
     QUIET = 1
     """Fetch nothing more."""
     RETIRE = 2
-    """Finish the running jobs however long they take, and exit."""
+    """Finish the running jobs without a time limit, and exit."""
     STOP = 3
     """Finish the running jobs within the grace, and exit."""
     NOW = 4
@@ -84,10 +87,18 @@ class RaiseUrgency(msgspec.Struct, frozen=True, tag=True, array_like=True):
     urgency: Urgency
 
 
-_from_supervisor: msgspec.json.Decoder[RaiseUrgency | KilledJob] = msgspec.json.Decoder(RaiseUrgency | KilledJob)
+class SessionLost(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A queue no longer has the session of a worker process, which rejoins if it has no job of that queue."""
+
+    queue: str
 
 
-def encoded_line(message: ProcessSettings | RaiseUrgency | KilledJob) -> bytes:
+ToWorkerProcess = RaiseUrgency | KilledJob | SessionLost
+
+_from_supervisor: msgspec.json.Decoder[ToWorkerProcess] = msgspec.json.Decoder(ToWorkerProcess)
+
+
+def encoded_line(message: ProcessSettings | ToWorkerProcess) -> bytes:
     """Encode a message to a worker process as a line."""
     return msgspec.json.encode(message) + b"\n"
 
@@ -99,11 +110,12 @@ class Control:
         self.urgency: Urgency = Urgency.WORK
         self.gone: bool = False
         self.supervisor_killed: bool = False
-        """Whether the supervisor was killed: it is gone, and sent no STOP before."""
+        """True if the supervisor was killed: it is gone, and sent no STOP before."""
         self.ended: asyncio.Queue[KilledJob] = asyncio.Queue()
         """Jobs that ended in other processes."""
+        self.on_session_lost: Callable[[str], None] = lambda _queue: None
         self._reader = reader
-        self._pipe = os.dup(pipe)  # who reads it closes the other one at its end
+        self._pipe = os.dup(pipe)  # a duplicate, because the reader closes the original at its end
         self._poll = select.poll()
         self._poll.register(self._pipe, select.POLLHUP)
         self._changed = asyncio.Event()
@@ -114,7 +126,7 @@ class Control:
         return bool(self._poll.poll(0))
 
     def ending(self) -> bool:
-        """Return True if no more jobs shall start in this process."""
+        """Return True if no more jobs should start in this process."""
         return self.urgency > Urgency.WORK or self.orphaned()
 
     def raise_to(self, urgency: Urgency) -> None:
@@ -130,7 +142,7 @@ class Control:
             await self._changed.wait()
 
     async def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         os.close(self._pipe)
@@ -144,6 +156,8 @@ class Control:
                 continue
             if isinstance(message, KilledJob):
                 self.ended.put_nowait(message)
+            elif isinstance(message, SessionLost):
+                self.on_session_lost(message.queue)
             else:
                 self.raise_to(message.urgency)
         self.gone = True
@@ -156,7 +170,7 @@ class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Recycle(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The worker process has run --max-jobs jobs and is to be replaced."""
+    """The worker process has run --max-jobs jobs and should be replaced."""
 
 
 ProcessId = Annotated[int, msgspec.Meta(gt=0)]
@@ -173,7 +187,7 @@ class RunnerExited(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     pid: ProcessId
     reason: str
-    """One of REASONS if the runner has to be replaced, else empty."""
+    """One of REASONS if the runner must be replaced, else empty."""
 
 
 class HardTimeout(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -182,7 +196,7 @@ class HardTimeout(msgspec.Struct, frozen=True, tag=True, array_like=True):
     queue: str
     outcome: Outcome
     seconds: float
-    """The hard time-out."""
+    """Hard time-out in seconds."""
     task: str
 
 
@@ -191,6 +205,14 @@ class HardTimeoutEnded(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     queue: str
     id: str
+
+
+class AwaitedResult(msgspec.Struct, frozen=True, array_like=True):
+    """A job or flow whose result a job has awaited for this number of seconds."""
+
+    id: str
+    queue: str
+    seconds: float
 
 
 class BusySlot(msgspec.Struct, frozen=True, array_like=True):
@@ -202,26 +224,31 @@ class BusySlot(msgspec.Struct, frozen=True, array_like=True):
     since: int
     """The server's time of its start, µs."""
     attempt: int
+    waits: list[AwaitedResult] = []
+    """Some of the results that it waits for."""
+    runner: RunnerState = ""
 
 
 class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """How busy the worker process is."""
+    """Load of the worker process."""
 
     busy: int
     lag: float
-    """By how many seconds its event loop was late since the last report, at most."""
+    """Maximum delay of its event loop since the last report, in seconds."""
     jobs: list[BusySlot]
-    """As many as fit in the message."""
+    """Busy slots, as many as fit in the message; jobs that wait for results come first."""
+    waiting: int = 0
+    """Number of busy slots that wait for results."""
 
 
 class JobTimes(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """How long jobs of a task waited and ran since the last such report."""
+    """Wait and run times of a task's jobs since the last report."""
 
     queue: str
-    """Its queue or partition."""
+    """Queue or partition."""
     task: str
     wait: list[int]
-    """As `Times.packed`, like `run`."""
+    """Packed `Times` (see `Times.packed`), like `run`."""
     run: list[int]
 
 
@@ -229,7 +256,7 @@ Reported = Ready | Recycle | Load | JobTimes | RunnerStarted | RunnerExited | Ha
 
 
 class ProcessReport(msgspec.Struct, frozen=True, array_like=True):
-    """A message of the worker process that has this session."""
+    """A message of a worker process, with its session."""
 
     session: str
     message: Reported
@@ -238,11 +265,11 @@ class ProcessReport(msgspec.Struct, frozen=True, array_like=True):
 _from_worker_process = msgspec.json.Decoder(ProcessReport)
 
 _LONGEST = 16_384
-"""Bytes of a report; a longer one is cut, and cannot be read."""
+"""Maximum bytes of a report; a longer one is truncated and cannot be decoded."""
 
 
 class Reports:
-    """The supervisor's end; `on_report(session, message)` is called on a thread of its own."""
+    """The supervisor's end; calls `on_report(session, message)` on a separate thread."""
 
     def __init__(self, on_report: Callable[[str, Reported], None]) -> None:
         self._on_report = on_report
@@ -251,15 +278,15 @@ class Reports:
 
     @property
     def descriptor(self) -> int:
-        """What a child inherits in order to report."""
+        """File descriptor that a child inherits for its reports."""
         return self._outbox.fileno()
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         self._thread.start()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._thread.is_alive():
             self._outbox.send(b"!")
             self._thread.join()
@@ -272,7 +299,7 @@ class Reports:
                 report = _from_worker_process.decode(received)
                 self._on_report(report.session, report.message)
             except Exception:
-                # without a reader, worker processes would block as soon as the socket is full
+                # without a reader, worker processes would block when the socket is full
                 log.exception("a report of a worker process could not be handled: %r", received)
 
 
@@ -280,7 +307,7 @@ class Reporter:
     """A child's end."""
 
     def __init__(self, descriptor: int, session: str) -> None:
-        # not for the programs that jobs start
+        # programs that jobs start must not inherit it
         os.set_inheritable(descriptor, False)
         self._socket = socket.socket(fileno=descriptor)
         self._session = session
@@ -293,5 +320,5 @@ class Reporter:
             return
 
     def close(self) -> None:
-        """Report no more."""
+        """Stop reporting."""
         self._socket.close()

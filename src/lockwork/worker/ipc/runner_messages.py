@@ -1,4 +1,4 @@
-"""Messages between a worker process and its runners: MessagePack frames, each after its length."""
+"""Messages between a worker process and its runners: MessagePack frames with a length prefix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import struct
 
 import msgspec
 
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.worker.ipc.messages import AwaitedResult
 from lockwork.worker.settings import ProcessSettings
 
 _LENGTH = struct.Struct("!I")
@@ -35,6 +36,16 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
     """The runner has started the job: if the runner dies from now on, the job may be the cause."""
 
 
+class Overran(msgspec.Struct, frozen=True, tag=True):
+    """The job ignores its time-out."""
+
+
+class RunnerWaits(msgspec.Struct, frozen=True, tag=True):
+    """Results for which the job waits now."""
+
+    waits: list[AwaitedResult]
+
+
 class RunnerEnded(msgspec.Struct, frozen=True, tag=True):
     """The job has ended, with this outcome."""
 
@@ -43,12 +54,14 @@ class RunnerEnded(msgspec.Struct, frozen=True, tag=True):
 
 _settings_decoder: msgspec.msgpack.Decoder[ProcessSettings] = msgspec.msgpack.Decoder(ProcessSettings)
 _message_decoder: msgspec.msgpack.Decoder[RunnerJob | Stop] = msgspec.msgpack.Decoder(RunnerJob | Stop)
-_answer_decoder: msgspec.msgpack.Decoder[Free | Begun | RunnerEnded] = msgspec.msgpack.Decoder(
-    Free | Begun | RunnerEnded
-)
+Note = Overran | RunnerWaits
+"""Notes of a runner about its running job."""
+Answer = Free | Begun | Note | RunnerEnded
+"""Messages of a runner."""
+_answer_decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
 
-def packed(message: ProcessSettings | RunnerJob | Stop | Free | Begun | RunnerEnded) -> bytes:
+def packed(message: ProcessSettings | RunnerJob | Stop | Answer) -> bytes:
     """Encode a message as a frame."""
     body = msgspec.msgpack.encode(message)
     return _LENGTH.pack(len(body)) + body
@@ -66,8 +79,8 @@ def read_message(connection: socket.socket) -> RunnerJob | Stop | None:
     return None if body is None else _message_decoder.decode(body)
 
 
-async def read_answer(reader: asyncio.StreamReader) -> Free | Begun | RunnerEnded | None:
-    """Read a message of the runner; None if it is gone, or sent something else."""
+async def read_answer(reader: asyncio.StreamReader) -> Answer | None:
+    """Read a message of the runner; None if it is gone or sent invalid data."""
     try:
         head = await reader.readexactly(_LENGTH.size)
         body = await reader.readexactly(_LENGTH.unpack(head)[0])

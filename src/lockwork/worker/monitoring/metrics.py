@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: the worker, and its queues as the server sees them."""
+"""Metrics for Prometheus: the worker's own, and the server's figures about its queues."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lockwork.worker.ipc.messages import DIED, MAX_MEMORY, REASONS, TOO_LONG
 from lockwork.worker.supervisor.status import WorkerStatus
 
 _FRESH = 1.0
-"""Seconds for which figures of the server are reused, however many scrapes come."""
+"""Seconds for which the server's figures are reused, regardless of the number of scrapes."""
 
 
 class Metrics:
-    """Makes the text of a scrape; the cost is some calls per queue, at most once a second, whatever waits there.
+    """Creates the text of a scrape. It costs some calls per queue, at most once a second, regardless of queue length.
 
-    Workers need no extra for it, so it is written without prometheus-client.
+    Written without prometheus-client, so that workers need no extra dependency.
     """
 
     def __init__(self, app: Lockwork, queues: Iterable[str], status: WorkerStatus, lease: float) -> None:

@@ -9,9 +9,10 @@ from lockwork.errors import WorkerDied
 from lockwork.hooks import Hooks
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext, slot
 from lockwork.logs import Log
-from lockwork.protocol.queues import records
-from lockwork.protocol.queues.leases import Buried, Leased
+from lockwork.protocol.queue import leases, records
+from lockwork.protocol.queue.leases import Buried, Leased
 from lockwork.worker.execution.hook_runner import CANCEL, AttemptEnd, HookRunner
+from lockwork.worker.execution.job_grants import end_calls
 from lockwork.worker.execution.threads import ThreadPool, killed_after
 from lockwork.worker.ipc.messages import KilledJob, buried_job
 
@@ -19,14 +20,14 @@ log: Log = Log("lockwork.worker")
 
 
 class HookListener:
-    """The worker process's side: calls the hooks one job after the other, beside its own jobs."""
+    """The worker process's side: calls the hooks of one job after the other, in parallel with its own jobs."""
 
     def __init__(
         self, jobs: asyncio.Queue[KilledJob], queue_contexts: Mapping[str, QueueContext], hooks: Hooks
     ) -> None:
         self._jobs = jobs
         self._queue_contexts = queue_contexts
-        # a thread of its own: jobs may hold all others for as long as they like
+        # a dedicated thread: jobs may block all others without a time limit
         self._threads = ThreadPool(1)
         self._hook_runner = HookRunner(hooks, self._threads)
         self._task = asyncio.create_task(self._run(), name="lockwork-ended")
@@ -36,7 +37,7 @@ class HookListener:
         await self._jobs.join()
 
     async def notify_buried(self, queue: str, buried: Sequence[Buried]) -> None:
-        """Call the hooks of jobs that this process itself buried because its supervisor is gone."""
+        """Call the hooks of jobs that this process buried because its supervisor is gone."""
         for job in buried:
             self._jobs.put_nowait(buried_job(queue, job))
         await self.idle()
@@ -57,12 +58,13 @@ class HookListener:
             except (ValueError, KeyError) as error:
                 log.error("a message from the supervisor about an ended job cannot be used: %r", error)
             finally:
-                mine.job = None
+                job, mine.job = mine.job, None
+                end_calls(asyncio.current_task(), mine, [] if job is None else [job])
                 self._jobs.task_done()
 
     async def _call_hooks(self, ended: KilledJob, mine: SlotContext) -> None:
         id, token, kind, _, delay_ms, _ = ended.outcome
-        leased = Leased(id, token, b"", records.counts(token).attempts, int(token.split(b" ")[1]))
+        leased = Leased(id, token, b"", records.counts(token).attempts, leases.fence_of(token))
         mine.job = job = JobContext(leased, ended.task, self._queue_contexts[ended.queue])
         job.over = True
         if not ended.seconds:

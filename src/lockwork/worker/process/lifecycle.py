@@ -1,4 +1,4 @@
-"""The life of a worker process: set up, run jobs until asked to end or until they are done, take down."""
+"""The life of a worker process: set up, run jobs until the end is requested or all are done, tear down."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from lockwork.injection.calling import Caller
 from lockwork.injection.scopes import WorkerScope
 from lockwork.lifespans import SetUpFailed
 from lockwork.logs import Log
-from lockwork.protocol.queues.leases import SessionOver
-from lockwork.worker.environment import configured
+from lockwork.protocol.queue.leases import SessionOver
 from lockwork.worker.execution.hook_runner import LIMIT
-from lockwork.worker.execution.threads import ThreadPool, limited
+from lockwork.worker.execution.threads import ThreadPool
+from lockwork.worker.execution.timeouts import limited
 from lockwork.worker.ipc.messages import DONE, FAILED, NOT_SET_UP, SESSION_OVER, Control, Ready, Reporter, Urgency
-from lockwork.worker.loading import load
 from lockwork.worker.process.wiring import Wiring
 from lockwork.worker.settings import ProcessSettings, WorkerOptions
 
 
 class Interruptions(Protocol):
-    """Source of the urgency with which this process has to end."""
+    """A source of this process's urgency to end."""
 
     async def reached(self, urgency: Urgency, /) -> None:
         """Wait until the urgency is at least this."""
@@ -35,8 +34,8 @@ class Interruptions(Protocol):
 async def ready(
     app: Lockwork, options: WorkerOptions, threads: ThreadPool, control: Interruptions
 ) -> AsyncIterator[Caller | None]:
-    """Set up the app, and tear it down at the end. Yields None if the process has to end before. Raises SetUpFailed."""
-    # where the app ignores it, nobody would know how runners and the programs of jobs ended
+    """Set up the app, and tear it down at the end. Yields None if the process must end first. Raises SetUpFailed."""
+    # with SIG_IGN, the exit statuses of runners and of the jobs' programs would be lost
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     async with contextlib.AsyncExitStack() as stack:
@@ -62,7 +61,7 @@ async def _provide(app: Lockwork, options: WorkerOptions, scope: WorkerScope) ->
 
 @contextlib.contextmanager
 def _cancelled_when(asked: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
-    """Cancel the block if `asked` is done first; the function that is yielded returns whether it was."""
+    """Cancel the block if `asked` finishes first; yield a function that returns True if it was cancelled."""
     task = asyncio.current_task()
     assert task is not None
     cancelled = over = False
@@ -81,27 +80,26 @@ def _cancelled_when(asked: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
             raise SetUpFailed("the setup of this worker process was cancelled") from None
         task.uncancel()
     finally:
-        over = True  # it may be on its way
+        over = True  # the cancellation may still be pending
         asked.remove_done_callback(give_up)
 
 
 log: Log = Log("lockwork.worker")
 
 _ANSWER = 0.5
-"""Seconds to wait at the end for the last fetch: jobs that it brings are returned uncounted."""
+"""Seconds to wait at the end for the last fetch: its jobs are returned uncounted."""
 
 
-async def work(settings: ProcessSettings, control: Control, reporter: Reporter) -> int:
+async def work(app: Lockwork, settings: ProcessSettings, control: Control, reporter: Reporter) -> int:
     """Set up, run jobs, and take down; returns the exit status."""
     options = settings.options
-    with configured(options.log_level, options.log_format):
-        app = load(options.app)
+    app.registry.complete(options.queues)
     threads = ThreadPool(options.concurrency)
     status: int | None = None
     try:
         async with ready(app, options, threads, control) as caller:
             if caller is None:
-                status = DONE  # asked to end before it ran any job
+                status = DONE  # the end was requested before any job ran
             else:
                 parts = Wiring(app, await app.runtime.driver(), settings, reporter, threads, caller, control)
                 status = await _run(parts, settings, control, reporter)
@@ -111,7 +109,7 @@ async def work(settings: ProcessSettings, control: Control, reporter: Reporter) 
     except BaseException:
         if status is None:
             raise
-        # also the CancelledError of a task that the app itself has cancelled: the jobs are done, and so are we
+        # includes the CancelledError of an asyncio task that the app cancelled: all jobs are done at this point
         log.exception("the jobs of this worker process have ended, but its teardown failed")
     await app.aclose()
     threads.close()
@@ -119,7 +117,7 @@ async def work(settings: ProcessSettings, control: Control, reporter: Reporter) 
 
 
 async def _run(parts: Wiring, settings: ProcessSettings, control: Control, reporter: Reporter) -> int:
-    """Run jobs until the supervisor ends this process or dies, the work is done, or the session is over."""
+    """Run jobs until the supervisor ends this process or dies, the work is done, or the session ends."""
     reporter.report(Ready())
     await _hooks_of_others(parts, control)
     fetching = asyncio.create_task(parts.fetcher.run(), name="lockwork-fetch")
@@ -129,19 +127,19 @@ async def _run(parts: Wiring, settings: ProcessSettings, control: Control, repor
     status = _status(fetching)
     parts.fetcher.stop()
     if status == DONE:
-        if settings.options.ends:
+        if settings.options.ends or settings.isolates:
             control.raise_to(Urgency.RETIRE)
         await control.reached(Urgency.RETIRE)
         if control.urgency < Urgency.NOW:
             parts.hurry()
         await _finish(parts.done(fetching), control, settings.options.grace)
-    # a server that does not answer is not waited for; should it have leased jobs, they go back with the session
+    # do not wait for an unreachable server; if it leased jobs, they return with the session
     await asyncio.wait([fetching], timeout=_ANSWER)
     fetching.cancel()
     await asyncio.gather(fetching, return_exceptions=True)
     if control.gone:
         log.warning("the supervisor has exited: this worker process returns its jobs and stops")
-    # unless the supervisor asked for the end, it counts this process as died, so its running jobs count as attempts
+    # unless the supervisor requested the end, it counts this process as dead, so running jobs count as attempts
     await parts.give_up(counted=status != DONE or control.supervisor_killed)
     if control.supervisor_killed:
         await parts.end_session()

@@ -1,6 +1,6 @@
-"""The runner process: runs one job at a time for a worker child, so that a crash in there harms no other job.
+"""The runner process: runs one job at a time for a worker child, so that a crash harms no other job.
 
-It is an executor like the child's own. Only what becomes of a job goes to the child, which settles it.
+It contains an executor like the child's. The runner sends only the outcome to the child, which settles it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,31 @@ from lockwork.jobs.current import QueueContext, SlotContext, slot
 from lockwork.lifespans import SetUpFailed
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queue.leases import Outcome
 from lockwork.worker import environment
 from lockwork.worker.environment import configured
 from lockwork.worker.execution.executor import Executor
+from lockwork.worker.execution.forked_copies import watch_for_copies
+from lockwork.worker.execution.job_grants import end_job
 from lockwork.worker.execution.job_log import JobLog
+from lockwork.worker.execution.load import awaited
 from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.ipc import runner_messages as messages
 from lockwork.worker.ipc.messages import Urgency
-from lockwork.worker.ipc.runner_messages import Begun, Free, RunnerEnded, RunnerJob, Stop
+from lockwork.worker.ipc.runner_messages import Answer, Begun, Free, Overran, RunnerEnded, RunnerJob, RunnerWaits, Stop
 from lockwork.worker.loading import NotImported, load
 from lockwork.worker.process.exit import leave_to_supervisor
 from lockwork.worker.process.lifecycle import ready
+from lockwork.worker.settings import ProcessSettings
 
 log: Log = Log("lockwork.worker")
 
 _PR_SET_PDEATHSIG = 1
 _TAKE_DOWN = 5.0
-"""Seconds to take down what was set up around the jobs."""
+"""Time limit in seconds for tearing down the context of the jobs."""
+_WAITS = 1.0
+"""Seconds until the runner reports a wait for a result."""
 
 
 class _Runner:
@@ -56,16 +62,16 @@ class _Runner:
         self._app = app
         self._session = session
         self._connection = connection
-        self._pid = os.getpid()
         self._loop = asyncio.get_running_loop()
         self._inbox: asyncio.Queue[RunnerJob | None] = asyncio.Queue()
         self._threads = threads
         self._caller = caller
         self._job_log = JobLog()
-        self._slots = WorkerSlots(1)  # for batches, which meet in the worker process only
+        self._slots = WorkerSlots(1)  # only for batches, which form in the worker process
         self._busy = False
         self._slot = SlotContext()
         self._executors: dict[str, Executor] = {}
+        self._waits_timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
         """Run jobs until the worker process closes the connection."""
@@ -77,33 +83,55 @@ class _Runner:
                 self._job_log.close()
                 return
             self._busy = True
-            # a task of its own: what a job leaves behind in context variables is not there for the next
+            # a separate asyncio task: the next job must not see this job's context variables
             await self._loop.create_task(self._job(received), name="lockwork-job")
 
     def add(self, outcome: Outcome) -> None:
-        """What becomes of the job: for the executor, this is where outcomes go."""
-        self._busy = False  # hooks may still be told of it, but nothing is lost by going
+        """Send the outcome of the job; the executor calls this."""
+        self._busy = False  # hooks may still have to run, but an exit now loses no job
         self._tell(RunnerEnded(outcome))
 
     async def _job(self, received: RunnerJob) -> None:
         self._tell(Begun())
         slot.set(self._slot)
-        self._slot.task = asyncio.current_task()
-        await self._executor(received.queue).run(received.job, self._slot)
+        self._slot.task = task = asyncio.current_task()
+        assert task is not None
+        try:
+            await self._executor(received.queue).run(received.job, self._slot)
+        finally:
+            end_job(task, self._slot, received.job)
 
     def _executor(self, queue: str) -> Executor:
         found = self._executors.get(queue)
         if found is None:
             app = self._app
             keys = QueueKeys(app.config.prefix, queue)
-            queue_context = QueueContext(queue, keys, app.runtime, self._session, app.config.max_result)
+            queue_context = QueueContext(
+                queue,
+                keys,
+                app.runtime,
+                self._session,
+                app.config.max_result,
+                lambda _task: self._tell(Overran()),
+                lambda: self._loop.call_soon_threadsafe(self._report_waits_soon),
+            )
             found = self._executors[queue] = Executor(
                 queue_context, app.registry, app.config, self, self._threads, self._caller, self._slots, self._job_log
             )
         return found
 
+    def _report_waits_soon(self) -> None:
+        """Report the results that the job waits for, except short waits."""
+        if self._waits_timer is None:
+            self._waits_timer = self._loop.call_later(_WAITS, self._report_waits)
+
+    def _report_waits(self) -> None:
+        self._waits_timer = None
+        if self._busy and self._slot.job is not None:
+            self._tell(RunnerWaits(awaited(self._slot.job)))
+
     def _listen(self) -> None:
-        # on a thread of its own: a job that blocks the loop must not keep this process when the child is gone
+        # on a thread: a job that blocks the loop must not keep this process alive after the child is gone
         while (message := messages.read_message(self._connection)) is not None:
             if isinstance(message, RunnerJob):
                 self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
@@ -118,11 +146,8 @@ class _Runner:
         if self._slot.job is not None and self._slot.job.id == message.id:
             self._slot.stop()
 
-    def _tell(self, message: Free | Begun | RunnerEnded) -> None:
-        if os.getpid() != self._pid:
-            log.error("a job of runner process %d forked a copy of it that did not exit: the copy exits now", self._pid)
-            _leave(1)
-        with contextlib.suppress(OSError):  # the child is gone: the listener learns it, too
+    def _tell(self, message: Answer) -> None:
+        with contextlib.suppress(OSError):  # the child is gone: the listener notices it, too
             self._connection.sendall(messages.packed(message))
 
 
@@ -133,7 +158,7 @@ def _leave(status: int) -> NoReturn:
 
 
 def _die_with(parent: int) -> None:
-    """Where the system can, let it kill this process when the child dies, even if a job never lets Python run."""
+    """On Linux, have the kernel kill this process when the child dies, even if a job blocks the interpreter."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -141,38 +166,40 @@ def _die_with(parent: int) -> None:
 
 
 class _Never:
-    """Nobody tells a runner to end before it has begun: then it is killed."""
+    """Never interrupts: a runner that should end before it has begun is killed."""
 
     async def reached(self, _urgency: Urgency) -> None:
         await asyncio.Event().wait()
 
 
-async def _main(connection: socket.socket) -> None:
-    connection.set_inheritable(False)
-    settings = messages.read_settings(connection)
-    if settings is None:
-        return  # the child is gone already
-    options = settings.options
-    with configured(options.log_level, options.log_format):
-        app = load(options.app)
+async def _main(app: Lockwork, settings: ProcessSettings, connection: socket.socket) -> None:
+    watch_for_copies()
+    app.registry.complete(settings.options.queues)
     threads = ThreadPool(1)
-    async with ready(app, options, threads, _Never()) as caller:
+    async with ready(app, settings.options, threads, _Never()) as caller:
         assert caller is not None
         await _Runner(app, settings.session, connection, threads, caller).run()
     await app.aclose()
 
 
 def main() -> None:
-    """Entry of `python -m lockwork.worker.process.runner LOOP DESCRIPTOR PARENT`; the descriptor brings the orders."""
+    """Entry of `python -m lockwork.worker.process.runner LOOP DESCRIPTOR PARENT`; orders come from the descriptor."""
     loop, descriptor, parent = sys.argv[1:]
     _die_with(int(parent))
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
+        sys.stdout.reconfigure(line_buffering=True)  # os._exit does not flush buffers
     leave_to_supervisor()
+    connection = socket.socket(fileno=int(descriptor))
+    connection.set_inheritable(False)
     try:
+        settings = messages.read_settings(connection)
+        if settings is None:
+            _leave(0)  # the child is already gone
+        with configured(settings.options.log_level, settings.options.log_format):
+            app = load(settings.options.app)
         with asyncio.Runner(loop_factory=environment.factory(loop)) as runner:
-            runner.run(_main(socket.socket(fileno=int(descriptor))))
+            runner.run(_main(app, settings, connection))
         _leave(0)
     except SetUpFailed as error:
         log.error("%s", one_line(str(error)), exc_info=error.__cause__)

@@ -13,15 +13,17 @@ from lockwork.injection.calling import Caller
 from lockwork.jobs.current import QueueContext
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys, channel
-from lockwork.protocol.queues import leases, sessions
-from lockwork.protocol.queues.leases import Buried
-from lockwork.protocol.queues.metrics import Times
+from lockwork.protocol.metrics.metrics import Times
+from lockwork.protocol.queue import leases, sessions
+from lockwork.protocol.queue.leases import Buried
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.worker.environment import log_buried
 from lockwork.worker.execution import queue_state
 from lockwork.worker.execution.durations import Durations, keep_flushing
 from lockwork.worker.execution.executor import Executor, cancel
 from lockwork.worker.execution.fetcher import Fetcher
+from lockwork.worker.execution.foreign_calls import TasksOfApp
+from lockwork.worker.execution.isolation import IsolationFetcher
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.load import report_load
 from lockwork.worker.execution.loop_watch import LoopWatch
@@ -31,6 +33,7 @@ from lockwork.worker.execution.settler import Settler
 from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.strays import give_back_strays
 from lockwork.worker.execution.threads import ThreadPool
+from lockwork.worker.execution.unbegun_jobs import UnbegunJobs
 from lockwork.worker.ipc.hard_timeouts import TimeLimits
 from lockwork.worker.ipc.messages import Control, JobTimes, Recycle, Reporter
 from lockwork.worker.process.hook_listener import HookListener
@@ -39,9 +42,9 @@ from lockwork.worker.settings import ProcessSettings, WorkerOptions
 log: Log = Log("lockwork.worker")
 
 _MOMENT = 0.2
-"""Seconds in which the other processes of a killed supervisor notice it, so that none takes our jobs."""
+"""Seconds in which the other processes of a killed supervisor notice its death, so that none takes these jobs."""
 _LAST_WORDS = 1.5
-"""Seconds to settle returned jobs before the app is torn down: the supervisor kills this process soon."""
+"""Time limit in seconds for settling returned jobs before the teardown: the supervisor kills this process soon."""
 
 
 class Wiring:
@@ -65,7 +68,8 @@ class Wiring:
         self.job_log: JobLog = JobLog()
         self._loop_watch = LoopWatch(self.slots)
         self.slots.on_start = self._loop_watch.begin
-        _warn_of_large_batches(app, options)
+        if not settings.isolates:
+            _warn_of_large_batches(app, options)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
         self.durations: list[Durations] = []
@@ -89,9 +93,11 @@ class Wiring:
                 continue
             keys = QueueKeys(app.config.prefix, name)
             settler = Settler(driver, keys, settings.session, window_ms)
-            queue_context = QueueContext(name, keys, app.runtime, settings.session, app.config.max_result)
-            limits = TimeLimits(reporter, name)
             durations = Durations(keys, settings.session, report_times)
+            queue_context = QueueContext(
+                name, keys, app.runtime, settings.session, app.config.max_result, durations.overran
+            )
+            limits = TimeLimits(reporter, name)
             executor = Executor(
                 queue_context,
                 app.registry,
@@ -110,35 +116,62 @@ class Wiring:
             self.settlers.append(settler)
             self.executors.append(executor)
             self.durations.append(durations)
-            # each process begins with another partition
+            # each process begins with a different partition
             turn = random()  # noqa: S311 - no secret
             queue = QueueState(name, keys, executor, weight, family, turn, settler=settler)
             queues.append(queue)
             strays = give_back_strays(driver, settings.session, queue, settler, self.slots)
             self.listeners.append(asyncio.create_task(strays, name="lockwork-strays"))
-        # heard on this loop, so that no thread stands between a queue's word and its next job
+        # received on this loop, so that a wake-up needs no thread switch
         waits = {queue.keys.jobs: (queue.keys.jobs, queue.keys.job_notes) for queue in queues}
         listeners = app.runtime.engine.hearing(wakeup_channel, waits)
         self.listeners.append(asyncio.create_task(listeners.run(), name="lockwork-hear"))
         flushing = keep_flushing(driver, self.durations)
         self.listeners.append(asyncio.create_task(flushing, name="lockwork-durations"))
-        self.fetcher: Fetcher = Fetcher(
-            driver,
-            queues,
-            settings.session,
-            wakeup_channel,
-            self.slots,
-            window_ms,
-            queue_state.chosen(weighted=options.weights is not None, in_turn=len(served) > len(options.queues)),
-            max_jobs=1 if options.once else None,
-            settled=self.settled if options.burst else None,
-            recycle_after=options.max_jobs,
-            on_recycle=lambda: reporter.report(Recycle()),
-            ending=control.ending,
-            shards=app.runtime.clustered,
+        self.fetcher: Fetcher | IsolationFetcher = (
+            IsolationFetcher(
+                driver,
+                queues,
+                settings.session,
+                self.slots,
+                settled=self.settled,
+                ending=control.ending,
+                burst=options.burst,
+            )
+            if settings.isolates
+            else Fetcher(
+                driver,
+                queues,
+                settings.session,
+                wakeup_channel,
+                self.slots,
+                window_ms,
+                queue_state.chosen(weighted=options.weights is not None, in_turn=len(served) > len(options.queues)),
+                max_jobs=1 if options.once else None,
+                settled=self.settled if options.burst else None,
+                recycle_after=options.max_jobs,
+                on_recycle=lambda: reporter.report(Recycle()),
+                ending=control.ending,
+                shards=app.runtime.clustered,
+                known_tasks=TasksOfApp(app.registry),
+                suspects=options.once,
+                lease=options.lease,
+            )
         )
+        self._connect_fetcher(app, settings.session, wakeup_channel, queues)
+        control.on_session_lost = self.fetcher.check
         queue_contexts = {executor.queue_context.queue: executor.queue_context for executor in self.executors}
         self.listener: HookListener = HookListener(control.ended, queue_contexts, app.registry.context.hooks)
+
+    def _connect_fetcher(self, app: Lockwork, session: str, channel: str, queues: list[QueueState]) -> None:
+        """Report returned jobs to the fetcher; the fetcher of an isolation process takes one job at a time."""
+        if isinstance(self.fetcher, Fetcher):
+            for executor in self.executors:
+                executor.on_given_back = self.fetcher.job_given_back
+            unbegun = UnbegunJobs(
+                app.runtime, session, channel, self.slots, queues, self._window_ms, self.fetcher.returned
+            )
+            self._loop_watch.on_block = unbegun.give_back
 
     async def settled(self) -> bool:
         """Wait until all outcomes are on the server; returns True."""
@@ -148,23 +181,22 @@ class Wiring:
 
     async def idle(self) -> None:
         """Wait until nothing runs."""
-        while self.slots.running:
-            await self.slots.freed()
+        await self.slots.idle()
         await self.listener.idle()
 
     def hurry(self) -> None:
-        """No more jobs are fetched, so batches need not wait for any."""
+        """Start batches at once, because no more jobs are fetched."""
         for executor in self.executors:
             executor.hurry()
 
     async def done(self, fetching: asyncio.Task[None]) -> None:
-        """Wait until nothing is fetched, nothing runs, and what became of the jobs is on the server."""
+        """Wait until fetching has ended, all jobs have finished, and the server has all outcomes."""
         await asyncio.wait([fetching])
         await self.idle()
         await self.settled()
 
     async def give_up(self, *, counted: bool) -> None:
-        """End what still runs, and give it back; `counted`: only what has not begun; the rest counts as an attempt."""
+        """End and return unfinished jobs. counted: return only unstarted jobs; running jobs count as attempts."""
         for listening in self.listeners:
             listening.cancel()
         await asyncio.gather(*self.listeners, return_exceptions=True)
@@ -188,7 +220,7 @@ class Wiring:
     async def end_session(self) -> None:
         """End the session as the supervisor would, if no job can still be running here."""
         if any(executor.abandoned for executor in self.executors) or any(settler.busy for settler in self.settlers):
-            return  # its lease runs out
+            return  # the lease expires
         await asyncio.sleep(_MOMENT)
         try:
             for executor in self.executors:

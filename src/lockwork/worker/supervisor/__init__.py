@@ -1,1 +1,1 @@
-"""The supervisor renews leases, fires schedules, starts worker processes, and replaces those that end."""
+"""The supervisor renews leases, fires schedules, starts worker processes, and replaces ended ones."""

@@ -1,19 +1,23 @@
-"""What a worker logs at its start: the app, the server, tasks, queues, and processes."""
+"""The startup log of a worker: the app, the server, tasks, queues, and processes."""
 
 from __future__ import annotations
 
 from importlib.metadata import version
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.errors import LockworkError
 from lockwork.logs import Log
+from lockwork.protocol.queue.sessions import within
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import several
 from lockwork.worker.settings import WorkerOptions
+from lockwork.workers import read_running
 
 log: Log = Log("lockwork.worker")
 
+_PATIENCE = 0.5
 _MOST = 20
-"""Names that are listed; of an app with more tasks, the log says how many there are."""
+"""Maximum number of listed names. For more tasks, the log gives the count."""
 
 
 def log_start(app: Lockwork, options: WorkerOptions) -> None:
@@ -30,7 +34,27 @@ def log_start(app: Lockwork, options: WorkerOptions) -> None:
     log.info("queues: %s; %s, concurrency %d%s", queues, processes, options.concurrency, each)
 
 
+def log_shared_queues(app: Lockwork, options: WorkerOptions, name: str) -> None:
+    """Warn about each queue that live workers of another app serve, if the apps share no task; never raises."""
+    try:
+        running = app.runtime.run(within(_PATIENCE, read_running(app.config.prefix)))
+    except LockworkError:
+        return  # the user may not read announcements, or the server is unreachable
+    own = app.registry.names()
+    for queue in options.queues:
+        served = [each for part in app.config.partitions.names(queue) for each in running.of_workers(part)]
+        others = {each.name: each for each in served if each.name != name and each.tasks}
+        strangers = sorted(each.name for each in others.values() if not any(map(each.task, own)))
+        if strangers:
+            log.warning(
+                "queue %s is also served by workers of %s, which shares no task with this app: a job that reaches the "
+                "wrong app waits for another worker; give each app a queue or a prefix of its own",
+                queue,
+                " and ".join(strangers),
+            )
+
+
 def log_found(runtime: Runtime) -> None:
-    """Log where the Sentinels have led, or of how many shards the Cluster is; call it when the server was reached."""
+    """Log the server that the Sentinels named, or the number of Cluster shards; requires a connection."""
     if runtime.found:
         log.info("%s", runtime.found)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
-from lockwork.protocol.queues.status import session_name
+from lockwork.protocol.queue.status import session_name
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import resident
 from lockwork.worker.ipc.messages import (
@@ -21,9 +21,9 @@ from lockwork.worker.ipc.messages import (
     HardTimeout,
     KilledJob,
     Load,
-    RaiseUrgency,
     RunnerExited,
     RunnerStarted,
+    ToWorkerProcess,
     encoded_line,
     fate,
 )
@@ -37,96 +37,105 @@ class WorkerProcess:
     process: subprocess.Popen[bytes]
     session: str
     started: float
+    isolates: bool = False
+    """True if the process runs only suspects, one at a time."""
     ready: bool = False
     replace_reason: str = ""
-    """Why it is replaced, empty if it is not; it works until its successor is ready."""
+    """Reason for its replacement; empty if none is planned. The process works until its successor is ready."""
     retiring: bool = False
-    """Whether it is to finish its jobs and exit."""
+    """True if the process should finish its jobs and exit."""
     killed: bool = False
-    """Whether it was killed because it had to end."""
+    """True if the supervisor killed the process."""
     without: list[str] = field(default_factory=list)
-    """Queues that have refused its session: it does not ask them for jobs."""
+    """Queues that refused its session: the process does not fetch from them."""
     limit: int | None = None
-    """Bytes of memory beyond which it is replaced."""
+    """Memory limit in bytes; beyond it, the process is replaced."""
     hard_timeouts: list[HardTimeout] = field(default_factory=list)
-    """Of the jobs for which it was killed."""
+    """Hard time-outs of the jobs for which the process was killed."""
     sent_early: list[KilledJob] = field(default_factory=list)
-    """Jobs of other children that were sent to it before it was ready."""
+    """Killed jobs of other children, sent before this process was ready."""
     load: Load | None = None
-    """As it reported it last."""
+    """Last reported load."""
     runners: dict[int, None] = field(default_factory=dict)
-    """The runner processes that it has reported, by their numbers."""
+    """Runner processes that it reported, by number."""
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id."""
         return self.process.pid
 
     @property
     def active(self) -> bool:
-        """Whether it is neither being replaced nor retiring."""
+        """True if the process is neither being replaced nor retiring."""
         return not self.replace_reason and not self.retiring
 
     @property
     def orderly(self) -> bool:
-        """Whether it ended on request, so its unfinished jobs do not count as attempts."""
+        """True if the process ended on request; then its unfinished jobs do not count as attempts."""
         return self.killed or self.process.returncode == DONE
 
     def memory(self) -> int | None:
-        """Its resident memory in bytes; None if the system does not say."""
+        """Resident memory in bytes; None if the system does not report it."""
         return resident(self.pid)
 
     def memory_of_runners(self) -> list[int]:
-        """The resident memory of each of its runners, where known."""
+        """Resident memory of each runner, where the system reports it."""
         sizes = map(resident, list(self.runners))
         return [size for size in sizes if size is not None]
 
     def on_runner_report(self, message: RunnerStarted | RunnerExited) -> str:
-        """Update `runners`; returns why the runner is replaced, empty if it is not."""
+        """Update `runners`; return the reason to replace the runner, or an empty string."""
         if isinstance(message, RunnerStarted):
             self.runners[message.pid] = None
             return ""
         self.runners.pop(message.pid, None)
         return message.reason if message.reason in REASONS else ""
 
+    def idle_on(self, queue: str) -> bool:
+        """Return True if the process fetches jobs and had none of this queue in its last report."""
+        load = self.load
+        if not self.ready or load is None or len(load.jobs) < load.busy:
+            return False
+        return all(job.queue != queue for job in load.jobs)
+
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process at once."""
         self.killed = True
         self.process.kill()
 
     def writable(self) -> bool:
-        """Whether its standard input takes a line of 4 KiB without blocking."""
+        """Return True if its standard input accepts a line of 4 KiB without blocking."""
         assert self.process.stdin is not None
         poll = select.poll()
         poll.register(self.process.stdin, select.POLLOUT)
         return poll.poll(0) == [(self.process.stdin.fileno(), select.POLLOUT)]
 
-    def send(self, message: ProcessSettings | RaiseUrgency | KilledJob) -> None:
-        """Write a message to its standard input."""
+    def send(self, message: ProcessSettings | ToWorkerProcess) -> None:
+        """Write a message to the process's standard input."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(encoded_line(message))
             self.process.stdin.flush()
         except OSError:
-            pass  # it has ended: its watcher reports that
+            pass  # the process ended: its watcher reports that
 
     def close_input(self) -> None:
-        """Close our end of its standard input."""
+        """Close the supervisor's end of the process's standard input."""
         assert self.process.stdin is not None
-        # messages that it did not read are still in the buffer, and closing tries to send them
+        # closing tries to send buffered messages that the process did not read
         with contextlib.suppress(OSError):
             self.process.stdin.close()
 
     @property
     def fate(self) -> str:
-        """The exit status or the signal that ended it."""
+        """Exit status or signal that ended the process."""
         return fate(self.process.returncode)
 
 
 def start(loop: str, descriptor: int) -> WorkerProcess:
     """Start a child that waits for its settings; it reports to the socket `descriptor`."""
     environment = dict(os.environ)
-    environment.pop("NOTIFY_SOCKET", None)  # the service manager is the supervisor's
+    environment.pop("NOTIFY_SOCKET", None)  # NOTIFY_SOCKET belongs to the supervisor
     process = subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "lockwork.worker.process.main", loop, str(descriptor)],
         stdin=subprocess.PIPE,

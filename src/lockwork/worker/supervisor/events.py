@@ -15,14 +15,15 @@ from lockwork.runtime.clock import now
 Event = TypeVar("Event")
 
 _LONGEST = 3600.0
-"""The longest timeout, in seconds, that a socket takes."""
+"""Longest timeout that a socket accepts, in seconds."""
 
 
 class EventQueue(Generic[Event]):
-    """A queue whose reader is the main thread; open it with `with`.
+    """A queue that the main thread reads; open it with `with`.
 
-    Python runs signal handlers in the main thread, between two instructions; while it waits for a lock, it may not run
-    them. So it waits for a socket, to which the C-level handler writes (signal.set_wakeup_fd).
+    Python runs signal handlers in the main thread, between two instructions. It may not run them while that thread
+    waits for a lock. Therefore the reader waits for a socket, to which the C-level handler writes
+    (signal.set_wakeup_fd).
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class EventQueue(Generic[Event]):
     def post(self, event: Event) -> None:
         """Add an event, from any thread or signal handler."""
         self._events.append(event)
-        with contextlib.suppress(OSError):  # full: a wake-up is pending; closed: the reader has ended
+        with contextlib.suppress(OSError):  # full: a wake-up is pending; closed: the reader ended
             self._wake_writer.send(b"!")
 
     def later(self, seconds: float, event: Event) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import msgspec
 
@@ -12,27 +13,31 @@ from lockwork.durations import in_milliseconds
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.history_bounds import HistoryBounds
 from lockwork.logs import Log
+from lockwork.protocol.dead import dead
+from lockwork.protocol.dead.dead import Bounds
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead, leases, sessions
-from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.dead import Bounds
-from lockwork.protocol.queues.leases import Buried, Leased
+from lockwork.protocol.queue import job_control as control
+from lockwork.protocol.queue import leases, sessions
+from lockwork.protocol.queue.leases import Buried, Leased
 from lockwork.protocol.server_clock import Peers
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import several
-from lockwork.worker.environment import AGAIN, log_buried
+from lockwork.worker.environment import AGAIN, log_buried, log_suspects
 from lockwork.worker.ipc.messages import HardTimeout
 
 log: Log = Log("lockwork.worker")
 
+Seen = Literal["joined", "recovered", "wait"]
+"""Event at which suspects were seen."""
+
 _PAUSE = 5.0
 """Seconds between two trims when the dead set is within its bounds."""
 _LAST = 1.0
-"""Seconds that the last trim may take, for all queues together."""
+"""Time limit of the last trim in seconds, for all queues together."""
 _TROUBLED = 60.0
-"""Seconds until the next try after an error: a key of another type is not mended soon."""
+"""Seconds until the next try after an error: a key of the wrong type is rarely repaired soon."""
 
 
 class DeadSetTrimmer:
@@ -61,7 +66,7 @@ class DeadSetTrimmer:
         return more
 
     def finish(self, queues: dict[str, QueueKeys]) -> None:
-        """Trim a last time: the next worker of these queues may start late, or never."""
+        """Trim a last time, because the next worker of these queues may start late or never."""
         end = now() + _LAST
         for name, keys in queues.items():
             self._next.pop(name, None)
@@ -69,17 +74,23 @@ class DeadSetTrimmer:
                 pass
 
 
+_REJOIN = 3.0
+"""Seconds for a process without jobs to rejoin a queue: it pauses for up to 1 s, and its call may take 1 s."""
 _PATIENCE = 0.5
-"""Seconds to wait for the server: the other queues' beats come after this one."""
+"""Seconds to wait for the server: the beats of the other queues follow this one."""
 
 
 class Heartbeat:
-    """Beats from a thread of its own, so that nothing the supervisor does can delay it.
+    """Beats on a dedicated thread, so that other work of the supervisor cannot delay a beat.
 
-    `on_over(session)` is called when the server counts one of our sessions as dead, `on_timeout_settled(hard_timeout)`
-    when the job of a hard time-out has been settled (on the thread that calls `leave`), `on_accepted(session)` when a
-    queue that refused the session would accept it now, and `on_buried(queue, jobs)`, on any thread, with the jobs that
-    went to the dead set because their worker died.
+    Calls `on_over(session)` when the server counts one of this worker's sessions as dead. Calls `on_lost(session,
+    queue)`
+    first: if it returns True, the process has no jobs of that queue and gets a moment to rejoin it. Calls
+    `on_timeout_settled(hard_timeout)` when a job with a hard time-out was settled (on the thread that calls `leave`).
+    Calls `on_accepted(session)` when a queue that refused the session would now accept it. Calls `on_buried(queue,
+    jobs)`, on any thread, with the jobs that were buried because their worker died. Calls `on_suspects(count, seen)`,
+    on any thread, with the number of waiting suspects. seen: "joined" when a session joins, "recovered" when this
+    worker recovered them, "wait" when they were waiting at two beats.
     """
 
     def __init__(
@@ -93,41 +104,54 @@ class Heartbeat:
         trimmer: DeadSetTrimmer,
         on_accepted: Callable[[str], None] = lambda _: None,
         on_buried: Callable[[str, list[Buried]], None] = lambda _queue, _jobs: None,
+        on_suspects: Callable[[int, Seen], None] = lambda _count, _seen: None,
+        on_lost: Callable[[str, str], bool] = lambda _session, _queue: False,
     ) -> None:
         self._runtime = runtime
         self._queues = queues
         self._lease = lease
         self._window_ms = window_ms
         self._on_over = on_over
+        self._on_lost = on_lost
+        self._lost_since: dict[tuple[str, str], float] = {}
+        """Time of the first beat that found a session missing from a queue."""
         self._on_timeout_settled = on_timeout_settled
         self._trimmer = trimmer
         self._on_accepted = on_accepted
         self._on_buried = on_buried
+        self._on_suspects = on_suspects
+        self._suspects: dict[str, int] = {}
+        """Number of suspects in each queue at its last beat."""
         self._sessions: dict[str, Collection[str]] = {}
-        """By name, each with the queues on which it could not begin."""
+        """Sessions by name, each with the queues that refuse it."""
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._soon = threading.Event()
+        """Set to beat at once."""
+        self._stopping = False
         self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
         self._peers = {name: Peers(lease) for name in queues}
         self._complained = now() - AGAIN
         self.last: float = now()
-        """When the server last answered a beat, on the client's clock."""
+        """Time of the last beat that the server answered, on the client's clock."""
         self.turned: float = now()
-        """When the loop last turned, whether or not the server answered."""
+        """Time of the last turn of the loop, with or without an answer."""
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Start beating."""
         self._thread.start()
 
     def join(self, session: str, patience: float, *, whole: bool) -> dict[str, ServerRefused]:
-        """Begin a session; returns the queues that refuse it. Raises a LockworkError, and then it is not begun.
+        """Begin a session; return the queues that refuse it. If this raises a LockworkError, the session has not begun.
 
-        `whole`: it begins on every queue; otherwise one that refuses it does not keep it from the others.
+        whole: begin on all queues or on none. Otherwise the session begins on every queue that accepts it.
         """
         refused: dict[str, ServerRefused] = {}
         for name, keys in self._queues.items():
             try:
-                self._runtime.run(leases.beat(keys, {session: True}, in_milliseconds(self._lease), patience))
+                answer = self._runtime.run(leases.beat(keys, {session: True}, in_milliseconds(self._lease), patience))
+                if answer.suspects:
+                    self._on_suspects(answer.suspects, "joined")
             except ServerRefused as error:
                 refused[name] = error
                 if whole or len(refused) == len(self._queues):
@@ -137,7 +161,7 @@ class Heartbeat:
         return refused
 
     def forget(self, session: str) -> None:
-        """Stop renewing a session; its jobs return when its lease expires."""
+        """Stop renewing a session; its jobs return when the lease expires."""
         with self._lock:
             self._sessions.pop(session, None)
 
@@ -150,11 +174,12 @@ class Heartbeat:
         hard_timeouts: Sequence[HardTimeout] = (),
         without: Collection[str] = (),
     ) -> int:
-        """End a session whose process is gone, and give its jobs back at once; returns how many those were.
+        """End the session of an ended process, and return its jobs at once; return their number.
 
-        `counted`: the process died of itself, so its jobs' deliveries count. `hard_timeouts`: the jobs for which it was
-        killed; `on_timeout_settled` is called with each that had not ended before. `without`: queues on which the
-        session never began. If a queue raises ServerRefused, it is raised after all others were asked; call again.
+        counted: the process died without a request, so the deliveries of its jobs count. hard_timeouts: the jobs for
+        which the process was killed; calls `on_timeout_settled` with each job that had not ended before. without:
+        queues on which the session never began. If a queue refuses, raises its ServerRefused after all other queues
+        were called; call again.
         """
         self.forget(session)
         given = 0
@@ -165,7 +190,7 @@ class Heartbeat:
             except ServerRefused as error:
                 refused[hard_timeout.queue] = error
         for name, keys in self._queues.items():
-            if name in without or name in refused:  # a job goes back as its hard time-out says, or not at all
+            if name in without or name in refused:  # a job returns as its hard time-out says, or stays leased
                 continue
             try:
                 given += self._recover(session, keys, patience, gone=True, counted=counted)
@@ -182,12 +207,19 @@ class Heartbeat:
             log_buried(keys.name, session, buried)
             self._on_buried(keys.name, buried)
 
-        ending = leases.recover(keys, session, self._window_ms, gone=gone, counted=counted, ended=ended, on_buried=bury)
+        def isolate(suspects: list[str]) -> None:
+            log_suspects(keys.name, session, suspects)
+            self._on_suspects(len(suspects), "recovered")
+
+        ending = leases.recover(
+            keys, session, self._window_ms,
+            gone=gone, counted=counted, ended=ended, on_buried=bury, on_suspects=isolate,
+        )  # fmt: skip
         return self._runtime.run(sessions.within(patience, ending))
 
     def _settle_timeout(self, session: str, hard_timeout: HardTimeout, patience: float) -> None:
         keys, outcome, run = self._queues[hard_timeout.queue], hard_timeout.outcome, self._runtime.run
-        # whatever the hard time-out says, a job that was to be cancelled has been
+        # a cancellation request takes precedence over the hard time-out
         asking = control.asked(keys, session, [Leased(outcome.id, outcome.token, b"", 0, 0)])
         if run(sessions.within(patience, asking)):
             outcome = outcome._replace(kind="c")
@@ -195,18 +227,32 @@ class Heartbeat:
         if settled:
             self._on_timeout_settled(msgspec.structs.replace(hard_timeout, outcome=outcome))
 
+    def announce_stop(self) -> None:
+        """Announce on the server, now and with each beat, that this worker was asked to stop.
+
+        If the worker is killed later, its jobs return uncounted.
+        """
+        self._stopping = True
+        self._soon.set()
+
     def stop(self) -> None:
         """Stop beating."""
         self._stop.set()
+        self._soon.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _main(self) -> None:
         pause = 0.0
-        while not self._stop.wait(pause):
+        while True:
+            self._soon.wait(pause)
+            self._soon.clear()
+            if self._stop.is_set():
+                return
             pause = self._lease / 3
             for name, keys in self._queues.items():
-                if self._stop.is_set():  # here, and `turned`: with many queues and no server, one round takes long
+                # checked here, and `turned` set here: with many queues and no server, one round takes long
+                if self._stop.is_set():
                     return
                 self.turned = now()
                 try:
@@ -217,18 +263,25 @@ class Heartbeat:
                     self._complain(name, error)
                     pause = min(pause, 0.5)
 
+    def _note_suspects(self, name: str, count: int) -> None:
+        # the worker that recovered suspects runs them at once; other workers help if they still wait at the next beat
+        waited, self._suspects[name] = self._suspects.get(name, 0), count
+        if waited and count:
+            self._on_suspects(count, "wait")
+
     def _complain(self, name: str, error: Exception) -> None:
         if now() - self._complained > AGAIN:
             self._complained = now()
             log.warning("no heartbeat for queue %s: %s", name, error, exc_info=unforeseen(error))
 
     def _beat(self, name: str, keys: QueueKeys) -> float:
-        """Send the heartbeat of one queue; returns the seconds within which the next one is due."""
+        """Send the heartbeat of one queue; return the seconds until the next one is due."""
         with self._lock:
             standing = {session: False for session, refused in self._sessions.items() if name not in refused}
             outside = self._sessions.keys() - standing.keys()
         sent = now()
-        answer = self._runtime.run(leases.beat(keys, standing, in_milliseconds(self._lease), _PATIENCE))
+        lease_ms, stopping = in_milliseconds(self._lease), self._stopping
+        answer = self._runtime.run(leases.beat(keys, standing, lease_ms, _PATIENCE, stopping=stopping))
         at = now()
         if at - self.last > self._lease:
             log.info("the server answers again, after %.0f s", at - self.last)
@@ -236,20 +289,29 @@ class Heartbeat:
         peers = self._peers[name]
         if step := peers.heard(sent, at, answer.at):
             log.warning("the clock of the server of queue %s was set %s by %.1f s", name, *_direction(step))
+        most = self._lease / 3
         for session, alive in answer.alive.items():
-            if not alive and session in self._sessions:
-                self._on_over(session)
+            if alive:
+                self._lost_since.pop((session, name), None)
+            elif session in self._sessions:
+                since = self._lost_since.setdefault((session, name), at)
+                if self._on_lost(session, name) and at - since < _REJOIN:
+                    most = min(most, _PATIENCE)
+                else:
+                    self._lost_since.pop((session, name))
+                    self._on_over(session)
         for session in outside:
             self._on_accepted(session)
+        self._note_suspects(name, answer.suspects)
         if answer.next_deadline is None:
-            return self._lease / 3
+            return most
         patience = peers.patience(at)
         if answer.overdue is not None and patience <= 0:
             given_back = self._recover(answer.overdue, keys, _PATIENCE, gone=False, ended=answer.ended)
             counted = several(given_back, "job", "jobs")
             log.warning("worker session %s is dead: %s returned to queue %s", answer.overdue, counted, name)
             return 0.0
-        return max(answer.next_deadline, patience, 0.01)
+        return min(most, max(answer.next_deadline, patience, 0.01))
 
 
 def _direction(step: float) -> tuple[str, float]:

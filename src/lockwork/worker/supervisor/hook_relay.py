@@ -1,7 +1,6 @@
 """Sends jobs that ended with their process to another worker process, which calls their hooks.
 
-Each is sent once. If the receiving process dies before it has called the hooks, they are not called, like those of its
-own jobs.
+Each job is sent once. If the receiving process dies first, the hooks are not called.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from lockwork.hooks import Hooks
 from lockwork.logs import Log
-from lockwork.protocol.queues.leases import Buried
+from lockwork.protocol.queue.leases import Buried
 from lockwork.worker.ipc.messages import HardTimeout, KilledJob, buried_job
 from lockwork.worker.supervisor.child_process import WorkerProcess
 
@@ -31,15 +30,15 @@ class HookRelay:
         self._waiting.append(KilledJob(hard_timeout.queue, hard_timeout.task, outcome, hard_timeout.seconds))
 
     def add_buried(self, queue: str, buried: Sequence[Buried]) -> None:
-        """Add jobs that went to the dead set because their worker died, if the app has `on_dead` hooks."""
+        """Add jobs that were buried because their worker died, if the app has `on_dead` hooks."""
         if self._hooks.on_dead:
             self._waiting.extend(buried_job(queue, job) for job in buried)
 
     def forward(self, children: Iterable[WorkerProcess]) -> None:
-        """Send each waiting job to one child, if possible one that starts: it calls the hooks before it runs jobs."""
+        """Send each waiting job to one child, preferably a starting one: it calls the hooks before it runs jobs."""
         if not self._waiting:
             return
-        for child in sorted(children, key=lambda child: (not child.active, child.ready)):
+        for child in sorted(children, key=lambda child: (child.isolates, not child.active, child.ready)):
             while self._waiting and not child.killed and child.writable():
                 ended = self._waiting.popleft()
                 if not child.ready:
@@ -47,7 +46,7 @@ class HookRelay:
                 child.send(ended)
 
     def on_exit(self, child: WorkerProcess) -> None:
-        """Take back the jobs sent to a child that ended before it was ready: it called no hooks."""
+        """Take back the jobs sent to a child that ended before it was ready and therefore called no hooks."""
         if not child.ready and not child.orderly:
             self._waiting.extendleft(reversed(child.sent_early))
 

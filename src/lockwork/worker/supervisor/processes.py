@@ -1,4 +1,4 @@
-"""The worker processes of a supervisor: starts those that are missing, and replaces those that died or are used up."""
+"""The worker processes of a supervisor: starts missing ones, and replaces dead or worn-out ones."""
 
 from __future__ import annotations
 
@@ -6,11 +6,22 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
+import msgspec
+
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.logs import Log
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import shown
-from lockwork.worker.ipc.messages import DIED, MAX_MEMORY, Load, RaiseUrgency, RunnerExited, RunnerStarted, Urgency
+from lockwork.worker.ipc.messages import (
+    DIED,
+    MAX_MEMORY,
+    Load,
+    RaiseUrgency,
+    RunnerExited,
+    RunnerStarted,
+    SessionLost,
+    Urgency,
+)
 from lockwork.worker.settings import ProcessSettings, WorkerOptions
 from lockwork.worker.supervisor import child_process
 from lockwork.worker.supervisor.child_process import WorkerProcess
@@ -19,10 +30,12 @@ from lockwork.worker.supervisor.heartbeat import Heartbeat
 log: Log = Log("lockwork.worker")
 
 _QUICK = 2.0
-"""Seconds within which a child that ends is taken as failing to start."""
+"""Seconds after its start within which the end of a child counts as a failed start."""
 _SLOWEST = 5.0
+_MOST_ISOLATION = 8
+"""Maximum number of isolation processes, unless the worker has more regular processes."""
 _FIRST_PATIENCE, _PATIENCE = 5.0, 1.0
-"""Seconds to try to reach the server at the start, and later, when the supervisor has other things to look after."""
+"""Seconds to try to reach the server at the start, and later, when other work waits for the supervisor."""
 
 
 class NoProcess(LockworkError):
@@ -30,9 +43,9 @@ class NoProcess(LockworkError):
 
 
 class WorkerProcesses:
-    """Keeps `wanted` children running; `on_exit` is called with one that ended, on a thread of its own.
+    """Keeps `wanted` children running; calls `on_exit` with each ended child, on a separate thread.
 
-    `again(seconds)` requests another `fill` after that time.
+    Calls `again(seconds)` to request another `fill` after that time.
     """
 
     def __init__(
@@ -48,13 +61,13 @@ class WorkerProcesses:
         self.children: dict[str, WorkerProcess] = {}
         self.wanted: int = options.processes
         self.open: bool = True
-        """Whether children are started; not any more once the worker is quiet or stops."""
+        """False once the worker is quiet or stops; then no children are started."""
         self.failed_starts: int = 0
-        """Children that ended before they were ready, one after the other."""
+        """Number of consecutive children that ended before they were ready."""
         self.replaced: Counter[str] = Counter()
-        """How many children were replaced, by reason."""
+        """Number of replaced children, by reason."""
         self.runners_replaced: Counter[str] = Counter()
-        """How many of their runners were replaced, by reason."""
+        """Number of replaced runners, by reason."""
         self._options = options
         self._loop = loop
         self._descriptor = descriptor
@@ -62,19 +75,29 @@ class WorkerProcesses:
         self._on_exit = on_exit
         self._again = again
         self._failures = 0
+        self._isolation_paused_until = 0.0
+        """Time of the next try after an isolation process failed to start."""
 
     @property
     def working(self) -> int:
-        """How many children fetch jobs."""
-        return sum(child.ready and not child.retiring for child in list(self.children.values()))
+        """Number of children that fetch jobs, without isolation processes."""
+        return sum(child.ready and not child.retiring for child in self._usual())
+
+    @property
+    def isolating(self) -> int:
+        """Number of isolation processes; each runs one suspect at a time."""
+        return sum(child.isolates for child in list(self.children.values()))
+
+    def _usual(self) -> list[WorkerProcess]:
+        return [child for child in list(self.children.values()) if not child.isolates]
 
     def memory(self) -> list[list[int]]:
-        """For each child, its resident memory in bytes and that of its runners, where known."""
+        """Resident memory in bytes of each child and of its runners, where the system reports it."""
         found = [(child.memory(), child) for child in list(self.children.values())]
         return [[size, *child.memory_of_runners()] for size, child in found if size is not None]
 
     def loads(self) -> list[Load]:
-        """How busy the children are, as far as they have reported."""
+        """Loads of the children that have reported one."""
         return [child.load for child in list(self.children.values()) if child.load is not None]
 
     def on_load(self, session: str, load: Load) -> None:
@@ -84,7 +107,7 @@ class WorkerProcesses:
             child.load = load
 
     def resume(self) -> None:
-        """Start children again in place of those that are quiet, which finish their jobs and end."""
+        """Start new children in place of quiet ones, which finish their jobs and end."""
         self.open = True
         for child in self.children.values():
             child.retiring = True
@@ -98,19 +121,24 @@ class WorkerProcesses:
         if reason:
             self.runners_replaced[reason] += 1
 
+    def on_session_lost(self, session: str, queue: str) -> None:
+        """Tell a child to rejoin a queue that no longer has its session."""
+        if child := self.children.get(session):
+            child.send(SessionLost(queue))
+
     def raise_to(self, urgency: Urgency) -> None:
-        """Raise the urgency of all of them."""
+        """Raise the urgency of all children."""
         for child in self.children.values():
             child.send(RaiseUrgency(urgency))
 
     def kill(self) -> None:
-        """End all of them at once."""
+        """Kill all children at once."""
         for child in list(self.children.values()):
             child.kill()
 
     def fill(self, *, first: bool = False) -> None:
         """Start missing children; a failure raises LockworkError the `first` time, and is retried later."""
-        while self.open and sum(child.active for child in self.children.values()) < self.wanted:
+        while self.open and sum(child.active for child in self._usual()) < self.wanted:
             try:
                 self._start(first=first)
             except LockworkError as error:
@@ -120,24 +148,56 @@ class WorkerProcesses:
                 self._again(1.0)
                 return
 
+    def isolate(self, count: int, *, more: bool = False) -> None:
+        """Start isolation processes for `count` suspects, at most as many as there are regular processes.
+
+        more: the suspects have waited for a while, perhaps for long jobs; start one more process, up to a limit.
+        """
+        isolating = [child for child in self.children.values() if child.isolates and child.active]
+        busy = sum(child.load is not None and child.load.busy > 0 for child in isolating)
+        most = self._options.processes
+        if more:
+            most = max(most, min(len(isolating) + 1, _MOST_ISOLATION))
+        for _ in range(len(isolating), min(most, count + busy)):
+            if not self.open or now() < self._isolation_paused_until:
+                return
+            try:
+                self._start(first=False, isolates=True)
+            except LockworkError as error:
+                log.error("an isolation process could not be started: %s", error)
+                self._pause_isolation()
+                return
+
+    def replace_isolation(self, child: WorkerProcess, reason: str) -> None:
+        """Replace an isolation process that died; wait first if it failed to start."""
+        self.replaced[reason] += 1
+        self.failed_starts += not child.ready
+        if not child.ready and not self._options.burst:
+            self._pause_isolation()
+        self.isolate(1)
+
+    def _pause_isolation(self) -> None:
+        self._isolation_paused_until = now() + _SLOWEST
+
     def remove(self, child: WorkerProcess) -> None:
         """Remove a child that has ended."""
         del self.children[child.session]
         child.close_input()
 
     def replace(self, child: WorkerProcess, reason: str = DIED) -> None:
-        """Start another child in place of one that ended, after a pause if it ended early."""
+        """Replace an ended child; wait first if it failed to start."""
         self.replaced[reason] += 1
         self.failed_starts += not child.ready
-        quick = reason == DIED and now() - child.started < _QUICK
-        self._failures = self._failures + 1 if quick else 0
+        # a child that worked is replaced at once: its jobs run in isolation, so they cannot kill the successor
+        failed = reason == DIED and not child.ready and now() - child.started < _QUICK
+        self._failures = self._failures + 1 if failed else 0
         if self._failures:
             self._again(min(_SLOWEST, 0.1 * 2.0 ** min(self._failures, 10)))
         else:
             self.fill()
 
     def on_ready(self, child: WorkerProcess, *, first: bool) -> None:
-        """Note that a child fetches jobs; raises ConfigError if one of the `first` exceeds --max-memory at once."""
+        """Record that a child fetches jobs; raise ConfigError if one of the `first` already exceeds --max-memory."""
         child.ready = True
         self.failed_starts = 0
         self._measure(child, first=first)
@@ -147,29 +207,33 @@ class WorkerProcesses:
         """Start a successor of a child, which works until the successor is ready."""
         child = self.children.get(session)
         if child is None or not child.active or not self.open or self._options.once:
-            return  # a successor would run another job, and one was wanted
+            return  # a successor would run a second job, and --once allows one
+        if child.isolates:
+            child.retiring = True  # the supervisor starts another while suspects remain
+            child.send(RaiseUrgency(Urgency.RETIRE))
+            return
         child.replace_reason = reason
         self.replaced[reason] += 1
         log.info("worker process %d is replaced: %s", child.pid, text)
         self.fill()
 
     def weigh(self) -> None:
-        """Replace those that take too much memory."""
+        """Replace children that exceed their memory limit."""
         for child in list(self.children.values()):
             size = child.memory() if child.active and child.limit is not None else None
             if size is not None and child.limit is not None and size > child.limit:
                 self.replace_soon(child.session, MAX_MEMORY, f"it takes {shown(size)}")
 
     def _retire_replaced(self) -> None:
-        """End children that are to be replaced, as far as their successors are ready."""
-        ready = sum(child.ready and child.active for child in self.children.values())
+        """End the replaced children whose successors are ready."""
+        ready = sum(child.ready and child.active for child in self._usual())
         replace_reason = [child for child in self.children.values() if child.replace_reason and not child.retiring]
         for child in replace_reason[: max(0, ready + len(replace_reason) - self.wanted)]:
             child.retiring = True
             child.send(RaiseUrgency(Urgency.RETIRE))
 
     def _measure(self, child: WorkerProcess, *, first: bool) -> None:
-        """Set the memory limit of a new child: at least a fifth above what it takes at its start."""
+        """Set the memory limit of a new child: at least a fifth above its usage at the start."""
         limit, size = self._options.max_memory, child.memory()
         if limit is None or size is None:
             return
@@ -180,12 +244,13 @@ class WorkerProcesses:
             log.error("%s", text)
         child.limit = max(limit, size + size // 5)
 
-    def _start(self, *, first: bool) -> None:
-        # a worker that begins reports what is wrong, and one that ends with its work must not end before all is done
+    def _start(self, *, first: bool, isolates: bool = False) -> None:
+        # at startup, errors must be reported; a worker that ends with its work must not end before all queues are done
         whole = first or self._options.ends
         try:
             child = child_process.start(self._loop, self._descriptor)
-        except OSError as error:  # no memory, no process, no descriptor: there may be one in a moment
+            child.isolates = isolates
+        except OSError as error:  # no memory, process, or descriptor now: retry later
             raise NoProcess(f"the system has no process for it: {error}") from error
         watch = threading.Thread(target=self._watch, args=(child,), name=f"lockwork-watch-{child.pid}", daemon=True)
         try:
@@ -201,8 +266,12 @@ class WorkerProcesses:
             raise
         self.children[child.session] = child
         child.without = list(refused)
-        child.send(ProcessSettings(self._options, child.session, child.without))
-        log.info("worker process %d works on %s", child.pid, ", ".join(self._options.queues))
+        options = self._options
+        if isolates:
+            options = msgspec.structs.replace(options, concurrency=1, runners=1, max_jobs=None)
+        child.send(ProcessSettings(options, child.session, child.without, isolates))
+        does = "runs suspects, each alone," if isolates else "works"
+        log.info("worker process %d %s on %s", child.pid, does, ", ".join(options.queues))
         if refused:
             why = next(iter(refused.values()))
             log.error("worker process %d works without %s for now: %s", child.pid, ", ".join(refused), why)

@@ -1,4 +1,4 @@
-"""For development: restarts the worker whenever a source file changes. It needs watchfiles (`lockwork[reload]`)."""
+"""For development: restarts the worker when a source file changes. It needs watchfiles (`lockwork[reload]`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log: Log = Log("lockwork.worker")
 
 _PATIENCE = 1.0
-"""Seconds that running jobs have when the code has changed; then they are returned, and run with the new code."""
+"""Grace in seconds for running jobs after a code change; then they are returned, and run with the new code."""
 _SKIPPED = ("__pycache__", "node_modules")
 
 _Event = (
@@ -35,7 +35,7 @@ _Event = (
 
 
 class Reloader:
-    """Runs `command` until told to stop; `run` returns its exit status. Raises ConfigError without watchfiles."""
+    """Runs `command` until a signal stops it; `run` returns its exit status. Raises ConfigError without watchfiles."""
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         if find_spec("watchfiles") is None:
@@ -49,7 +49,7 @@ class Reloader:
         self._closed = threading.Event()
 
     def run(self) -> int:
-        """Start the command, and start it again after each change."""
+        """Start the command, and restart it after each change."""
         watching = threading.Thread(target=self._watch_files, name="lockwork-reload", daemon=True)
         with self._events:
             previous = {number: signal.signal(number, self._on_signal) for number in self._signals}
@@ -83,7 +83,7 @@ class Reloader:
             elif event[1] is self._process:
                 status, self._process = event[1].returncode, None
                 if self._stopping:
-                    # the signal may have come before it could listen
+                    # the signal may arrive before the command installed its handler
                     return 0 if -status in self._signals else status
                 log.warning("the worker exited with status %d: it restarts when a source file changes", status)
 
@@ -96,7 +96,7 @@ class Reloader:
             self._process.send_signal(number)
 
     def _start(self) -> None:
-        # in a group of its own: a terminal's Ctrl-C is for us, and we forward it
+        # in a separate process group: the reloader receives the terminal's Ctrl-C and forwards it
         self._process = process = subprocess.Popen(self._command, process_group=0)  # noqa: S603 - our own command
         threading.Thread(target=self._watch_process, args=(process,), name="lockwork-watch", daemon=True).start()
 
@@ -125,7 +125,7 @@ class Reloader:
         try:
             process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            process.terminate()  # the second one: at once, and what runs is returned
+            process.terminate()  # the second signal ends it at once, and running jobs are returned
             process.wait()
 
 
@@ -135,14 +135,14 @@ class Sources:
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
         self._packages = self._below(self._folder)
-        """Folders that have such files: of one that is moved away, the system reports no file."""
+        """Folders with Python files: the system does not report the files of a folder that is moved away."""
 
     def concerned(self, change: Change, path: str) -> bool:
-        """Return whether a changed path is such a file, or a folder that has or had some."""
+        """Return True if a changed path is a Python file, or a folder that has or had some."""
         if path.endswith(".py"):
             changed = self._watched(os.path.dirname(path))  # noqa: PTH120 - many paths, often
         else:
-            # a folder is also modified when the worker itself writes its bytecode there
+            # the worker's own bytecode files also modify a folder
             moved = change.name != "modified"
             changed = moved and (path in self._packages or bool(self._watched(path) and self._below(path)))
         if changed:
@@ -150,7 +150,7 @@ class Sources:
         return changed
 
     def _watched(self, folder: str) -> bool:
-        """Return whether neither a folder nor one that it is in is left out."""
+        """Return True if neither the folder nor one of its parents is excluded."""
         while len(folder) > len(self._folder):
             name = os.path.basename(folder)  # noqa: PTH119
             if name[0] == "." or name in _SKIPPED or os.path.exists(f"{folder}/pyvenv.cfg"):  # noqa: PTH110

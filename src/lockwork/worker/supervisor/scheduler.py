@@ -1,25 +1,26 @@
-"""The scheduler: one thread of the supervisor that keeps the schedules of its queues going."""
+"""The scheduler: one thread of the supervisor that fires the schedules of its queues."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Mapping
 
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.schedules import SchedulePlan, Ticker
+from lockwork.protocol.schedules.schedules import SchedulePlan, Ticker
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 
 log: Log = Log("lockwork.worker")
 
 _RETRY = 1.0
-"""Seconds until the next turn after one that failed."""
+"""Seconds until the next turn after a failed one."""
 
 
 class Scheduler:
-    """Ticks from a thread of its own; it sleeps until the next slot, and ends where there is nothing to schedule."""
+    """Ticks on a dedicated thread; sleeps until the next slot, and ends if no queue has schedules."""
 
     def __init__(
         self, runtime: Runtime, queues: Mapping[str, QueueKeys], plans: Mapping[str, Mapping[str, SchedulePlan]]
@@ -27,15 +28,24 @@ class Scheduler:
         self._runtime = runtime
         self._tickers = {name: Ticker(keys, list(plans.get(name, {}).values())) for name, keys in queues.items()}
         self._stop = threading.Event()
+        self._woken = threading.Event()
+        self._lost: deque[str] = deque()
+        """Queues whose schedules the server may have lost."""
         self._thread = threading.Thread(target=self._main, name="lockwork-scheduler", daemon=True)
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start ticking."""
         self._thread.start()
 
+    def declare(self, queue: str) -> None:
+        """Declare the schedules of a queue at once, because the server may have lost them."""
+        self._lost.append(queue)
+        self._woken.set()
+
     def cease(self) -> None:
-        """Start no more turns, and do not wait: other workers, or `misfire`, take the slots."""
+        """Start no more turns, and return at once: other workers, or `misfire`, handle the slots."""
         self._stop.set()
+        self._woken.set()
 
     def stop(self) -> None:
         """Stop ticking."""
@@ -45,9 +55,16 @@ class Scheduler:
 
     def _main(self) -> None:
         turns = dict.fromkeys(self._tickers, now())
-        while turns and not self._stop.wait(max(0.0, min(turns.values()) - now())):
+        while turns and not self._stop.is_set():
+            if self._woken.wait(max(0.0, min(turns.values()) - now())):
+                self._woken.clear()
+                while self._lost:
+                    name = self._lost.popleft()
+                    if name in turns:
+                        self._tickers[name].forget()
+                        turns[name] = now()
             for name in [name for name, at in turns.items() if at <= now()]:
-                if self._stop.is_set():  # here: with many queues and no server, one round takes long
+                if self._stop.is_set():  # checked here: with many queues and no server, one round takes long
                     return
                 pause = self._turn(name)
                 if pause is None:
@@ -62,6 +79,6 @@ class Scheduler:
             log.warning("the schedules of queue %s are delayed: %s", queue, error)
             return _RETRY
         except Exception:
-            # whatever it is, the other queues' schedules go on
+            # an error in one queue must not stop the schedules of the others
             log.exception("the schedules of queue %s are delayed", queue)
             return 5 * _RETRY

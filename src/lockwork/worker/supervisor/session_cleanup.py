@@ -1,4 +1,4 @@
-"""Giving back the jobs of children that have ended, as soon as the server lets us."""
+"""Returns the jobs of ended children, as soon as the server answers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.logs import Log
 from lockwork.protocol.keys import MOST_PARTITIONS, QueueKeys
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queue import sessions
+from lockwork.protocol.queue import status as queue_status
 from lockwork.runtime.clock import now
 from lockwork.validation import several
 from lockwork.worker.environment import AGAIN
@@ -22,7 +22,7 @@ _STATUS_PATIENCE = 1.0
 
 
 def warn_of_leftovers(app: Lockwork, queues: Sequence[str]) -> None:
-    """Look once at each partitioned queue's own name, and at the partition behind its last one."""
+    """Check once, for each partitioned queue, the unpartitioned name and the partition after the last."""
     for queue, count in ((queue, app.config.partitions.counts.get(queue)) for queue in queues):
         if count is None:
             continue
@@ -51,30 +51,30 @@ def _waiting(app: Lockwork, queue: str) -> int:
     try:
         status, _ = app.runtime.run(sessions.within(_STATUS_PATIENCE, queue_status.status(keys)))
     except LockworkError:
-        return 0  # what is wrong with the server is for others to say
+        return 0  # other parts report server errors
     return status.ready + status.scheduled + status.blocked
 
 
 _PATIENCE = 1.0
-"""Seconds to wait for the server: the supervisor has other things to look after."""
+"""Seconds to wait for the server: other work waits for the supervisor."""
 
 
 class SessionCleanup:
-    """Ends the sessions of children that are gone; `again(seconds)` asks for another `catch_up` after a while."""
+    """Ends the sessions of ended children; calls `again(seconds)` to request a later `catch_up`."""
 
     def __init__(self, heartbeat: Heartbeat, again: Callable[[float], None]) -> None:
         self._heartbeat = heartbeat
         self._again = again
         self._complaint = 0.0
-        """When the next one about those below is due."""
+        """Time of the next warning about `_lingering`."""
         self._lingering: list[WorkerProcess] = []
-        """Children that have ended, and whose sessions could not be ended yet."""
+        """Ended children whose sessions are still open."""
         self._away = False
-        """Whether the server was not there when it was last asked."""
+        """True if the server did not answer the last call."""
 
     def give_back(self, child: WorkerProcess, *, leaving: bool = False, again: bool = False) -> int:
-        """Return the jobs of a child to the queue; returns their number. `leaving`: the supervisor has to go, too."""
-        # a server that was not there a moment ago is asked no more by a supervisor that has to go
+        """Return the jobs of a child to the queue; return their number. leaving: the supervisor also has to exit."""
+        # an exiting supervisor does not retry a server that just failed to answer
         if self._away and leaving:
             return 0
         try:
@@ -87,7 +87,7 @@ class SessionCleanup:
             )
         except LockworkError as error:
             self._away = not isinstance(error, ServerRefused)
-            # should we not live to do it, its lease runs out, and then any worker gives its jobs back
+            # if the supervisor dies first, the lease expires, and any worker returns the jobs
             if not again or now() >= self._complaint:
                 self._complaint = now() + AGAIN
                 log.error("the jobs of worker process %d could not be returned to the queue yet: %s", child.pid, error)
@@ -98,9 +98,9 @@ class SessionCleanup:
         return given
 
     def catch_up(self) -> None:
-        """Try again with those whose jobs could not be returned."""
+        """Retry the children whose jobs could not be returned."""
         while self._lingering:
-            child = self._lingering.pop(0)  # who could not go back is the last to be tried again
+            child = self._lingering.pop(0)  # a child that fails again moves to the end
             given_back = self.give_back(child, again=True)
             if child in self._lingering:
                 return

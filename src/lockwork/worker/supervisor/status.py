@@ -17,7 +17,7 @@ class WorkerStatus:
     def __init__(self, processes: WorkerProcesses, heartbeat: Heartbeat, lease: float) -> None:
         self.stopping: bool = False
         self.quiet: bool = False
-        """Whether SIGUSR1 or an order has stopped fetching."""
+        """True after SIGUSR1 or an order stopped fetching."""
         self.times: TaskTimes = TaskTimes()
         self._processes = processes
         self._heartbeat = heartbeat
@@ -25,7 +25,7 @@ class WorkerStatus:
 
     @property
     def alive(self) -> bool:
-        """Whether the supervisor's loop still runs, with or without the server."""
+        """True if the supervisor's loop still runs, with or without the server."""
         return now() - self._heartbeat.turned < max(self._lease, 10.0)
 
     @property
@@ -35,7 +35,7 @@ class WorkerStatus:
 
     @property
     def trouble(self) -> str:
-        """Why the worker takes no jobs, or fewer than it should; empty if all is well."""
+        """Reason why the worker takes no jobs, or fewer than it should; empty if all is well."""
         if self.stopping:
             return "it is stopping"
         if self.quiet:
@@ -49,18 +49,23 @@ class WorkerStatus:
 
     @property
     def replaced(self) -> Counter[str]:
-        """How many children were replaced, by reason."""
+        """Number of replaced children, by reason."""
         return self._processes.replaced
 
     @property
     def runners_replaced(self) -> Counter[str]:
-        """How many runners of all children were replaced, by reason."""
+        """Number of replaced runners of all children, by reason."""
         return self._processes.runners_replaced
 
+    @property
+    def isolating(self) -> int:
+        """Number of isolation processes."""
+        return self._processes.isolating
+
     def loads(self) -> list[Load]:
-        """How busy the children are, as far as they have reported."""
+        """Loads of the children that have reported one."""
         return self._processes.loads()
 
     def memory(self) -> list[list[int]]:
-        """For each child, its resident memory in bytes and that of its runners, where known."""
+        """Resident memory in bytes of each child and of its runners, where the system reports it."""
         return self._processes.memory()

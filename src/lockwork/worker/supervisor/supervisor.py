@@ -1,4 +1,4 @@
-"""The supervisor keeps the leases of its worker processes, and replaces those that end."""
+"""The supervisor renews the leases of its worker processes, and replaces ended ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Literal
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.durations import in_milliseconds
+from lockwork.errors import ServerUnavailable
 from lockwork.logs import Log
+from lockwork.protocol.dead.dead import Bounds
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.dead import Bounds
-from lockwork.protocol.queues.leases import Buried
+from lockwork.protocol.queue.leases import Buried
+from lockwork.protocol.queue.limits import rules
+from lockwork.protocol.queue.sessions import within
+from lockwork.runtime.clock import now
 from lockwork.validation import several
 from lockwork.worker import environment
 from lockwork.worker.ipc.hard_timeouts import HardTimeouts
@@ -20,6 +24,7 @@ from lockwork.worker.ipc.messages import (
     DIED,
     FAILED,
     MAX_JOBS,
+    NOT_IMPORTED,
     NOT_SET_UP,
     REFUSED,
     TOO_LONG,
@@ -40,21 +45,25 @@ from lockwork.worker.supervisor.announcer import Announcer
 from lockwork.worker.supervisor.banner import log_found
 from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.events import EventQueue
-from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat
+from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat, Seen
 from lockwork.worker.supervisor.hook_relay import HookRelay
 from lockwork.worker.supervisor.processes import WorkerProcesses
 from lockwork.worker.supervisor.scheduler import Scheduler
 from lockwork.worker.supervisor.session_cleanup import SessionCleanup
 from lockwork.worker.supervisor.status import WorkerStatus
-from lockwork.worker.supervisor.systemd import SystemdNotifier
+from lockwork.worker.supervisor.systemd import SystemdNotifier, warn_of_stop_timeout
 
 log: Log = Log("lockwork.worker")
 
 _TRIES = 3
 """Consecutive failed starts after which a worker that ends with its work gives up."""
 _HURRY = 3.0
-"""Seconds that children have, beyond their grace, before they are killed."""
+"""Seconds for children to exit after their grace; then they are killed."""
 _PULSE = 1.0
+_PATIENCE = 1.0
+"""Seconds to wait for a server that may not run yet."""
+_WAITING = 30.0
+"""Seconds between two warnings about an unreachable server."""
 
 _Event = (
     tuple[Literal["exit"], WorkerProcess]
@@ -62,6 +71,8 @@ _Event = (
     | tuple[Literal["ready"], str]
     | tuple[Literal["order"], str]
     | tuple[Literal["replace"], tuple[str, str, str]]
+    | tuple[Literal["suspects"], tuple[int, Seen]]
+    | tuple[Literal["lost"], tuple[str, str]]
     | tuple[Literal["start", "leave", "kill", "buried"], None]
 )
 
@@ -77,7 +88,7 @@ class Supervisor:
         self._status = 0
         self._systemd = SystemdNotifier()
         served = (name for queue in options.queues for name in app.config.partitions.names(queue))
-        queues = {name: QueueKeys(app.config.prefix, name) for name in served}
+        self._queues = queues = {name: QueueKeys(app.config.prefix, name) for name in served}
         window_ms = in_milliseconds(app.config.result_ttl)
         bounds = Bounds(in_milliseconds(app.config.dead_ttl), app.config.dead_limit)
         trimmer = DeadSetTrimmer(app.runtime, bounds, app.config.history)
@@ -85,7 +96,7 @@ class Supervisor:
         self._relay = HookRelay(app.registry.context.hooks)
         self._heartbeat = Heartbeat(
             app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, trimmer,
-            self._on_accepted, self._buried,
+            self._on_accepted, self._buried, self._on_suspects, self._session_lost,
         )  # fmt: skip
         self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._reports = Reports(self._on_report)
@@ -109,13 +120,16 @@ class Supervisor:
 
     def _run(self) -> int:
         previous = {number: signal.signal(number, self._on_signal) for number in handled_signals()}
-        # ignored by the app, or by who has started us, it would keep from us how children ended
+        # SIG_IGN, set by the app or inherited, would hide the exit statuses of children
         previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._reports.start()
         processes = self._processes
         try:
-            processes.fill(first=True)
-            log_found(self._runtime)
+            self._wait_for_server()
+            if not self.status.stopping:
+                processes.fill(first=True)
+                log_found(self._runtime)
+                warn_of_stop_timeout(self._options.grace)
             self._heartbeat.start()
             self._scheduler.start()
             self._announcer.start()
@@ -144,6 +158,24 @@ class Supervisor:
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
+    def _wait_for_server(self) -> None:
+        """Wait until the server answers, or until the worker is asked to stop. Raises a LockworkError if it refuses."""
+        log_after = 0.0
+        while self._options.wait and not self.status.stopping:
+            self._heartbeat.turned = now()  # for /livez
+            try:
+                for keys in self._queues.values():
+                    self._runtime.run(within(_PATIENCE, rules(keys)))
+            except ServerUnavailable as error:
+                if now() >= log_after:
+                    log_after = now() + _WAITING
+                    log.warning("this worker waits for the server: %s", error)
+                self._systemd.notify(EXTEND_TIMEOUT_USEC=int(_WAITING * 1e6), STATUS="waiting for the server")
+                self._handle(self._events.next(_PULSE))
+                self._periodic_work()
+            else:
+                return
+
     # -- callbacks, each on a thread of its own -----------------------------------------------------------------------
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
@@ -166,7 +198,7 @@ class Supervisor:
                 self._processes.on_runner_report(session, message)
 
     def _session_over(self, session: str) -> None:
-        # its jobs run elsewhere now, so the process that still runs them must end
+        # other workers run its jobs now, so the process must end
         child = self._processes.children.get(session)
         if child is not None:
             log.error(
@@ -175,12 +207,25 @@ class Supervisor:
             )
             child.process.kill()
 
+    def _session_lost(self, session: str, queue: str) -> bool:
+        self._scheduler.declare(queue)  # a server that lost the session may have lost the schedules as well
+        child = self._processes.children.get(session)
+        if child is None or not child.idle_on(queue):
+            return False
+        self._events.post(("lost", (session, queue)))
+        return True
+
     def _on_accepted(self, session: str) -> None:
         self._events.post(("replace", (session, REFUSED, "the server now accepts it for a queue that refused it")))
 
     def _buried(self, queue: str, buried: list[Buried]) -> None:
         self._relay.add_buried(queue, buried)
         self._events.post(("buried", None))  # _periodic_work forwards them after each event
+
+    def _on_suspects(self, count: int, seen: Seen) -> None:
+        # a worker that ends with its work checks for suspects once; other workers handle later suspects
+        if not self._options.once and (seen != "joined" or (self._options.burst and not self._started)):
+            self._events.post(("suspects", (count, seen)))
 
     def _too_long(self, session: str, hard_timeouts: list[HardTimeout]) -> None:
         child = self._processes.children.get(session)
@@ -205,15 +250,28 @@ class Supervisor:
             self._handle_order(event[1])
         elif event[0] == "ready":
             self._on_ready(event[1])
-        elif event[0] == "replace":
-            self._processes.replace_soon(*event[1])
-        elif event[0] == "start":
+        elif event[0] in ("replace", "suspects", "lost"):
+            self._change_processes(event)
+        else:
+            self._handle_timer(event[0])
+
+    def _handle_timer(self, kind: str) -> None:
+        if kind == "start":
             self._processes.fill()
-        elif event[0] == "leave":
+        elif kind == "leave":
             self._on_leave()
-        elif event[0] == "kill":
+        elif kind == "kill":
             log.warning("worker processes that did not end in time are killed")
             self._processes.kill()
+
+    def _change_processes(self, event: _Event) -> None:
+        if event[0] == "replace":
+            self._processes.replace_soon(*event[1])
+        elif event[0] == "suspects":
+            count, seen = event[1]
+            self._processes.isolate(count, more=seen == "wait")
+        elif event[0] == "lost":
+            self._processes.on_session_lost(*event[1])
 
     def _on_leave(self) -> None:
         if not self.status.stopping:
@@ -222,7 +280,7 @@ class Supervisor:
     def _handle_signal(self, number: int) -> None:
         if number == signal.SIGUSR1:
             self._on_quiet()
-        elif number != signal.SIGHUP or not self.status.stopping:  # the shell sends it, and then the system
+        elif number != signal.SIGHUP or not self.status.stopping:  # sent twice: by the shell, then by the system
             self._on_stop()
 
     def _handle_order(self, order: str) -> None:
@@ -238,6 +296,7 @@ class Supervisor:
         self._processes.open = False
         self._scheduler.cease()
         if not again:
+            self._heartbeat.announce_stop()
             self._processes.raise_to(Urgency.STOP)
             log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
             self._events.later(self._options.grace + _HURRY, ("kill", None))
@@ -269,7 +328,7 @@ class Supervisor:
         child = self._processes.children.get(session)
         if child is None:
             return
-        self._processes.on_ready(child, first=not self._started)
+        self._processes.on_ready(child, first=not self._started and not child.isolates)
         if not self._started and not self.status.stopping and self._processes.working >= self._processes.wanted:
             self._started = True
             queues = ", ".join(self._options.queues)
@@ -280,22 +339,45 @@ class Supervisor:
         self._hard_timeouts.forget(child.session)
         self._relay.on_exit(child)
         given_back = self._returns.give_back(child, leaving=self._leaving)
+        if child.isolates:
+            self._on_isolation_exit(child, given_back)
+            return
         if child.process.returncode == NOT_SET_UP and not child.ready and not self.status.stopping:
-            # trying again and again would only look like working: the caller that started the worker gets the error
+            # retrying would hide the failure: the caller of the worker gets the exit status
             log.error("worker process %d failed to start (see above): the worker stops", child.pid)
+            self._status = FAILED
+            self._on_stop()
+            return
+        if child.process.returncode == NOT_IMPORTED and not self.status.stopping and not self._processes.working:
+            log.error("worker process %d could not import the app (see above): the worker stops", child.pid)
             self._status = FAILED
             self._on_stop()
             return
         going = child.retiring or self.status.stopping
         if child.orderly and (going or self._options.once or (self._options.burst and not child.hard_timeouts)):
             if not going:
-                # one that is replaced has a successor already, and that is the one that counts
+                # a replaced child already has a successor, which counts instead
                 self._processes.wanted -= not child.replace_reason
             return
         jobs = several(given_back, "job", "jobs")
         log.error("worker process %d ended (%s): %s returned to the queue", child.pid, child.fate, jobs)
         if not going:
             self._processes.replace(child, TOO_LONG if child.hard_timeouts else DIED)
+
+    def _on_isolation_exit(self, child: WorkerProcess, given_back: int) -> None:
+        processes = self._processes
+        done = child.orderly and not child.hard_timeouts
+        if not done:
+            jobs = several(given_back, "job", "jobs")
+            log.error("worker process %d ended (%s): %s returned to the queue", child.pid, child.fate, jobs)
+        if self.status.stopping:
+            return
+        if not done:
+            processes.replace_isolation(child, TOO_LONG if child.hard_timeouts else DIED)
+        elif self._options.burst and not processes.children:
+            # suspects may have enqueued other jobs, or may be due for a retry
+            processes.wanted = self._options.processes
+            processes.fill()
 
     @property
     def _leaving(self) -> bool:
@@ -304,7 +386,7 @@ class Supervisor:
     # -- the clock ----------------------------------------------------------------------------------------------------
 
     def _periodic_work(self) -> None:
-        """Do what is due by the clock after each event."""
+        """Run periodic work that is due, after each event."""
         self._relay.forward(self._processes.children.values())
         if self.status.alive:
             self._systemd.sign()
@@ -312,7 +394,7 @@ class Supervisor:
             self._processes.weigh()
 
     def _pulse(self) -> float | None:
-        """Seconds until something is due by the clock."""
+        """Return the seconds until periodic work is due."""
         pulses = [] if self._options.max_memory is None else [_PULSE]
         until_sign = self._systemd.until_sign
         if until_sign is not None:

@@ -1,16 +1,16 @@
-"""How long the jobs of this worker waited and ran, by queue and task, since it started."""
+"""Wait and run times of this worker's jobs since its start, by queue and task."""
 
 from __future__ import annotations
 
 import threading
 
 from lockwork.protocol.keys import base_queue
-from lockwork.protocol.queues.leases import OTHER
-from lockwork.protocol.queues.metrics import Times
+from lockwork.protocol.metrics.metrics import Times
+from lockwork.protocol.queue.leases import OTHER
 from lockwork.worker.ipc.messages import JobTimes
 
 _MOST = 200
-"""Tasks that have times of their own; those that come later share one entry per queue, named as the server names it."""
+"""Maximum number of tasks with separate times. Later tasks share one entry per queue, named as the server names it."""
 
 
 class TaskTimes:
@@ -21,7 +21,7 @@ class TaskTimes:
         self._lock = threading.Lock()
 
     def add(self, report: JobTimes) -> None:
-        """Add what a worker process reports."""
+        """Add the times that a worker process reports."""
         key = (base_queue(report.queue), report.task or OTHER)
         with self._lock:
             if key not in self._times and len(self._times) >= _MOST:
@@ -31,7 +31,7 @@ class TaskTimes:
             run.merge(Times.read(report.run))
 
     def read(self) -> list[tuple[str, str, Times, Times]]:
-        """Return copies: queue, task, how long its jobs waited, and how long its attempts ran."""
+        """Return copies: queue, task, wait times of its jobs, and run times of its attempts."""
         with self._lock:
             return [
                 (queue, task, Times.read(wait.packed()), Times.read(run.packed()))

@@ -1,4 +1,4 @@
-"""The tasks of the tests of partitions; `path` is a file to which each attempt appends lines."""
+"""The tasks of the partition tests; each attempt appends lines to the file `path`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ lw = Lockwork(partitions={"mail": 4})
 
 
 def note(path: str, event: str, **facts: object) -> None:
-    """Append one line in one write, so that lines of several processes never mix."""
+    """Append a line in one write, so that lines of several processes never mix."""
     job = current_job()
     line = {"event": event, "id": job.id, "queue": job.queue, "pid": os.getpid(), "at": time.monotonic_ns(), **facts}
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -1,4 +1,4 @@
-"""The task of the worker that connects by TLS."""
+"""The task of the worker that connects with TLS."""
 
 from __future__ import annotations
 

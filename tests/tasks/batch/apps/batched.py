@@ -1,4 +1,4 @@
-"""Batch tasks of every kind; each call appends the items and the jobs that it has to the file HISTORY."""
+"""Batch tasks of every kind; each call appends its items and jobs to the file HISTORY."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ lw = Lockwork()
 
 
 def note(event: str, items: list[Any], **facts: object) -> None:
-    """Append one line in one write."""
+    """Append a line in one write."""
     found = current_jobs()
     line = {
         "event": event,
@@ -41,7 +41,7 @@ seen: set[str] = set()
 
 
 def note_once(items: list[Any]) -> None:
-    """Note that one of the jobs is being cancelled."""
+    """Record that one of the jobs is being cancelled."""
     for job in current_jobs():
         if job.cancelled and job.id not in seen:
             seen.add(job.id)
@@ -93,7 +93,7 @@ async def lingers(numbers: list[int]) -> list[int]:
 
 @lw.task(batch=4, linger="10s", retries=2, backoff="10ms", give_up_on=PermissionError)
 async def picky(words: list[str]) -> list[str | Exception]:
-    """Refuses single words: some until their second attempt, some for good."""
+    """Refuse single words: some until their second attempt, some always."""
     note("ran", words)
     found: list[str | Exception] = []
     for word, job in zip(words, current_jobs(), strict=True):
@@ -176,7 +176,7 @@ async def get_store() -> AsyncIterator[list[int]]:
     note("closed", [])
 
 
-@lw.task(batch=3, linger="10s")  # type: ignore[arg-type]  # without a default, checkers want it given
+@lw.task(batch=3, linger="10s")  # type: ignore[arg-type]  # without a default, type checkers require the argument
 async def stores(store: Annotated[list[int], Depends(get_store)], numbers: list[int]) -> list[int]:
     note("ran", numbers)
     return [number + store[0] for number in numbers]
@@ -189,7 +189,7 @@ def stores_in_a_thread(numbers: list[int], store: Annotated[list[int], Depends(g
 
 @lw.task(batch=3, linger="10s")
 async def asks(numbers: list[int]) -> list[Any]:
-    """What the call sees of its jobs."""
+    """Return the jobs as the call sees them."""
     found = current_jobs()
     await found[0].aprogress("first")
     try:

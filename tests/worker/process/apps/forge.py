@@ -1,4 +1,4 @@
-"""Tasks that run in processes of their own, and end badly; `path` is a file to which each attempt appends a line."""
+"""Tasks in runner processes that fail in many ways; each attempt appends a line to the file `path`."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def enqueues() -> str:
 
 @lw.task(executor="process")
 def relay(left: int) -> str:
-    """Enqueues the next just before its own end; returns its id, or nothing."""
+    """Enqueue the next job just before this one ends; return its ID, or an empty string."""
     return relay.enqueue(left - 1).id if left else ""
 
 
@@ -281,7 +281,7 @@ def prints(text: str) -> str:
 
 @lw.task(executor="process", max_deliveries=1)
 def forks(path: str) -> int:
-    """Leaves a process behind that holds all its files open."""
+    """Leave a process that keeps all files open."""
     left = os.fork()
     if left == 0:
         time.sleep(600)
@@ -292,12 +292,12 @@ def forks(path: str) -> int:
 
 @lw.task(executor="process", retries=0)
 async def goes_on_twice(path: str) -> int:
-    """Its copy does not end itself, but raises, and so comes back to the runner's own code."""
+    """The copy does not exit but raises, and so returns to the runner's own code."""
     note(path)
     copy = os.fork()
     if copy == 0:
         raise LookupError("in the copy")
-    return os.waitpid(copy, 0)[0] - copy  # noqa: ASYNC222 - nothing else goes on here
+    return os.waitpid(copy, 0)[0] - copy  # noqa: ASYNC222 - no other coroutine runs here
 
 
 @lw.task(executor="process")

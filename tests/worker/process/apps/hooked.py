@@ -1,4 +1,4 @@
-"""An app with hooks, a lifespan and what tasks depend on; HISTORY is a file to which all that happens is appended."""
+"""An app with hooks, a lifespan and dependencies; every event is appended to the file HISTORY."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An app on a system that has no process to give, once: when the file SCARCE_GATE is there."""
+"""An app on a system that refuses one process, when the file SCARCE_GATE exists."""
 
 from __future__ import annotations
 

@@ -1,0 +1,85 @@
+"""What workers and apps announce on the server, and the orders that workers receive there."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from lockwork.protocol.effects import Argument, Protocol, script_call
+from lockwork.protocol.keys import channel
+
+Order = Literal["quiet", "resume", "stop"]
+
+TICKET = "orders"
+"""The message that an order waits for the process."""
+
+
+class AnnouncementKeys(NamedTuple):
+    """Records by name, the names by the time of their last announcement, and the orders for them."""
+
+    facts: str
+    seen: str
+    orders: str
+
+
+class Kind(NamedTuple):
+    """A kind of announcements, and its bounds."""
+
+    word: str
+    kept_ms: int
+    """How long one is kept after it was written last."""
+    most: int
+    page: int
+    """How many are read in a call."""
+
+    orders: str
+
+    def keys(self, prefix: str) -> AnnouncementKeys:
+        """Return the keys of this kind."""
+        base = f"{prefix}:{{lockwork}}"
+        return AnnouncementKeys(f"{base}:{self.word}", f"{base}:{self.word}:seen", f"{base}:{self.orders}")
+
+
+WORKERS = Kind("workers", 3_600_000, 1000, 100, "orders")
+APPS = Kind("apps", 30 * 86_400_000, 1000, 10, "apps:orders")  # never written: who announces an app may order no worker
+
+
+class Announcement(NamedTuple):
+    """A record as it was read: `age` is the seconds since it was written, `seen` that time, ms."""
+
+    name: str
+    record: bytes
+    seen: int
+    age: float
+
+
+def put(
+    prefix: str, kind: Kind, name: str, record: bytes, handled: str = "", *, family: str = "", replaced_ms: int = 0
+) -> Protocol[str]:
+    """Announce a record, or take it back if it is empty; returns the order that waits, or "".
+
+    `family`: others whose names begin with it are forgotten `replaced_ms` after they were announced last.
+    """
+    args: list[Argument] = [name, record, kind.kept_ms, kind.most, handled]
+    reply = yield script_call("announcements/put", kind.keys(prefix), [*args, family, replaced_ms] if family else args)
+    order: str = reply[1].decode()
+    return order
+
+
+def order(prefix: str, name: str, word: Order, silent_ms: int) -> Protocol[bool]:
+    """Leave an order for a worker that announced itself in the last `silent_ms`; returns whether there is one."""
+    args: list[Argument] = [name, word, channel(prefix, name), silent_ms, WORKERS.kept_ms]
+    return bool((yield script_call("announcements/order", WORKERS.keys(prefix), args)))
+
+
+def read(prefix: str, kind: Kind) -> Protocol[list[Announcement]]:
+    """Read all announcements of a kind, in bounded steps, by name."""
+    found: dict[str, Announcement] = {}
+    # each step begins before the end of the last: one that was written meanwhile has moved to the end
+    for skip in range(0, 2 * kind.most, kind.page):
+        now, *entries = yield script_call("announcements/read", kind.keys(prefix), [skip, kind.page])
+        for at in range(0, len(entries), 3):
+            name, seen, record = entries[at].decode(errors="replace"), entries[at + 1], entries[at + 2]
+            found[name] = Announcement(name, record, seen, max(0.0, (now - seen) / 1000))
+        if len(entries) < 3 * kind.page:
+            break
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,118 @@
+"""The delay queue: unique ids in time order, taken when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
+from lockwork.protocol.keys import DelayQueueKeys
+from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.retry import patience, undo
+
+BATCH = 1000
+"""Ids in one call of a script."""
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class DelayQueueEntry:
+    """One id, and when it is due: `score` is that time in whole microseconds since 1970, as the server keeps it."""
+
+    id: str
+    score: int
+
+    @property
+    def due(self) -> datetime:
+        """The same time as an aware datetime, in UTC."""
+        return _BEGINNING + timedelta(microseconds=self.score)
+
+
+def score(moment: datetime) -> int:
+    """Return an aware datetime as whole microseconds since 1970."""
+    return (moment - _BEGINNING) // timedelta(microseconds=1)
+
+
+def stored(id: str) -> bytes:
+    """An id as the server keeps it; what other programs wrote there comes back as it was."""
+    return id.encode("utf-8", "surrogateescape")
+
+
+def add(
+    keys: DelayQueueKeys, request: str, ids: Sequence[str], at: int | None, delay_us: int, *, replace: bool
+) -> Protocol[int]:
+    """Queue the ids for `at` (us), or `delay_us` from now; returns how many were added or moved.
+
+    Many ids are sent in batches; interrupted, those that were sent stay.
+    """
+    count, due = 0, at
+    for first in range(0, len(ids), BATCH):
+        batch = map(stored, ids[first : first + BATCH])
+        args: list[Argument] = [f"{request}.{first}", "r" if replace else "k", "" if due is None else due, delay_us]
+        # the whole call has one time: the server's at its first batch
+        added, due = yield script_call("delay_queue/add", keys, [*args, *batch])
+        count += added
+    return count
+
+
+def pop(
+    keys: DelayQueueKeys, request: str, channel: str, count: int, wait: float | None
+) -> Protocol[list[DelayQueueEntry]]:
+    """Take up to `count` due entries; with none, wait at most `wait` seconds (None: as long as it takes) for the first.
+
+    Interrupted, it leaves the line, and what it took is due again.
+    """
+    began = yield Clock()
+    give_up = None if wait is None else began + wait
+    requests, hints = [request], Hints()
+    taken: list[DelayQueueEntry] = []
+    try:
+        while True:
+            sent = yield Clock()
+            parks = not taken and (give_up is None or sent < give_up)
+            want = min(count - len(taken), BATCH)
+            args: list[Argument] = [requests[-1], want, channel if parks else ""]
+            look, *found = yield script_call("delay_queue/pop", keys, args, patience(give_up, sent) if wait else None)
+            taken += _entries(found)
+            if len(found) == 2 * want and len(taken) < count:
+                requests.append(f"{request}.{len(requests)}")
+            elif taken or not parks:
+                return taken
+            else:
+                until = (yield Clock()) + look / 1_000_000
+                until = until if give_up is None else min(until, give_up)
+                yield from listen(hints, requests[-1], until, key=keys.entries)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        yield from undo(script_call("delay_queue/abandon", keys, requests), error)
+        raise
+
+
+def peek(keys: DelayQueueKeys, count: int, *, due: bool) -> Protocol[list[DelayQueueEntry]]:
+    """Read up to `count` entries, the earliest first."""
+    return _entries((yield script_call("delay_queue/peek", keys, [count, int(due)])))
+
+
+def remove(keys: DelayQueueKeys, request: str, id: str, score: int | None) -> Protocol[bool]:
+    """Remove one entry, if it still has this score."""
+    args = [request, stored(id), "" if score is None else score]
+    return bool((yield script_call("delay_queue/remove", keys, args)))
+
+
+def clear(keys: DelayQueueKeys, request: str) -> Protocol[int]:
+    """Remove all entries; returns how many there were."""
+    return int((yield script_call("delay_queue/remove", keys, [request])))
+
+
+def count(keys: DelayQueueKeys) -> Protocol[int]:
+    """Count the entries, due or not."""
+    return int((yield script_call("delay_queue/count", keys, [])))
+
+
+def _entries(found: Sequence[Any]) -> list[DelayQueueEntry]:
+    return [
+        DelayQueueEntry(found[at].decode("utf-8", "surrogateescape"), found[at + 1]) for at in range(0, len(found), 2)
+    ]

@@ -1,0 +1,25 @@
+-- Cancels a flow: waiting jobs end, now or in a later call; running jobs get a cancellation request, and are not
+-- retried.
+-- KEYS: <queue/control>
+-- ARGV: again: flag, window: number, flow
+--   again: an earlier call may have been applied; window: ms
+-- Out of memory: goes on
+-- Reply: {state, ids of running jobs ...}: cancelled; more (call again); ended or unknown (nothing changed)
+-- Invariants: after the first call, no job of the flow starts that waits for another
+-- include: now
+-- include: queue/control
+local engine = flow_engine()
+local opened = engine.store.open(flow)
+local state = opened and opened.record.state
+if not opened or state == 'storing' or state == 'removing' or state == 'discarding' then return {'unknown'} end
+if state ~= 'running' then return {again and opened.record.stopped and 'cancelled' or 'ended'} end
+local outcomes = {}
+if not (opened.steps[1] and opened.steps[1].cancel) then -- else an earlier call has left a part of the cancellation
+  opened.record.stopped = true
+  table.insert(opened.steps, 1, {cancel = true, at = 1}) -- comes first, so that jobs that wait for others never start
+end
+carry_on(outcomes, window)
+conclude(outcomes, window)
+save_history()
+local more = opened.steps[1] and opened.steps[1].cancel
+return {more and 'more' or 'cancelled', unpack(engine.running)}

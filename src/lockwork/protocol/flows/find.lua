@@ -1,0 +1,19 @@
+-- Finds flows, by one step of a scan.
+-- Flags: no-writes
+-- KEYS: flows: hash
+-- ARGV: cursor, match, step: number
+--   match: the pattern of flows' ids; step: fields per scan step
+-- Reply: {next cursor, fields of the hash, then per flow: id, record, the outcome letter of its first failure or ''}
+-- Invariants: a flow that exists during the whole scan is returned at least once
+local found = redis.call('HSCAN', flows, cursor, 'MATCH', match, 'COUNT', step)
+local reply = {found[1], redis.call('HLEN', flows)}
+for at = 1, #found[2], 2 do
+  local id, packed = found[2][at], found[2][at + 1]
+  local fine, record = pcall(cmsgpack.unpack, packed)
+  local failure = fine and type(record) == 'table' and tonumber(record.first_failure) or 0
+  local ended = failure > 0 and redis.call('HGET', flows, id .. ' r' .. failure)
+  reply[#reply + 1] = id
+  reply[#reply + 1] = packed
+  reply[#reply + 1] = string.sub(ended or '', 1, 1)
+end
+return reply

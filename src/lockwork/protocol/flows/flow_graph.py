@@ -1,0 +1,107 @@
+"""Flows as operators look at them: found in a queue, and read as a graph of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from lockwork.protocol.effects import Argument, Protocol, script_call
+from lockwork.protocol.flows.flows import FlowSight, job_id, look, sight
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue import job_control, records
+
+_SCAN = 1000
+"""Fields of the flows' hash that one call looks at."""
+_ID = "?" * 16
+"""Matches the ids of flows: all other fields are longer, or are `#`."""
+_NODES = 200
+"""Jobs that one call reads."""
+_RECORD = 2048
+"""Bytes of the records that are read for the name of a task."""
+_PLACED = 100
+"""Jobs that have not ended and are looked for one by one, to say whether they run."""
+
+NodeState = Literal["blocked", "scheduled", "ready", "running", "active", "succeeded", "failed", "cancelled"]
+_ENDS: dict[bytes, NodeState] = {b"s": "succeeded", b"f": "failed", b"c": "cancelled", b"x": "cancelled"}
+
+
+@dataclass(frozen=True, slots=True)
+class FlowNode:
+    """One job of a flow, with the numbers of the jobs that wait for it.
+
+    `state` is "active" if it is scheduled, ready or running, and too many are for the server to say which. `task` is
+    None if its record is long, or gone and history did not keep it.
+    """
+
+    number: int
+    id: str
+    state: NodeState
+    task: str | None
+    children: tuple[int, ...]
+
+
+def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowSight], int, bool]]:
+    """Read the flows of a queue, and look at `most` fields of their hash at most; returns them by id, how many fields
+    were looked at, and whether those were all."""
+    found: dict[str, FlowSight] = {}
+    cursor, searched = "0", 0
+    while True:
+        step = yield script_call("flows/find", queue, [cursor, _ID, _SCAN])
+        for at in range(2, len(step), 3):
+            id, packed, ended = step[at : at + 3]
+            record = _record(packed)
+            if record is not None:
+                found[id.decode(errors="replace")] = sight(record, blob=ended)
+        cursor, searched = step[0].decode(), min(step[1], searched + _SCAN)
+        if cursor == "0":
+            return found, step[1], True
+        if searched >= most:
+            return found, searched, False
+
+
+def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[FlowNode]]:
+    """Read up to `most` jobs of a flow from number `first` on; none if nothing is known of it."""
+    seen = yield from look(queue, flow)
+    if seen is None:
+        return []
+    numbers = range(first, min(seen.jobs, first + most - 1) + 1)
+    nodes: list[FlowNode] = []
+    for at in range(0, len(numbers), _NODES):
+        nodes += yield from _read(queue, flow, numbers[at : at + _NODES])
+    active = [place for place, node in enumerate(nodes) if node.state == "active"]
+    for place in active[:_PLACED]:
+        node = nodes[place]
+        found = yield from job_control.where(queue, node.id)
+        if found.state != "gone":
+            state: Any = found.state
+            nodes[place] = FlowNode(node.number, node.id, state, node.task, node.children)
+    return nodes
+
+
+def _read(queue: QueueKeys, flow: str, numbers: Sequence[int]) -> Protocol[list[FlowNode]]:
+    args: list[Argument] = [flow, _RECORD]
+    for number in numbers:
+        args += (number, job_id(flow, number))
+    reply = yield script_call("flows/graph", queue, args)
+    nodes: list[FlowNode] = []
+    for at, number in enumerate(numbers):
+        children, letter, waits, record = reply[4 * at : 4 * at + 4]
+        state: NodeState = _ENDS.get(letter, "blocked" if waits else "active")
+        task = records.read(record, len(record) + 1, "").task if record else None  # its beginning has the task
+        nodes.append(FlowNode(number, job_id(flow, number), state, task, _children(children)))
+    return nodes
+
+
+def _record(packed: bytes) -> dict[str, Any] | None:
+    try:
+        record = msgspec.msgpack.decode(packed)
+    except msgspec.DecodeError:
+        return None
+    return record if isinstance(record, dict) and record.get("state") not in ("removing", "discarding") else None
+
+
+def _children(packed: bytes) -> tuple[int, ...]:
+    return tuple(msgspec.msgpack.decode(packed, type=list[int])) if packed else ()

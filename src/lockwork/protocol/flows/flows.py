@@ -1,0 +1,195 @@
+"""Flows: jobs that wait for each other, enqueued in one step; how they stand, and what their jobs returned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.queue.enqueue import CALL_BYTES
+from lockwork.protocol.queue.leases import RECHECK, WINDOW_MS, expire
+from lockwork.protocol.queue.limits import room_for
+from lockwork.protocol.retry import patience
+
+MOST_JOBS = 20_000
+"""Jobs of one flow."""
+MOST_LINKS = 100_000
+"""How often, in one flow, a job waits for a job."""
+_BATCH = 500
+_READ = 1000
+_ID = re.compile(r"(.+)\.(\d+)u?")
+_MARK = re.compile(rb"\d,[\d/]+,[^,;]*,[^,;]*,[^;]*>;")
+
+Policy = Literal["fail", "ignore", "compensate"]
+POLICIES: dict[Policy, str] = {"fail": "", "ignore": "i", "compensate": "u"}
+
+
+class FlowJob(NamedTuple):
+    """One job of a flow: it waits for its parents, given by their numbers; the first job is number 1."""
+
+    record: bytes
+    parents: Sequence[int] = ()
+    delay_ms: int = 0
+    policy: Policy = "fail"
+    undo: bytes = b""
+    """The record of its compensation."""
+
+
+def marked(record: bytes) -> bytes:
+    """Return the record as one of a job of a flow."""
+    head, body = record.split(b";", 1)
+    return b"%b%b>;%b" % (head, b"," * max(1, 5 - head.count(b",")), body)
+
+
+def is_marked(record: bytes) -> bool:
+    """Whether the record is of a job of a flow."""
+    return _MARK.match(record) is not None
+
+
+def job_id(flow: str, number: int) -> str:
+    """The id of a job of a flow."""
+    return f"{flow}.{number:05}"
+
+
+def flow_of(id: str) -> str:
+    """The flow of such a job, by its id, or that of a compensation; raises ValueError for another id."""
+    found = _ID.fullmatch(id)
+    if found is None:
+        raise ValueError(f"{id!r} is no job of a flow")
+    return found[1]
+
+
+def push(
+    queue: QueueKeys, flow: str, jobs: Sequence[FlowJob], answer: object, window_ms: int = WINDOW_MS
+) -> Protocol[bool]:
+    """Enqueue a flow; nothing of it runs before all of it is there. False when that took longer than 10 minutes.
+
+    Raises QueueFull when there is no room for all of it, and then nothing of it is stored.
+    `answer` says what the flow's own result is; the server only keeps it.
+    """
+    children: dict[int, list[int]] = {}
+    for number, job in enumerate(jobs, 1):
+        if any(not 0 < parent < number for parent in job.parents):
+            raise ValueError(f"job {number} waits for one that is not before it: {job.parents}")
+        for parent in dict.fromkeys(job.parents) or (0,):
+            children.setdefault(parent, []).append(number)
+    pack = msgspec.msgpack.encode
+    batches: list[list[Argument]] = [[]]
+    size = 0
+    for number, job in enumerate(jobs, 1):
+        record, undo = marked(job.record), job.undo and marked(job.undo)
+        linked = pack(children[number]) if number in children else b""
+        more = len(record) + len(undo) + len(linked)
+        size += more
+        if (size > CALL_BYTES and batches[-1]) or len(batches[-1]) >= 7 * _BATCH:
+            batches.append([])
+            size = more
+        waits = len(set(job.parents)) or 1
+        batches[-1] += (number, record, job.delay_ms or "", waits, linked, POLICIES[job.policy], undo)
+    for at, batch in enumerate(batches):
+        last = at == len(batches) - 1
+        args: list[Argument] = [0, window_ms, flow, len(jobs), int(at == 0), int(last)]
+        args += (pack(answer), pack(children.get(0, []))) if last else ("", "")
+        call = script_call("flows/push", queue, [*args, *batch])
+        if not room_for(queue, (yield call), jobs=len(jobs)):
+            return False
+    if len(children.get(0, [])) > _READ:
+        yield from expire(queue, window_ms)  # the rest of those that wait for nobody
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSight:
+    """How a flow stands; `state` is running, compensating or ended. Counts are of jobs, or of compensations."""
+
+    state: Literal["running", "compensating", "ended"]
+    jobs: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    failure: int
+    """The number of the first job that failed or was cancelled, and may not be ignored; 0: none."""
+    stopped: bool
+    compensated: int
+    uncompensated: int
+    """Compensations that failed."""
+    answer: Any
+    blob: bytes
+    """How the failure ended, as it is stored."""
+
+
+def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = None) -> Protocol[FlowSight | None]:
+    """Look at a flow, None if nothing is known of it; the channel `told` hears of its end."""
+    found = yield script_call("flows/state", queue, [flow, told], patience)
+    if not found:
+        return None
+    return sight(msgspec.msgpack.decode(found[0]), msgspec.msgpack.decode(found[1]) if found[1] else None, found[2])
+
+
+def sight(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> FlowSight:
+    """Return what the stored record of a flow says."""
+    return FlowSight(
+        "running" if record["state"] == "storing" else record["state"],
+        record["jobs"],
+        record["succeeded"],
+        record["failed"],
+        record["cancelled"],
+        record["first_failure"],
+        record["stopped"],
+        record["compensated"],
+        record["uncompensated"],
+        answer,
+        blob,
+    )
+
+
+def ended(
+    queue: QueueKeys, flow: str, channel: str, timeout: float | None, slow: Protocol[None] | None = None
+) -> Protocol[FlowSight | None]:
+    """Wait until a flow has ended, at most `timeout` seconds; returns its state then.
+
+    `slow` is run once if the flow has not ended after RECHECK seconds.
+    """
+    began = now = yield Clock()
+    give_up = None if timeout is None else now + timeout
+    hints = Hints()
+    while True:
+        found = yield from look(queue, flow, channel, patience(give_up, now))
+        now = yield Clock()
+        if found is None or found.state == "ended" or (give_up is not None and now >= give_up):
+            return found
+        if slow is not None and now >= began + RECHECK:
+            yield from slow
+            slow = None
+        until = now + RECHECK if give_up is None else min(now + RECHECK, give_up)
+        yield from listen(hints, flow, until, key=queue.flows)
+
+
+def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | None = None) -> Protocol[list[bytes]]:
+    """Read how jobs of a flow ended, as stored, b"" where that is not known; fewer, once they are over `most` bytes."""
+    found: list[bytes] = []
+    size = 0
+    while len(found) < len(numbers) and (most is None or size <= most):
+        wanted = numbers[len(found) : len(found) + _READ]
+        some: list[bytes] = yield script_call("flows/results", queue, [flow, *wanted])
+        found += some
+        size += sum(map(len, some))
+    return found
+
+
+def cancel(queue: QueueKeys, flow: str, window_ms: int = WINDOW_MS) -> Protocol[tuple[str, list[str]]]:
+    """Cancel a flow; returns cancelled, ended or unknown, and the ids of jobs that run: tell their workers."""
+    running: list[str] = []
+    again = 0
+    while True:
+        state, *more = yield script_call("flows/cancel", queue, [again, window_ms, flow])
+        running += [id.decode() for id in more]
+        if state != b"more":
+            return state.decode(), running
+        again = 1  # workers may have done the rest by then

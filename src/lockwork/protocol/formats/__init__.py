@@ -1,0 +1,1 @@
+"""Locks in the formats of other programs."""

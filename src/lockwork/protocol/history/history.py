@@ -1,0 +1,93 @@
+"""What the server keeps of attempts that failed, and of jobs that have ended (history/parts/history.lua)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from lockwork.ids import slot_of
+
+_Attempt = tuple[int, int, int, str, str, msgspec.Raw, msgspec.Raw]
+_attempts = msgspec.msgpack.Decoder(list[_Attempt]).decode
+_row = msgspec.msgpack.Decoder(tuple[str, int, int, str, msgspec.Raw, int, list[_Attempt]]).decode
+_FLOW = re.compile(r"(.+)\.\d{5,}u?")
+
+
+class PastAttempt(NamedTuple):
+    """An attempt that did not succeed; times in µs since 1970. `letter`: f it failed, k its process died."""
+
+    number: int
+    started: int
+    ended: int
+    session: str
+    letter: str
+    type: str
+    text: str
+
+
+class EndedJob(NamedTuple):
+    """A job that has ended: s succeeded, c cancelled, x expired; times in µs since 1970, `started` 0: it never ran."""
+
+    letter: str
+    attempts: int
+    started: int
+    ended: int
+    session: str
+    record: bytes
+    """The beginning of its record."""
+    size: int
+    timeline: list[PastAttempt]
+    overran: bool = False
+    """Whether the attempt that succeeded ignored its time-out."""
+
+
+def read_timeline(stored: bytes) -> list[PastAttempt]:
+    """Read the attempts of a job; none from what is no such thing."""
+    try:
+        return [_attempt(each) for each in _attempts(stored)] if stored else []
+    except (msgspec.MsgspecError, IndexError):
+        return []
+
+
+def read_row(stored: bytes, ended: bytes) -> EndedJob | None:
+    """Read what is kept of a job that ended at that time; None if it is no such thing."""
+    try:
+        letter, attempts, started, session, record, size, timeline = _row(stored)
+        moment = int(float(ended))
+        past = [_attempt(each) for each in timeline]
+        overran = bool(past) and past[-1].letter == "o"
+        if overran:
+            past.pop()
+        return EndedJob(letter, attempts, started, moment, session, _bytes(record), size, past, overran)
+    except (msgspec.MsgspecError, IndexError, ValueError):
+        return None
+
+
+def flow_of(id: str, record: bytes) -> str | None:
+    """Return the id of the flow to which a job belongs."""
+    found = _FLOW.fullmatch(id) if b">;" in record else None
+    return found[1] if found else None
+
+
+def schedule_of(id: str) -> str | None:
+    """Return the name of the schedule that enqueued a job for one of its slots."""
+    slot = slot_of(id)
+    return slot and slot[0]
+
+
+def _attempt(stored: _Attempt) -> PastAttempt:
+    number, started, ended, session, letter, type, text = stored
+    return PastAttempt(number, started, ended, session, letter, _text(type), _text(text))
+
+
+def _bytes(packed: msgspec.Raw) -> bytes:
+    """Return a packed text as it is: one that was cut may be no UTF-8."""
+    stored = bytes(packed)
+    first = stored[0]
+    return stored[1 if first < 0xC0 else {0xD9: 2, 0xDA: 3, 0xDB: 5}.get(first, 1) :]
+
+
+def _text(packed: msgspec.Raw) -> str:
+    return _bytes(packed).decode(errors="replace")

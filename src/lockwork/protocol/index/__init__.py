@@ -1,0 +1,1 @@
+"""The index of the names of queues, stocks, limiters and locks."""

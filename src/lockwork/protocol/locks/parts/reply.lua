@@ -1,0 +1,2 @@
+-- The first number in the reply to a request for a grant.
+-- Codes: granted=1, not_granted=0

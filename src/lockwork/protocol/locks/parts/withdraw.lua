@@ -1,0 +1,13 @@
+-- Withdraws a request for `lock`: removes its waiter, or releases its grant to the next waiter.
+-- include: locks/waiters
+
+local function withdraw(owner, request)
+  local holder, holder_request, fence, deadline, head, tail = unpack(redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't'))
+  if holder == owner and holder_request == request and deadline ~= '0' then
+    release_to_next(fence, head, tail)
+  elseif tail then
+    open_waiters(lock, head, tail, unpack(redis.call('HMGET', lock, 'm', 'b', 's')))
+    remove_request(request)
+    save_waiters()
+  end
+end

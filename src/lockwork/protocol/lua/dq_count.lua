@@ -1,4 +1,0 @@
--- Counts the entries.
--- KEYS: entries
--- Reply: how many there are, due or not
-return redis.call('ZCARD', entries)

@@ -1,3 +1,0 @@
--- now: the server's clock in microseconds; the only clock that decides anything
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]

@@ -1,8 +1,0 @@
--- Requests that a hash remembers, one field for each kind: the last few hundred.
-local function known(hash, field, request)
-  return string.find(redis.call('HGET', hash, field) or '', request, 1, true)
-end
-
-local function remember(hash, field, request)
-  redis.call('HSET', hash, field, string.sub(request .. ' ' .. (redis.call('HGET', hash, field) or ''), 1, 5000))
-end

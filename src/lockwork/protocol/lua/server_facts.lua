@@ -1,5 +1,0 @@
--- Reads the server's own facts: its memory, persistence and version.
--- KEYS: none
--- Reply: {now µs, INFO}
--- include: now
-return {now, redis.call('INFO')}

@@ -1,0 +1,47 @@
+-- Adds to the histograms of wait and run times and to the counts of overruns, by task for this minute and this hour.
+-- KEYS: stats, minutes*2, hours*2, counted_tasks
+-- ARGV: session, number, (task, times)
+--   number: sequence number of this call in the session; times: MessagePack {wait, run}, each {sum us, bucket, count,
+--     bucket, count, ...}; then, unless it is 0, the number of attempts that ignored their time-out
+-- Reply: 1, or 0 if the call was applied before
+-- Invariants: a call adds once
+-- include: now
+-- include: metrics/counts
+local minute, minute_hash = minute_now()
+local hour, hour_hash = hour_now()
+if redis.call('HGET', minute_hash, '@' .. session) == number then return 0 end
+
+local function merged(one, other)
+  local sum, counts, list = 0, {}, {}
+  for _, times in ipairs({one, other}) do
+    sum = sum + (times[1] or 0)
+    for at = 2, #times, 2 do counts[times[at]] = (counts[times[at]] or 0) + times[at + 1] end
+  end
+  list[1] = sum
+  for bucket, count in pairs(counts) do
+    list[#list + 1] = bucket
+    list[#list + 1] = count
+  end
+  return list
+end
+
+-- Return true for the first value of this task.
+local function add(hash, field, times)
+  local known = redis.call('HGET', hash, field)
+  local readable, old = pcall(cmsgpack.unpack, known or '')
+  if not known or not readable or type(old) ~= 'table' then old = {{}, {}} end
+  local both = {merged(old[1], times[1]), merged(old[2], times[2])}
+  if old[3] or times[3] then both[3] = (old[3] or 0) + (times[3] or 0) end
+  redis.call('HSET', hash, field, cmsgpack.pack(both))
+  return not known
+end
+
+for at = FIRST, #ARGV, STRIDE do
+  local task, times = ARGV[at], cmsgpack.unpack(ARGV[at + 1])
+  if task ~= OTHER and not has_name(task, hour) then task = OTHER end
+  if add(hour_hash, hour .. 'h' .. task, times) then keep_period(hour_hash, 168 * 3600) end
+  add(minute_hash, minute .. 'h' .. task, times)
+end
+redis.call('HSET', minute_hash, '@' .. session, number)
+keep_period(minute_hash, 3600)
+return 1

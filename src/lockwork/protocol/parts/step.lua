@@ -1,0 +1,15 @@
+-- One step of an operation of several calls that change the stored state. A repeated or late call changes
+-- nothing:
+-- `step` is its number, and `log` stores the reply of the latest step for two minutes.
+-- KEYS: log
+-- needs: step
+local stored = redis.call('GET', log)
+if stored then
+  local last = cmsgpack.unpack(stored)
+  if last[1] >= step then return last[2] end
+end
+
+local function keep(reply)
+  redis.call('SET', log, cmsgpack.pack({step, reply}), 'PX', 120000)
+  return reply
+end

@@ -1,0 +1,1 @@
+"""One queue: jobs are enqueued, leased, and settled."""

@@ -1,0 +1,61 @@
+"""Jobs that wait in a queue, ready or scheduled: looked at without taking them, and taken away without running them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lockwork.protocol.effects import Argument, Protocol, script_call
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue import records
+
+_PAGE = 200
+_SEEN = 2048
+"""Bytes of a record that are read: the arguments of a longer one are not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """One job that waits, as it was read; times are in seconds."""
+
+    id: str
+    call: records.StoredCall
+    attempts: int
+    """Deliveries that ended, so far."""
+    age: float | None
+    """Since it was enqueued; None when its id does not say."""
+    due_in: float | None
+    """Until it is due, below 0 when it is overdue; None for one that is ready."""
+
+
+def peek(queue: QueueKeys, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
+    """Read up to `most` jobs that wait, passing over the first `skip`: ready or scheduled ones."""
+    found: list[WaitingJob] = []
+    while most > len(found):
+        args: list[Argument] = [place, skip, min(_PAGE, most - len(found)), _SEEN]
+        now, _, looked, _, *entries = yield script_call("queue/peek", queue, args)
+        for at in range(0, len(entries), 5):
+            id, due, attempts, size, record = entries[at : at + 5]
+            name = records.name(id)
+            made = records.made(name)
+            age = None if made is None else now / 1000 - made
+            due_in = (due - now) / 1000 if place == "scheduled" else None
+            found.append(WaitingJob(name, records.read(record, size, name), attempts, age, due_in))
+        if not looked:
+            break
+        skip += looked
+    return found
+
+
+def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
+    """Take away all jobs that wait now; returns how many. Of those that come meanwhile, some may be among them."""
+    first = yield script_call("queue/peek", queue, ["ready", 0, 0, 0])
+    left: list[int] = first[1]
+    step, cleared = 0, 0
+    while any(left):
+        step += 1
+        *taken, jobs = yield script_call("queue/clear", queue, [step, window_ms, *left], log=queue.step(request))
+        cleared += jobs
+        if not any(taken):
+            break
+        left = [most - count for most, count in zip(left, taken, strict=True)]
+    return cleared

@@ -1,0 +1,31 @@
+-- Reads the first jobs of each ready list, the age of the oldest due job, and the time until the next lease ends.
+-- Flags: no-writes
+-- KEYS: ready*3, workers, void, stats, suspects, due, group_queue
+-- ARGV: places: number
+--   places: number of entries per list, without void entries
+-- Reply: {now ms, ms until the next lease ends (negative: overdue) or '' without workers, age in ms of the oldest due
+--   job that is not yet moved or -1, length of group_queue, ids per list, ids of suspects}; an id is '' after too many
+--   void entries
+-- include: now
+local MOST_VOID = 1000 -- limit per list of entries to read
+local today = math.floor(now / 1000)
+local first = redis.call('ZRANGEBYSCORE', workers, 1, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] -- below 1: in recovery
+local due_at = tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2] or today + 1)
+local reply = {
+  -- leases use the clock of heartbeat.lua
+  today, first and string.format('%.0f', first - today - tonumber(redis.call('HGET', stats, 'ahead') or 0)) or '',
+  due_at <= today and today - due_at or -1, redis.call('ZCARD', group_queue),
+}
+local any_void = redis.call('EXISTS', void) == 1
+for _, list in ipairs(ready) do
+  local ids, listed = {}, redis.call('LRANGE', list, 0, places - 1)
+  if any_void and #listed > 0 then listed = redis.call('LRANGE', list, 0, MOST_VOID - 1) end
+  for _, id in ipairs(listed) do
+    if #ids == places then break end
+    if not any_void or redis.call('SISMEMBER', void, id) == 0 then ids[#ids + 1] = id end
+  end
+  if #ids == 0 and #listed == MOST_VOID then ids[1] = '' end
+  reply[#reply + 1] = ids
+end
+reply[#reply + 1] = redis.call('ZRANGE', suspects, 0, places - 1)
+return reply

@@ -1,0 +1,37 @@
+-- Reads everything stored about a job, and subscribes to its progress and its end.
+-- Flags: no-writes
+-- KEYS: jobs, results*2, tries, due, dead, errors, job_notes, watch, expiry, long_results, flows,
+--   history, history_order, timelines, suspects
+-- ARGV: id, channel
+--   channel: '' to read without subscribing
+-- Reply: {state, attempts or -1, due ms or -1, expires ms or -1, note, blob or error, record, now ms, timeline,
+--   row of history, end (us), the entry in `tries`, with the suffix `!` for a suspect}; state: as in jobs_outcome;
+--   unknown with a row: the result has expired
+-- Invariants: writes only `watch`
+-- include: now
+-- include: flows/waits
+-- include: queue/long_results
+-- include: watch
+local today = math.floor(now / 1000)
+local blob = long_result(long_results, expiry, id) or redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
+local record = redis.call('HGET', jobs, id)
+if not record then
+  local row = redis.call('HGET', history, id) or ''
+  local ended = redis.call('ZSCORE', history_order, id) or ''
+  if not blob then return {'unknown', -1, -1, -1, '', '', '', today, '', row, ended} end
+  local attempts, old = string.match(blob, '^[cx](%d+)[^;]*;(.*)$')
+  local note = redis.call('HGET', results[1], id .. ' p') or redis.call('HGET', results[2], id .. ' p') or ''
+  return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', today, '', row, ended}
+end
+local tried = redis.call('HGET', tries, id) or ''
+local attempts = tonumber(string.match(tried, '^%d+')) or 0
+if string.find(tried, '/%d+/') and redis.call('ZSCORE', suspects, id) then tried = tried .. '!' end
+local note = redis.call('HGET', job_notes, id) or ''
+local timeline = redis.call('HGET', timelines, id) or ''
+if redis.call('ZSCORE', dead, id) then
+  return {'dead', attempts, -1, -1, note, redis.call('HGET', errors, id) or '', record, today, timeline, '', redis.call('ZSCORE', dead, id) .. '000', tried}
+end
+local at = tonumber(redis.call('ZSCORE', due, id) or -1)
+local limit = tonumber(redis.call('ZSCORE', expiry, id) or -1)
+if channel ~= '' then add_watcher(watch, id, '\1' .. channel) end
+return {at > today and 'scheduled' or waits_in_flow(flows, id) and 'blocked' or 'active', attempts, at, limit, note, '', record, today, timeline, '', '', tried}

@@ -1,0 +1,113 @@
+"""What holds for a whole queue: a pause, limits of rate, concurrency and size; and waiting until it is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from lockwork.errors import QueueFull, WaitTimeout
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.retry import patience
+from lockwork.validation import several
+
+_RECHECK = 1.0
+"""Seconds: not all that ends jobs which wait says so."""
+
+
+class QueueRules(NamedTuple):
+    """What holds for a queue; None is no limit. The rate is jobs and ms, the pause is since when, ms since 1970.
+
+    `pauses` are the last ones that are over, from and to; only a status has them.
+    """
+
+    paused: int | None
+    rate: tuple[int, int] | None
+    concurrency: int | None
+    size: int | None
+    pauses: tuple[tuple[int, int], ...] = ()
+
+
+def room_for(queue: QueueKeys, reply: Any, ahead: int = 0, *, jobs: int = 1) -> int:
+    """Return the reply of a script that enqueues; raises QueueFull if it says that there is no room for so many jobs.
+
+    `ahead`: how many jobs of the same batch were enqueued before.
+    """
+    if isinstance(reply, list):
+        waiting, limit, *first = reply
+        raise QueueFull(_full(queue.name, waiting, limit, jobs), queue.name, waiting, limit, ahead + sum(first))
+    found: int = reply
+    return found
+
+
+def _full(queue: str, waiting: int, limit: int, jobs: int) -> str:
+    if not limit:
+        return f"queue {queue!r} takes no jobs, because its size limit is 0: raise the limit"
+    wanted, fewer = (f"; {jobs:,} were to be enqueued at once", "enqueue fewer at once, ") if jobs > 1 else ("", "")
+    return (
+        f"{several(waiting, 'job waits', 'jobs wait')} in queue {queue!r}, and its limit is {limit:,}{wanted}: "
+        f"wait for its workers, {fewer}or raise the limit"
+    )
+
+
+def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[QueueRules]:
+    """Set the rules that are named, `paused` among them; an empty value takes one away.
+
+    Wakes the workers that may work now.
+    """
+    args: list[Argument] = []
+    for name, value in changes.items():
+        args += (name, value)
+    while True:
+        more, *found = yield script_call("queue/set_rules", queue, args)
+        if not more:
+            return read(*found)
+        args = []
+
+
+def rules(queue: QueueKeys) -> Protocol[QueueRules]:
+    """Read what holds."""
+    return read(*(yield script_call("queue/rules", queue)))
+
+
+def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: bool) -> Protocol[bool]:
+    """Wait until nothing waits or runs, `delayed`: nor is scheduled; returns whether it was so at once.
+
+    Raises WaitTimeout. Interrupted, it leaves nothing but its channel in a list that is emptied the next time nothing
+    runs.
+    """
+    began = yield Clock()
+    give_up = None if timeout is None else began + timeout
+    at_once, hints = True, Hints()
+    while True:
+        sent = yield Clock()
+        here = channel if give_up is None or sent < give_up else ""
+        call = script_call("queue/remaining", queue, [int(delayed), here], patience(give_up, sent))
+        waiting, running, paused = yield call
+        if not waiting and not running:
+            return at_once
+        at_once = False
+        now = yield Clock()
+        if give_up is not None and now >= give_up:
+            still = ", and the queue is paused" if paused else ""
+            raise WaitTimeout(
+                f"queue {queue.name!r} was not drained within {timeout:g} s: "
+                f"{several(waiting, 'job waits', 'jobs wait')}, {several(running, 'runs', 'run')}{still}"
+            )
+        until = now + _RECHECK
+        yield from listen(hints, queue.stats, until if give_up is None else min(until, give_up), key=queue.stats)
+
+
+def read(
+    paused: bytes = b"", rate: bytes = b"", concurrency: bytes = b"", size: bytes = b"", pauses: bytes = b""
+) -> QueueRules:
+    """Read the rules as the server keeps them; empty is none."""
+    jobs, _, per_ms = rate.partition(b"/")
+    return QueueRules(
+        int(paused) if paused else None,
+        (int(jobs), int(per_ms)) if rate else None,
+        int(concurrency) if concurrency else None,
+        int(size) if size else None,
+        tuple((int(since), int(to)) for since, _, to in (each.partition(b"-") for each in pauses.split())),
+    )

@@ -1,0 +1,32 @@
+"""Parked jobs: those that workers returned because they cannot run them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lockwork.protocol.effects import Protocol, script_call
+from lockwork.protocol.keys import QueueKeys
+
+_MOST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedTask:
+    """A task whose jobs wait for a worker that knows it; `since`: when a worker first returned the oldest, ms."""
+
+    task: str
+    jobs: int
+    since: int
+    versions: tuple[str, ...] = ()
+    """Versions of the task which the calls do not fit; none if workers do not know the task."""
+
+
+def parked_tasks(queue: QueueKeys) -> Protocol[list[ParkedTask]]:
+    """Read the tasks of parked jobs, at most 100."""
+    reply = yield script_call("queue/parked", queue, [_MOST])
+    found = []
+    for at in range(0, len(reply), 3):
+        task, _, versions = reply[at].decode(errors="replace").partition(" ")
+        since = int(reply[at + 2].split(b" ", 1)[0] or 0)
+        found.append(ParkedTask(task, reply[at + 1], since, tuple(filter(None, versions.split(",")))))
+    return found

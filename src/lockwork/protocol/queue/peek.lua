@@ -1,0 +1,59 @@
+-- Reads waiting jobs, one page at a time. `ready`: ready jobs in their order, then jobs that wait for their key or
+-- their group's turn, then due jobs that are not yet moved, then suspects. `scheduled`: scheduled jobs by due time.
+-- Flags: no-writes
+-- KEYS: jobs, ready*3, due, tries, group_queue, suspects, void
+-- ARGV: place, skip: number, most: number, bytes: number
+--   place: ready or scheduled; bytes: limit per record
+-- Reply: {now ms, {ready jobs per priority, scheduled jobs, jobs of groups, suspects}, entries read, problem,
+--   then per job: id, due ms or 0, attempts, bytes of its record or -1 without one, the record's beginning}
+-- include: now
+-- include: stored
+local lengths, ids, times = {}, {}, {}
+for level = 1, 3 do lengths[level] = redis.call('LLEN', ready[level]) end
+lengths[4] = redis.call('ZCARD', due)
+lengths[5] = redis.call('ZCARD', group_queue)
+lengths[6] = redis.call('ZCARD', suspects)
+local came = redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000))
+if most > 0 and place == 'scheduled' then
+  local found = redis.call('ZRANGE', due, came + skip, came + skip + most - 1, 'WITHSCORES')
+  for at = 1, #found, 2 do
+    ids[#ids + 1] = found[at]
+    times[#times + 1] = tonumber(found[at + 1])
+  end
+elseif most > 0 then
+  for level = 1, 3 do
+    if #ids < most and skip < lengths[level] then
+      for _, id in ipairs(redis.call('LRANGE', ready[level], skip, skip + most - #ids - 1)) do ids[#ids + 1] = id end
+    end
+    skip = math.max(0, skip - lengths[level])
+  end
+  if #ids < most then
+    for _, entry in ipairs(redis.call('ZRANGE', group_queue, skip, skip + most - #ids - 1)) do
+      ids[#ids + 1] = string.match(entry, ' ([^ ]+)$')
+    end
+  end
+  skip = math.max(0, skip - lengths[5])
+  if #ids < most and skip < came then
+    for _, id in ipairs(redis.call('ZRANGE', due, skip, math.min(came, skip + most - #ids) - 1)) do ids[#ids + 1] = id end
+  end
+  skip = math.max(0, skip - came)
+  if #ids < most and skip < lengths[6] then
+    for _, id in ipairs(redis.call('ZRANGE', suspects, skip, skip + most - #ids - 1)) do ids[#ids + 1] = id end
+  end
+end
+local reply, read = {math.floor(now / 1000), lengths, 0, ''}, 0
+for at, id in ipairs(ids) do
+  if read > BYTES then break end
+  reply[3] = at
+  -- an entry in a ready list is void if its job was cancelled or moved
+  if times[at] or ask('SISMEMBER', void, id) ~= 1 then
+    local size = weight(jobs, id)
+    local record = string.sub(field(jobs, id, size), 1, bytes)
+    read = read + size
+    if record == '' and ask('HEXISTS', jobs, id) ~= 1 then size = -1 end
+    local attempts = tonumber(string.match(ask('HGET', tries, id) or '', '^%d+')) or 0
+    for _, part in ipairs({id, times[at] or 0, attempts, size, record}) do reply[#reply + 1] = part end
+  end
+end
+reply[4] = problem
+return reply

@@ -1,0 +1,222 @@
+"""The record of a job, from any version that wrote it: unreadable parts are reported as such, never raised."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lockwork.ids import slot_of
+from lockwork.protocol.keys import PRIORITIES
+from lockwork.protocol.queue import record_header
+
+_TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
+_LIST = re.compile(rb"\s*,\s*\[\s*")
+_NEXT = re.compile(r"\s*([,\]])\s*")
+_DECODER = json.JSONDecoder()
+_SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+_COUNTS = re.compile(rb"(\d+)/?(\d*)/?(\d*)")
+_MADE = re.compile(r"[-\w]{16}([-\w]{2}([-\w]{5})?|\.\d+u?)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A stored call of a task.
+
+    `task`, `args` and `kwargs` are None where they could not be read, and then `problem` says why; or where only the
+    beginning of a long record was looked at (`cut`), which gives the task, but not its arguments.
+    """
+
+    task: str | None
+    args: list[Any] | None
+    kwargs: dict[str, Any] | None
+    priority: str
+    deliveries: int
+    """How often it may be delivered before it is dead, if it has a cap of that; else how often it may fail."""
+    size: int
+    """Bytes of its record."""
+    cut: bool
+    problem: str | None
+    hidden: bool = False
+    """Whether its task has `hide_arguments`."""
+
+
+class ResultOf(str):
+    """Among the arguments of a flow's job: stands for the result of another job, which the function gets instead."""
+
+    __slots__ = ("job",)
+    job: str
+    """The id of that job."""
+
+    @classmethod
+    def of(cls, user: str, number: int) -> ResultOf:
+        """Return the reference that the job `user` has to a job of its flow."""
+        found = cls(f"<result of job {user.rpartition('.')[0]}.{int(number):05}>")
+        found.job = found[len("<result of job ") : -1]
+        return found
+
+    def __repr__(self) -> str:
+        return str.__str__(self)
+
+
+def read(record: bytes, size: int, id: str) -> StoredCall:
+    """Read the record of a job, or the beginning of one of `size` bytes (-1: there is none)."""
+    level = record[:1]
+    priority = PRIORITIES[int(level)] if level in (b"0", b"1", b"2") else "normal"
+    task, args, kwargs, problem = _body(record, size, id)
+    cut = len(record) < size
+    budget = record_header.budget(record)
+    deliveries = budget.deliveries or budget.attempts
+    hidden = record_header.is_hidden(record)
+    return StoredCall(task, args, kwargs, priority, deliveries, max(0, size), cut, problem, hidden)
+
+
+_Body = tuple[str | None, list[Any] | None, dict[str, Any] | None, str | None]
+_NO_CALL = "its record is no call of a task"
+
+
+def _body(record: bytes, size: int, id: str) -> _Body:
+    """Task, arguments, and the problem with them."""
+    problem = "its record is lost" if size < 0 else ""
+    if not record and size > 0:
+        problem = "its record is too large to be read"
+    elif not problem and b";" not in record:
+        problem = "its record has no header"
+    if problem:
+        return None, None, None, problem
+    body = record_header.body(record)
+    if len(record) < size:
+        task = _beginning(body)
+        return task, None, None, None if task else _NO_CALL
+    return _called(body, id)
+
+
+def beginning_args(record: bytes) -> list[Any]:
+    """Return the first positional arguments of a record that was cut; none if it has result references."""
+    header, _, body = record.partition(b";")
+    found = _TASK.match(body)
+    opened = _LIST.match(body, found.end()) if found and not header.endswith(b">") else None
+    if opened is None:
+        return []
+    text = body[opened.end() :].decode(errors="ignore")
+    args: list[Any] = []
+    at = 0
+    try:
+        while True:
+            value, at = _DECODER.raw_decode(text, at)
+            separator = _NEXT.match(text, at)
+            if separator is None:  # a number may be cut
+                return args
+            args.append(value)
+            if separator[1] == "]":
+                return args
+            at = separator.end()
+    except (ValueError, RecursionError):
+        return args
+
+
+def _called(body: bytes, id: str) -> _Body:
+    match decoded(body):
+        case [str(task), list(args)]:
+            return task, args, {}, None
+        case [str(task), list(args), dict(kwargs), _, list(paths), *_]:
+            try:
+                _refer(args, kwargs, paths, id)
+            except (LookupError, TypeError, ValueError):
+                return task, None, None, "its arguments cannot be read"
+            return task, args, kwargs, None
+        case [str(task), list(args), dict(kwargs), *_]:
+            return task, args, kwargs, None
+        case [str(task), _, *_]:
+            return task, None, None, "its arguments cannot be read"
+        case _:
+            return None, None, None, _NO_CALL
+
+
+def _refer(args: list[Any], kwargs: dict[str, Any], paths: list[Any], id: str) -> None:
+    """Put a reference where the result of another job goes; raises an error for a path that leads nowhere."""
+    for path, source in paths:
+        place: Any = args if isinstance(path[0], int) else kwargs
+        for step in path[:-1]:
+            place = place[step]
+        numbers = source if isinstance(source, list) else [source]
+        references = [ResultOf.of(id, number) for number in numbers]
+        place[path[-1]] = references if isinstance(source, list) else references[0]
+
+
+class Counts(NamedTuple):
+    """Attempts of a job so far, and how many of them ended with the death of the process that ran it alone (`crashes`),
+    or beside other jobs (`shared`)."""
+
+    attempts: int = 0
+    crashes: int = 0
+    shared: int = 0
+
+
+NONE = Counts()
+
+
+def counts(stored: bytes) -> Counts:
+    """Read the counts of a job's attempts, `attempts/crashes/shared`, or the beginning of a token."""
+    found = _COUNTS.match(stored)
+    return Counts(int(found[1]), int(found[2] or 0), int(found[3] or 0)) if found else Counts()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A stored error: the name of its type, its text, and its traceback where that was read."""
+
+    type: str
+    text: str
+    traceback: str | None
+
+
+def fault(stored: bytes) -> Fault:
+    """Read a stored error; what is no such thing becomes the text of an error without a type."""
+    fields = decoded(stored)
+    if not isinstance(fields, dict):
+        return Fault("", stored.decode(errors="replace"), None)
+    trace = fields.get("traceback")
+    return Fault(_text(fields.get("type")), _text(fields.get("message")), None if trace is None else _text(trace))
+
+
+def decoded(stored: bytes) -> Any:
+    """Decode JSON; None for what is none."""
+    try:
+        return msgspec.json.decode(stored)
+    except (ValueError, RecursionError):
+        return None
+
+
+def name(id: bytes) -> str:
+    """An id as text; one that is not UTF-8 can be turned back by `raw`."""
+    return id.decode(errors="surrogateescape")
+
+
+def raw(id: str) -> bytes:
+    """An id as the server has it."""
+    return id.encode(errors="surrogateescape")
+
+
+def made(id: str) -> float | None:
+    """When a job was enqueued, seconds since 1970 by its maker; the slot of a schedule's job; None if unknown."""
+    if not _MADE.fullmatch(id):
+        slot = slot_of(id)
+        return slot and slot[1] / 1000
+    number = 0
+    for sign in id[:7]:
+        number = number << 6 | _SIGNS.index(sign)
+    return number / 1000
+
+
+def _beginning(body: bytes) -> str | None:
+    found = _TASK.match(body)
+    task = decoded(found[1]) if found else None
+    return task if isinstance(task, str) else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)

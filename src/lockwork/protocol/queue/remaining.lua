@@ -1,0 +1,26 @@
+-- Counts the unfinished jobs of a queue, and subscribes to the moment when no job runs.
+-- KEYS: ready*3, due, group_queue, suspects, void, stats, expiry, flows
+-- ARGV: delayed: flag, channel
+--   delayed: also count jobs that are not due yet; channel: '' for no message
+-- Reply: {waiting, running, 1 if it is paused}
+-- Invariants: writes only the list of channels
+-- include: now
+local rules = redis.call('HMGET', stats, 'paused', 'running', 'drain')
+local waiting = redis.call('LLEN', ready[1]) + redis.call('LLEN', ready[2]) + redis.call('LLEN', ready[3])
+  + redis.call('ZCARD', group_queue) + redis.call('ZCARD', suspects) - redis.call('SCARD', void)
+  + (delayed and redis.call('ZCARD', due) or redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000)))
+local running, channels = tonumber(rules[2] or 0), rules[3] or ''
+local blocked = waiting + running == 0 and redis.call('HGET', flows, '#')
+if blocked then
+  -- a flow update is unfinished: jobs of the flow may run after it
+  for _, entry in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, math.floor(now / 1000), 'LIMIT', 0, 1000)) do
+    local flow = string.match(entry, '^flow (.+)$')
+    if flow and redis.call('HEXISTS', flows, flow .. ' t') == 1 then waiting = tonumber(blocked) end
+  end
+end
+if channel ~= '' and waiting + running > 0 and not string.find(channels, channel .. ' ', 1, true) then
+  -- channels of killed waiters stay listed until no job runs
+  if #channels > 4000 then channels = '' end
+  redis.call('HSET', stats, 'drain', channels .. channel .. ' ')
+end
+return {waiting, running, rules[1] and 1 or 0}

@@ -1,0 +1,233 @@
+-- Leases up to `want` jobs to a worker session, after moving due jobs to their ready list or group queue.
+-- KEYS: <queue/push>, <queue/groups>, tries: hash, workers, job_notes, expiry, void, parked: zset, parked_since: hash; run: hash
+-- ARGV: again: flag, want: number, request, session, channel, known: number, seal?, tasks?
+--   again: an earlier try may have been applied; channel: for a wake-up when no job was ready; '' for none
+--   known: fence of the last job of this queue that the caller received. If a later offer has not reached the caller,
+--     the reply contains it
+--   seal: a new secret for sealing offers; tasks: the worker's tasks and versions (queue/parts/take_parked.lua), whose
+--     parked jobs come first
+-- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record; or, before a wake-up, the
+--   secret that seals offers to the worker}; state 0: the session is over; 1: normal; 2: call queue/expire first: jobs
+--   have expired, or nothing is ready and old entries can be deleted; 3: as 1, and last comes
+--   {id, note, id, note ...}, with the entry in parked_since of a job as the note of `ID p`; 4 is added to 1 and 3 if
+--   the queue has parked jobs
+-- Invariants: a job moves from its ready list or group queue to the session's run hash atomically; a token is never
+--   reused; a key has one job at a time; groups and the queue keep their limits; nothing is leased from a paused queue
+-- include: now
+-- include: queue/push
+-- include: queue/groups
+-- include: queue/take_parked
+-- include: queue/sessions
+local GONE = 60000000 -- us; an idle worker calls again every few seconds
+local noted, any_void = redis.call('HLEN', job_notes) > 0, redis.call('SCARD', void) > 0
+local limit, swept = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2], false
+if limit and tonumber(limit) < 0 then
+  -- scores below 0 can be deleted when there is nothing else to do
+  swept = true
+  limit = redis.call('ZRANGEBYSCORE', expiry, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+end
+local fence = math.max(now, tonumber(rules[9] or 0) + 1) -- fences increase even if the clock is set back
+local reply = {rules[13] and 5 or 1, fence, -1}
+
+if is_over(session) then return {0, now, -1} end
+
+-- `tried`: the entry in `tries`; `ends`: when the job expires (ms). The token has it for a worker that cannot run the
+-- job.
+local function lease(id, tried, record, ends, leased)
+  local special, attempt = not plain(record), '1'
+  if special then begun(id, record) end
+  if tried then
+    local count, crashes = string.match(tried, '^(%d+)([/%d]*)')
+    attempt = string.format('%d%s', (count or 0) + 1, crashes or '')
+  end
+  local token = string.format(special and '%s* %.0f %s' or '%s %.0f %s', attempt, fence, request)
+  if ends then token = token .. '@' .. ends end
+  leased[#leased + 1] = id
+  leased[#leased + 1] = token
+  reply[#reply + 1] = id
+  reply[#reply + 1] = token
+  reply[#reply + 1] = record
+end
+
+-- Add the notes of earlier deliveries of the jobs.
+local function with_notes()
+  local ids = {}
+  for at = 4, #reply, 3 do ids[#ids + 1] = reply[at] end
+  if not (noted or rules[13]) or #ids == 0 then return reply end
+  local found = {}
+  local function add(key, suffix)
+    for at, note in ipairs(redis.call('HMGET', key, unpack(ids))) do
+      if note then
+        found[#found + 1] = ids[at] .. suffix
+        found[#found + 1] = note
+      end
+    end
+  end
+  if noted then add(job_notes, '') end
+  if rules[13] then add(parked_since, ' p') end
+  if #found > 0 then
+    reply[1] = reply[1] + 2
+    reply[#reply + 1] = found
+  end
+  return reply
+end
+
+local offered = -(redis.call('ZSCORE', idle_workers, channel) or 0)
+redis.call('ZREM', idle_workers, channel) -- this worker is awake: wake-ups must reach idle workers
+if again or offered > known then
+  -- the reply of an earlier try, or an offer, was lost: its jobs are in the run hash
+  local held = redis.call('HGETALL', run)
+  for at = 1, #held, 2 do
+    local given, asked = string.match(held[at + 1], ' (%d+) ([^%s@]+)%S*$')
+    if asked == request or (asked == '~' and tonumber(given) > known) then
+      -- tries of one request may have leased jobs twice: the highest fence is that of the last
+      reply[2] = #reply > 3 and math.max(reply[2], tonumber(given)) or tonumber(given)
+      reply[#reply + 1] = held[at]
+      reply[#reply + 1] = held[at + 1]
+      reply[#reply + 1] = redis.call('HGET', jobs, held[at]) or '' -- deleted by hand
+    end
+  end
+  if #reply > 3 then return with_notes() end
+end
+
+local today = math.floor(now / 1000)
+if limit and tonumber(limit) <= today then return {2, now, 0} end
+local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', today, 'LIMIT', 0, math.max(want, 100))
+local heavy = rules[10]
+local fits = heavy and allowance()
+if heavy then
+  for at, id in ipairs(ripe) do
+    if not fits(id) then
+      ripe = {unpack(ripe, 1, at - 1)} -- later calls move the others
+      break
+    end
+  end
+end
+if #ripe > 0 then
+  local records = redis.call('HMGET', jobs, unpack(ripe))
+  for at, id in ipairs(ripe) do
+    local record = records[at]
+    if not record then
+      unpark({id}, true)
+    elseif not plain(record) then
+      admit(id, record, tonumber(redis.call('ZSCORE', due, id)))
+    elseif not (any_void and redis.call('SREM', void, id) == 1) then
+      -- else it was rescheduled, and still has its place in the list
+      redis.call('RPUSH', ready_key(record), id)
+    end
+  end
+  redis.call('ZREM', due, unpack(ripe))
+  unpark(ripe)
+end
+
+local room, wait = may_lease(want)
+if tasks then take_parked(tasks, room, fence) end
+local budget = want + 2000
+local added, unseen = 0, false
+local retried = redis.call('EXISTS', tries) == 1
+local full = false -- whether the reply has reached its size limit
+fits = heavy and allowance(noted and job_notes)
+
+local function lease_all(ids)
+  local voids = any_void and redis.call('SMISMEMBER', void, unpack(ids))
+  if voids then redis.call('SREM', void, unpack(ids)) end
+  local records = redis.call('HMGET', jobs, unpack(ids))
+  local counts = retried and redis.call('HMGET', tries, unpack(ids))
+  local ends = limit and redis.call('ZMSCORE', expiry, unpack(ids))
+  local leased = {}
+  for at, id in ipairs(ids) do
+    if records[at] and not (voids and voids[at] == 1) then
+      lease(id, counts and counts[at], records[at], ends and ends[at], leased)
+    elseif not records[at] then
+      unpark({id}, true) -- deleted by hand
+    end
+  end
+  if #leased > 0 then added = added + redis.call('HSET', run, unpack(leased)) end
+  if limit and #leased > 0 then
+    local started = {}
+    for at = 1, #leased, 2 do started[#started + 1] = leased[at] end
+    redis.call('ZREM', expiry, unpack(started))
+  end
+  room = room - #leased / 2
+end
+
+-- Lease up to `want` jobs of groups; return whether groups remain unread.
+local function lease_turns(level, want)
+  local ids, more = take_turns(level, heavy and math.min(want, 1) or want)
+  if #ids > 0 then lease_all(ids) end
+  if not heavy then return more end
+  while #ids > 0 do
+    if not fits(ids[1]) then full = true end
+    want = want - 1
+    if full or want < 1 then return more end
+    ids, more = take_turns(level, 1)
+    if #ids > 0 then lease_all(ids) end
+  end
+  return more
+end
+
+-- Return up to `most` jobs of a ready list that fit in the reply.
+local function take(ready, most)
+  if heavy then
+    local first = redis.call('LRANGE', ready, 0, most - 1)
+    for at, id in ipairs(first) do
+      if not fits(id) then
+        most, full = at - 1, true
+        break
+      end
+    end
+  end
+  return most > 0 and redis.call('LPOP', ready, most)
+end
+
+-- a round may contain groups without waiting jobs
+local grouped = redis.call('EXISTS', group_queue, throttled, unpack(rounds)) > 0
+if grouped then wake_throttled() end
+for level = 0, 2 do
+  if grouped then
+    -- the plain jobs take one turn per round, like a group
+    local turns = redis.call('LLEN', rounds[1 + level])
+    local share = redis.call('LLEN', ready[1 + level]) == 0 and room or math.ceil(room * turns / (turns + 1))
+    lease_turns(level, share)
+  end
+  while room > 0 and budget > 0 and not full do
+    local ids = take(ready[1 + level], math.min(room, 1000))
+    if not ids then break end
+    budget = budget - #ids
+    lease_all(ids)
+  end
+  if grouped and room > 0 and not full then unseen = lease_turns(level, room) or unseen end
+  if full then break end
+end
+
+count_leased(added)
+if added > 0 then redis.call('HSET', stats, 'fence', string.format('%.0f', fence)) end
+
+local function look_again(wait)
+  if reply[3] < 0 or wait < reply[3] then reply[3] = math.max(0, wait) end
+end
+
+local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+local next_group = grouped and redis.call('ZRANGEBYSCORE', throttled, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+if next_due then look_again(tonumber(next_due) - today) end
+if next_group then look_again(tonumber(next_group) - today) end
+if limit then look_again(tonumber(limit) - today) end
+if wait then look_again(wait) end
+if room > 0 and (budget <= 0 or unseen) then
+  reply[3] = 0 -- many entries were void, or many groups are at their limits: retry at once
+elseif swept and #reply == 3 and redis.call('ZCOUNT', expiry, -today, '(0') > 0 then
+  return {2, now, 0}
+elseif #reply == 3 and channel ~= '' then
+  redis.call('ZADD', idle_workers, now + (wait or 0) * 1000, channel) -- no wake-up before this time (wake.lua)
+  redis.call('ZREMRANGEBYSCORE', idle_workers, 0, now - GONE) -- workers that were killed while idle
+  if heavy and redis.call('HLEN', jobs) == 0 then redis.call('HDEL', stats, 'heavy') end
+  if not rules[11] and seal then
+    rules[11] = seal
+    redis.call('HSET', stats, 'seal', rules[11])
+  end
+  reply[4] = rules[11]
+  return reply
+elseif #ripe > 0 and (room <= 0 or full) then
+  wake(#ripe)
+end
+return with_notes()

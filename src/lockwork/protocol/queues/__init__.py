@@ -1,1 +1,0 @@
-"""Jobs from being enqueued to their end, and what belongs to their queue."""

@@ -1,0 +1,59 @@
+-- Enqueues the jobs of due slots and moves the schedules' cursors. Any worker may call it.
+-- KEYS: <queue/push>, <schedules/schedule>, dead: zset
+-- ARGV: asked: number, schedules...
+--   asked: the caller's time (ms); then per schedule: name, digest, the cursor it knows, the new cursor, how late a
+--     slot may be (ms; 0: any), 1 to skip slots while the last job has not ended, number of slots that are left out as
+--     missed, number of slots; per slot: slot, id of its job
+-- Indexed: stats
+-- Reply: {now ms, then per schedule: state, cursor}; state: 1 done, 2 the cursor differs, 3 retry (the clocks of caller
+--   and server differ), 0 this definition is not in force
+-- Invariants: a cursor moves only forward, atomically with the enqueuing of its slots' jobs; no slot is enqueued before
+--   its time
+-- include: now
+-- include: queue/push
+-- include: schedules/schedule
+-- include: schedules/jobs
+local args = {}
+for at = 1, #ARGV do args[at] = ARGV[at] end
+local today = math.floor(now / 1000)
+local stale = today - asked > 5000
+local reply, changed = {today}, {}
+
+local at = FIRST
+while args[at] do
+  local name, upto, late, count = args[at], tonumber(args[at + 3]), tonumber(args[at + 4]), tonumber(args[at + 7])
+  local known, code = load(name), 0
+  if known and known[DIGEST] == args[at + 1] then
+    code = 1
+    if known[CURSOR] ~= tonumber(args[at + 2]) then
+      code = 2
+    elseif stale or upto > today or upto <= known[CURSOR] then
+      code = 3
+    end
+  end
+  if code == 1 then
+    if known[PAUSED] == 0 then known[MISSED] = known[MISSED] + tonumber(args[at + 6]) end
+    for place = at + 8, at + 6 + 2 * count, 2 do
+      local slot, id = tonumber(args[place]), args[place + 1]
+      if known[PAUSED] == 0 and (late == 0 or today - slot <= late) then
+        if args[at + 5] == '1' and unended(known[JOB]) then
+          known[OVERLAPPED] = known[OVERLAPPED] + 1
+        else
+          add(id, name)
+          known[JOB], known[SLOT], known[ENQUEUED] = id, slot, known[ENQUEUED] + 1
+        end
+      elseif known[PAUSED] == 0 then
+        known[MISSED] = known[MISSED] + 1
+      end
+    end
+    known[CURSOR] = upto
+    changed[name] = known
+  end
+  reply[#reply + 1] = code
+  reply[#reply + 1] = known and known[CURSOR] or 0
+  at = at + 8 + 2 * count
+end
+
+enqueue()
+for name, known in pairs(changed) do save(name, known) end
+return reply

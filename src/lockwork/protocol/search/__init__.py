@@ -1,0 +1,1 @@
+"""A search of jobs, page by page."""

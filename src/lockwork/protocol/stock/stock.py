@@ -1,0 +1,324 @@
+"""A stock of units on sale: reserve, confirm, release; it never oversells, and a job can be part of each step.
+
+Buyers and keys of reservations are stored names here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
+from lockwork.logs import Log
+from lockwork.protocol import slots
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
+from lockwork.protocol.index import index
+from lockwork.protocol.keys import QueueKeys, StockKeys
+from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.names import display, shown, typed
+from lockwork.protocol.queue.enqueue import NewJob, push_arguments
+from lockwork.protocol.queue.limits import room_for
+from lockwork.protocol.retry import patience, undo
+from lockwork.protocol.scripts import codes
+
+log: Log = Log("lockwork")
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """One stock: the queue it lives with, its name, the units it opens with, and the limit per buyer (0: none)."""
+
+    queue: QueueKeys
+    name: str
+    total: int
+    limit: int
+    warned: set[StockKeys] = field(default_factory=set, compare=False)
+    """The stocks of this app that a warning was logged for."""
+
+    @property
+    def shown(self) -> str:
+        """The name as errors show it."""
+        return display(self.name)
+
+    @property
+    def keys(self) -> StockKeys:
+        """The keys of the stock itself."""
+        return self.queue.stock(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Units set aside for a buyer; `created` is False when this call met an earlier reservation of the same key.
+
+    `state` is "held" or "confirmed"; `expires_in` is in seconds, 0 once confirmed; `fence` rises from one to the next.
+    """
+
+    id: str
+    buyer: str
+    n: int
+    state: str
+    expires_in: float
+    fence: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StockStatus:
+    """Units by place (total = available + reserved + sold), and how many reservations ran out so far."""
+
+    total: int
+    available: int
+    reserved: int
+    sold: int
+    expired: int
+
+
+class StockMinute(NamedTuple):
+    """Units that were reserved and sold in one minute."""
+
+    reserved: int = 0
+    sold: int = 0
+
+
+MOST_MINUTES = 60
+"""Minutes that the server keeps. stock/parts/stock.lua counts on it."""
+_MOST_WARNED = 1000
+_STATES = {b"h": "held", b"c": "confirmed"}
+_SCAN = 1000
+"""Fields of a stock that one call looks at."""
+_TOGETHER = 100
+"""Stocks of which one call reads the units."""
+_CHARTED, _CHARTED_TOGETHER = 100, 20
+"""Stocks of which the minutes are read, and of how many by one call."""
+
+
+def reserve(
+    books: Books, id: str, buyer: str, n: int, hold_ms: int, key: str, job: NewJob | None
+) -> Protocol[Reservation]:
+    """Reserve `n` units; raises SoldOut, LimitReached or QueueFull, and then no job was enqueued either.
+
+    Interrupted, it puts them back on sale, unless its job is enqueued already.
+    """
+    args: list[Argument] = [books.total, books.limit, id, buyer, n, hold_ms, key]
+    if job is not None:
+        args += push_arguments([job])
+    try:
+        reply = yield script_call("stock/reserve", books.queue, args, **books.keys._asdict())
+    except (GeneratorExit, LockworkError):
+        raise
+    except BaseException as error:
+        yield from _leave(books, id, job, error)
+        raise
+    _compare(books, reply[-1])
+    if reply[0] == codes("stock/reserve").sold_out:
+        raise SoldOut(f"stock {books.shown!r} has fewer than {n} on sale; unpaid reservations may come back later")
+    return _reserved(books, buyer, key, reply)
+
+
+def reserve_waiting(
+    books: Books,
+    id: str,
+    buyer: str,
+    n: int,
+    hold_ms: int,
+    key: str,
+    job: NewJob | None,
+    *,
+    channel: str,
+    wait: float | None,
+) -> Protocol[Reservation]:
+    """The same, standing in line at most `wait` seconds (None: as long as it takes) for units that come back.
+
+    Interrupted anywhere, it leaves the line, and what it got goes to the others, unless its job is enqueued already.
+    """
+    began = yield Clock()
+    give_up = None if wait is None else began + wait
+    jobs = [] if job is None else push_arguments([job])
+    hints = Hints()
+    try:
+        while True:
+            sent = yield Clock()
+            here = channel if give_up is None or sent < give_up else ""
+            args = [books.total, books.limit, id, buyer, n, hold_ms, key, here, *jobs]
+            reply = yield script_call("stock/wait", books.queue, args, patience(give_up, sent), **books.keys._asdict())
+            _compare(books, reply[-1])
+            if reply[0] != codes("stock/wait").sold_out:
+                return _reserved(books, buyer, key, reply)
+            if not here:
+                raise SoldOut(f"stock {books.shown!r} had fewer than {n} on sale for all of {wait:g} s")
+            until = (yield Clock()) + reply[4] / 1_000_000
+            yield from listen(hints, id, until if give_up is None else min(until, give_up), key=books.queue.jobs)
+    except (GeneratorExit, SoldOut, LimitReached, ConfigError):
+        raise
+    except BaseException as error:
+        yield from _leave(books, id, job, error)
+        raise
+
+
+def _compare(books: Books, opened: int) -> None:
+    """Log a warning, once, if the stock was created with another number of units than this app passes."""
+    if opened == books.total or books.keys in books.warned or len(books.warned) == _MOST_WARNED:
+        return
+    books.warned.add(books.keys)
+    log.warning(
+        "stock %r was created with %d units, so the quantity %d of this program has no effect: change the number on "
+        "sale with restock() or withdraw(), and pass %d; or delete() the stock for a new sale",
+        books.shown, opened, books.total, opened,
+    )  # fmt: skip
+
+
+def _leave(books: Books, id: str, job: NewJob | None, why: BaseException) -> Protocol[None]:
+    # if the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
+    args: list[Argument] = [id, int(job is None)]
+    yield from undo(script_call("stock/leave", books.keys, args), why)
+
+
+def _reserved(books: Books, buyer: str, key: str, reply: list[Any]) -> Reservation:
+    code, known, state, units, left, fence, created, _ = reply
+    results = codes("stock/reserve")
+    if code == results.other_buyer:
+        raise ConfigError(f"key {shown(key)!r} of stock {books.shown!r} belongs to a reservation of another buyer")
+    if code == results.queue_full:
+        room_for(books.queue, [units, left])
+    if code == results.over_limit:
+        raise LimitReached(f"buyer {shown(buyer)!r} would hold more than {books.limit} of stock {books.shown!r}")
+    return Reservation(known.decode(), shown(buyer), units, _STATES[state], left / 1000, fence, bool(created))
+
+
+def confirm(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+    """Turn a held reservation into a sale; raises ReservationEnded when it expired or was released."""
+    if (yield from _end(books, "c", id, job)) == codes("stock/end").missing:
+        raise ReservationEnded(
+            f"reservation {id!r} of stock {books.shown!r} has expired or was released: reserve again"
+        )
+
+
+def release(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+    """Give a reservation's units back; raises ReservationEnded when it was confirmed, because then it is a sale.
+
+    With a job, also when they are back already, unless by this very job: then it is not enqueued.
+    """
+    code = yield from _end(books, "r", id, job)
+    if code == codes("stock/end").missing:
+        raise _back_already(books, id)
+    if code == codes("stock/end").confirmed_before:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.shown!r} is confirmed: a sale cannot be released")
+
+
+def refund(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+    """Put a sale's units back on sale; raises ReservationEnded when it was not confirmed yet.
+
+    With a job, also when they are back already, as `release` does.
+    """
+    code = yield from _end(books, "f", id, job)
+    if code == codes("stock/end").missing:
+        raise _back_already(books, id)
+    if code == codes("stock/end").still_held:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.shown!r} is not confirmed: release it instead")
+
+
+def extend(books: Books, id: str, hold_ms: int) -> Protocol[float]:
+    """Hold a reservation for so long from now on at least; returns seconds that are left. Raises ReservationEnded."""
+    code, left = yield script_call("stock/extend", books.keys, [id, hold_ms])
+    if code == codes("stock/extend").confirmed:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.shown!r} is already confirmed")
+    if code == codes("stock/extend").missing:
+        raise ReservationEnded(
+            f"reservation {id!r} of stock {books.shown!r} has expired or was released: reserve again"
+        )
+    return float(left / 1000)
+
+
+def look(books: Books, id: str) -> Protocol[Reservation | None]:
+    """Read one reservation; None when it expired, was released or never was."""
+    reply = yield script_call("stock/reservation", books.keys, [id])
+    if not reply:
+        return None
+    state, buyer, units, left, fence = reply
+    return Reservation(id, shown(buyer.decode()), units, _STATES[state], left / 1000, fence, created=False)
+
+
+def reservations(books: Books, buyer: str, count: int) -> Protocol[list[Reservation]]:
+    """Read up to `count` reservations, of one buyer or (empty) of all, in no order; none that lives on is missed."""
+    found: dict[str, Reservation] = {}
+    cursor: bytes | str = "0"
+    while True:
+        args = [cursor, buyer, _SCAN]
+        cursor, *parts = yield script_call("stock/list", books.keys, args)
+        for at in range(0, len(parts), 6):
+            id, state, owner, units, left, fence = parts[at : at + 6]
+            kept = Reservation(
+                id.decode(), shown(owner.decode()), units, _STATES[state], left / 1000, fence, created=False
+            )
+            found[kept.id] = kept
+        if cursor == b"0" or len(found) >= count:
+            return list(found.values())[:count]
+
+
+def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatus]:
+    """Count the units by place, after adding `add` of them (once per `request`); a negative number takes them off.
+
+    Raises SoldOut when fewer than that are on sale; then none were taken off.
+    """
+    call = script_call("stock/state", books.keys, [books.total, add, request])
+    while True:
+        total, sold, held, expired, more, changed, opened = yield call
+        _compare(books, opened)
+        if not changed:
+            available = total - sold - held
+            raise SoldOut(f"stock {books.shown!r} has {available} on sale: {-add} cannot be withdrawn")
+        if not more:
+            return StockStatus(total, total - sold - held, held, sold, expired)
+        call = script_call("stock/state", books.keys, [books.total, 0, ""])
+
+
+def overview(prefix: str, minutes: int) -> Protocol[list[tuple[str, str, StockStatus, tuple[StockMinute, ...]]]]:
+    """Read all stocks: queue, name, units, and what each of the last minutes reserved and sold, the oldest first.
+
+    The minutes are those of the first 100 stocks; the others have none. Reservations that ran out since the last call
+    still count as reserved.
+    """
+    found: dict[str, list[str]] = {}
+    for each in sorted((yield from index.read(prefix, index.STOCKS))):
+        tag, _, name = each.partition(" ")
+        found.setdefault(slots.queue_of(tag), []).append(shown(name))
+    status: list[tuple[str, str, StockStatus, tuple[StockMinute, ...]]] = []
+    for queue, names in sorted(found.items()):
+        keys = QueueKeys(prefix, queue)
+        left = list(names)
+        while left:
+            read = minutes if len(status) < _CHARTED else 0
+            step = _CHARTED_TOGETHER if read else _TOGETHER
+            some, left = left[:step], left[step:]
+            reply = yield script_call("stock/counts", [keys.stock(typed(name)).stock for name in some], [read])
+            for name, (first, *counts) in zip(some, reply, strict=True):
+                if first is not None:
+                    total, sold, held, expired = map(int, (first, *counts[:3]))
+                    units = StockStatus(total, total - sold - held, held, sold, expired)
+                    status.append((queue, name, units, _minutes(counts[3:], read)))
+    return status
+
+
+def _minutes(counts: list[int], minutes: int) -> tuple[StockMinute, ...]:
+    known = {counts[at]: StockMinute(*counts[at + 1 : at + 3]) for at in range(0, len(counts), 3)}
+    return tuple(known.get(ago, StockMinute()) for ago in reversed(range(minutes)))
+
+
+def delete(books: Books, request: str) -> Protocol[bool]:
+    """Forget the stock, once per `request`; False when there was none."""
+    return bool(
+        (yield script_call("stock/delete", books.keys, [request], deleted=books.queue.stock_deleted(books.name)))
+    )
+
+
+def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Protocol[int]:
+    jobs = [] if job is None else push_arguments([job])
+    reply = yield script_call("stock/end", books.queue, [books.total, verb, id, *jobs], **books.keys._asdict())
+    return room_for(books.queue, reply)
+
+
+def _back_already(books: Books, id: str) -> ReservationEnded:
+    return ReservationEnded(
+        f"reservation {id!r} of stock {books.shown!r} has expired, was released or refunded: its units are on sale "
+        "again, and nothing was enqueued"
+    )
