@@ -27,7 +27,8 @@ _DEAF, _DEAF_LATE = 500, 400
 """For a waiter that does not listen: longest time (ms) until its next check, and the delay (ms) allowed for that check.
 """
 _FORGET = 20 * SECOND
-"""Minimum time (us) that the server remembers a process that left a hand-over unclaimed, until the next such process.
+"""The server remembers a process that left a hand-over unclaimed for at least this time (us). It drops older entries
+when it adds one.
 """
 
 
