@@ -115,7 +115,7 @@ class ExactMachine(RuleBasedStateMachine):
         grant = self.locks[given.key].grant
         return grant is not None and (grant.owner, grant.fence) == (given.owner, given.fence)
 
-    # -- what happens to all ------------------------------------------------------------------------------------------
+    # -- rules of all machines ----------------------------------------------------------------------------------------
 
     @rule(who=WHO)
     def forget(self, who: int) -> None:

@@ -61,7 +61,7 @@ class MultilockMachine(ExactMachine):
                 assert not self._has(asker, key)
                 assert not self._waits(asker, key)
 
-    # -- what owners do -----------------------------------------------------------------------------------------------
+    # -- rules --------------------------------------------------------------------------------------------------------
 
     @rule(who=WHO, data=st.data(), lease=_LEASES, wait=st.sampled_from([True, True, True, False]), sent=SENT)
     def acquire(self, who: int, data: st.DataObject, lease: int, wait: bool, sent: Sent) -> None:

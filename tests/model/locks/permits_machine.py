@@ -114,7 +114,7 @@ class PermitsMachine(RuleBasedStateMachine):
         self.bench.messages += [("", " ".join(parts)) for parts in handed]
         return served
 
-    # -- what owners do -----------------------------------------------------------------------------------------------
+    # -- rules --------------------------------------------------------------------------------------------------------
 
     @rule(
         request=st.sampled_from(_REQUESTS),
@@ -227,7 +227,7 @@ class PermitsMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.old) % 5 == 4)
     @rule(twice=st.booleans())
     def force(self, twice: bool) -> None:
-        """Force the release of all permits; no waiters are left before."""
+        """Force the release of all permits while there are no waiters."""
         live = len(self._live())
         self.line.clear()
         for request in _REQUESTS:

@@ -158,7 +158,7 @@ class QuorumMachine(RuleBasedStateMachine):
         assert reply == self.nodes[node].does(call, self.bench.now), f"what server {node} says"
         return reply
 
-    # -- what happens -------------------------------------------------------------------------------------------------
+    # -- rules --------------------------------------------------------------------------------------------------------
 
     @rule(data=st.data(), client=st.sampled_from(_CLIENTS), lease_ms=st.sampled_from(_LEASES))
     def acquire(self, data: st.DataObject, client: str, lease_ms: int) -> None:

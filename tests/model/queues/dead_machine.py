@@ -87,7 +87,7 @@ class DeadMachine(QueueMachine):
             self.jobs[id].place = "ended"
         self.counts["forgotten"] += len(ids)
 
-    # -- what happens -----------------------------------------------------------------------------------------------
+    # -- rules ------------------------------------------------------------------------------------------------------
 
     @rule(session=st.sampled_from(SESSIONS), count=st.integers(1, 3))
     def disaster(self, session: str, count: int) -> None:

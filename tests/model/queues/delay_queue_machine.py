@@ -83,7 +83,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
             assert self.bench.messages == told
         return reply
 
-    # -- what happens -----------------------------------------------------------------------------------------------
+    # -- rules ------------------------------------------------------------------------------------------------------
 
     @rule(
         ids=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4, unique=True),

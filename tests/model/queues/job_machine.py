@@ -49,7 +49,7 @@ class JobMachine(QueueMachine):
         self.ended(id, kind, 0)
         self._see(id)
 
-    # -- from outside -----------------------------------------------------------------------------------------------
+    # -- calls from outside of the job ------------------------------------------------------------------------------
 
     @rule(level=st.integers(0, 2), limit=st.sampled_from([1, 800, 4000]), delay=st.sampled_from([0, 0, 1500]),
           absolute=st.booleans(), twice=st.booleans())  # fmt: skip
@@ -158,7 +158,7 @@ class JobMachine(QueueMachine):
         if job.place in ("ready", "scheduled", "running"):
             assert found.expires == (None if job.place == "running" else job.expires)
 
-    # -- from inside --------------------------------------------------------------------------------------------------
+    # -- calls of the running job -------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.old)
     @rule(data=st.data(), name=st.sampled_from(["", "one", "two"]), value=st.integers(0, 9), twice=st.booleans())

@@ -260,7 +260,7 @@ class LimitsMachine(QueueMachine):
             most = count + (self.begun[-1] - first) * count / per
             assert len(self.begun) - at <= most + 1e-6, "no more than a burst and the rate"
 
-    # -- what always holds --------------------------------------------------------------------------------------------
+    # -- invariants ---------------------------------------------------------------------------------------------------
 
     @invariant()
     def counted(self) -> None:

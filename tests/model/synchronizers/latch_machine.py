@@ -50,7 +50,7 @@ class LatchMachine(RuleBasedStateMachine):
         self.round = _Round(size, size, now + _TTL * SECOND)
 
     def _touched(self, size: int) -> _Round | None:
-        """Begin a round at the first call and at the first call after its end. Return None if its count differs."""
+        """Return the round, after beginning one if there is none or it has ended; None if its count differs."""
         now = self.bench.now
         if self.round is None or self.round.ends <= now:
             self._begin(size, now)
@@ -67,7 +67,7 @@ class LatchMachine(RuleBasedStateMachine):
             self.numbers.append(self.round.number)
         return self.round.number
 
-    # -- what happens -----------------------------------------------------------------------------------------------
+    # -- rules ------------------------------------------------------------------------------------------------------
 
     @rule(size=st.sampled_from([3, 3, 3, 5]), n=st.integers(1, 3), twice=st.booleans())
     def count_down(self, size: int, n: int, twice: bool) -> None:
