@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from lockwork import introspection
+from lockwork.call_contexts import CallContexts
 from lockwork.errors import ConfigError, LockworkError
 
 L = TypeVar("L", bound=Callable[[], Any])
@@ -45,16 +46,17 @@ class Lifespans:
         return lifespan
 
     @contextlib.asynccontextmanager
-    async def around(self) -> AsyncIterator[None]:
+    async def around(self, contexts: CallContexts | None = None) -> AsyncIterator[None]:
         """Hold all of them open; raises SetUpFailed if one fails to start.
 
-        Those that started always continue after their `yield`: no exception is thrown into them.
+        `contexts` surround each setup and teardown. Those that started always continue after their `yield`: no
+        exception is thrown into them.
         """
         stack = contextlib.AsyncExitStack()
         try:
             for lifespan in self._all:
                 try:
-                    await _begin(lifespan, stack)
+                    await _begin(lifespan, stack, contexts or CallContexts())
                 except (Exception, SystemExit) as error:
                     raise SetUpFailed(
                         f"the lifespan {_name(lifespan)} failed to start: {type(error).__name__}: {error}"
@@ -64,7 +66,7 @@ class Lifespans:
             await stack.aclose()
 
 
-async def _begin(lifespan: Callable[[], Any], stack: contextlib.AsyncExitStack) -> None:
+async def _begin(lifespan: Callable[[], Any], stack: contextlib.AsyncExitStack, contexts: CallContexts) -> None:
     manager: Any
     if inspect.isasyncgenfunction(lifespan):
         manager = contextlib.asynccontextmanager(lifespan)()
@@ -73,19 +75,21 @@ async def _begin(lifespan: Callable[[], Any], stack: contextlib.AsyncExitStack) 
     else:
         manager = lifespan()
     if hasattr(manager, "__aenter__"):
-        await manager.__aenter__()
-        stack.push_async_callback(manager.__aexit__, None, None, None)
+        await contexts.acall(manager.__aenter__)
+        stack.push_async_callback(contexts.acall, partial(manager.__aexit__, None, None, None))
     elif hasattr(manager, "__enter__"):
-        await _begin_in_thread(manager, stack)
+        await _begin_in_thread(manager, stack, contexts)
     else:
         raise ConfigError(f"it returned {manager!r} instead of a context manager")
 
 
-async def _begin_in_thread(manager: contextlib.AbstractContextManager[Any], stack: contextlib.AsyncExitStack) -> None:
+async def _begin_in_thread(
+    manager: contextlib.AbstractContextManager[Any], stack: contextlib.AsyncExitStack, contexts: CallContexts
+) -> None:
     """Enter and exit a context manager in a thread of its own, where it may block."""
     thread, context, loop = ThreadPoolExecutor(1, "lockwork-lifespan"), copy_context(), asyncio.get_running_loop()
     stack.callback(thread.shutdown, wait=False)
-    entering = loop.run_in_executor(thread, context.run, manager.__enter__)
+    entering = loop.run_in_executor(thread, context.run, partial(contexts.call, manager.__enter__))
     try:
         await asyncio.shield(entering)
     finally:
@@ -93,7 +97,7 @@ async def _begin_in_thread(manager: contextlib.AbstractContextManager[Any], stac
         await asyncio.wait([entering])
         if not entering.exception():
             leave = partial(manager.__exit__, None, None, None)
-            stack.push_async_callback(lambda: loop.run_in_executor(thread, context.run, leave))
+            stack.push_async_callback(lambda: loop.run_in_executor(thread, context.run, partial(contexts.call, leave)))
             _adopt(context)
 
 

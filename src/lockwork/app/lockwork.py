@@ -172,6 +172,8 @@ class Lockwork(SharedObjects):
             result_ttl: how long a result is kept. Default: the app's setting.
             hide_arguments: the command line and the dashboard show no arguments of its jobs. Default False.
             tags: labels of the job. Default none.
+            on_commit: True: an enqueue inside a database transaction waits for its commit; or the name of the database.
+                For integrations such as Django's; all others have `task.on_commit`. Default: the integration's setting.
             batch: maximum number of jobs that share one call, whose argument is the list of their arguments. Default:
                 off.
             linger: maximum time that a job waits for its batch to fill.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -118,6 +118,65 @@ def _takes_a_callback(where: object) -> bool:
     # a session maker is callable, too, but does not take a callback
     foreign = any(adapter.takes(where) is False for adapter in _adapters)
     return callable(where) and not isinstance(where, type) and not foreign
+
+
+class Transactions(Interface):
+    """Knows the transactions that are open here, for tasks with the option `on_commit`; made by an integration.
+
+    `using` is True for any database, or the name of one.
+    """
+
+    def check(self, using: bool | str) -> None:
+        """Raise ConfigError if `using` names no database."""
+
+    def find(self, using: bool | str) -> Callable[[Callable[[], object]], object] | None:
+        """Return a function that calls its argument after the commit; None if no transaction is open here."""
+
+    async def afind(self, using: bool | str) -> Callable[[Callable[[], object]], Awaitable[object]] | None:
+        """Async version of `find`, also of the function that it returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWait:
+    """The transactions that the jobs of a task wait for."""
+
+    transactions: Transactions
+    using: bool | str
+
+    def find(self) -> Callable[[Callable[[], object]], object] | None:
+        """Return a function that takes a callback; None if the job is enqueued now."""
+        return self.transactions.find(self.using)
+
+    async def afind(self) -> Callable[[Callable[[], object]], Awaitable[object]] | None:
+        """Async version of `find`."""
+        return await self.transactions.afind(self.using)
+
+
+class Commits:
+    """The transactions of an app's integration, and the option `on_commit` of tasks that have none."""
+
+    def __init__(self) -> None:
+        self._transactions: Transactions | None = None
+        self._default: bool | str = False
+
+    def register(self, transactions: Transactions, default: bool | str) -> None:
+        """Set both, before the app has tasks; raises ConfigError."""
+        if default:
+            transactions.check(default)
+        self._transactions, self._default = transactions, default
+
+    def wait(self, on_commit: bool | str | None) -> CommitWait | None:
+        """Return what jobs with this option wait for; raises ConfigError. None: the app's default."""
+        using = self._default if on_commit is None else on_commit
+        if not using:
+            return None
+        if self._transactions is None:
+            raise ConfigError(
+                "the option on_commit needs an integration that knows the app's database, such as "
+                "lockwork.contrib.django: use task.on_commit(session).enqueue(...)"
+            )
+        self._transactions.check(using)
+        return CommitWait(self._transactions, using)
 
 
 def send(pending: Sequence[PendingJob], *, again: bool = False) -> None:

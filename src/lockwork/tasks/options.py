@@ -48,6 +48,9 @@ class TaskSettings(TypedDict, total=False):
     """A job that has not started by then ends as expired."""
     tags: Sequence[str]
     """Labels of the job, for people and tools."""
+    on_commit: bool | str
+    """True: an enqueue inside a database transaction waits for its commit, and is void after a rollback; or the name
+    of the database. For integrations that know the database, such as Django."""
     result_ttl: Duration | None
     """Time for which the result is stored; the app's `result_ttl` unless given."""
     timeout: Duration | None
@@ -107,6 +110,7 @@ class CallSettings(TypedDict, total=False):
     timeout: Duration | None
     hard_timeout: Duration | None
     tags: Sequence[str]
+    on_commit: bool | str
     result_ttl: Duration | None
     key: str | None
     group: str | None
@@ -149,6 +153,8 @@ class TaskOptions(RunOptions):
     unique: Unique | None = None
     hide_arguments: bool = False
     aliases: tuple[str, ...] = ()
+    on_commit: bool | str | None = None
+    """None: the app's default."""
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
@@ -167,6 +173,7 @@ class TaskOptions(RunOptions):
             unique=Unique.read(given),
             hide_arguments=yes_or_no(given.get("hide_arguments", False), "hide_arguments"),
             aliases=_aliases(given.get("aliases", ())),
+            on_commit=_on_commit(given["on_commit"]) if "on_commit" in given else None,
         )
         return job_options.read(given, options)
 
@@ -186,6 +193,8 @@ class TaskOptions(RunOptions):
         if "expires" in changes:
             expires = changes["expires"]
             options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
+        if "on_commit" in changes:
+            options = replace(options, on_commit=_on_commit(changes["on_commit"]))
         if "replicas" in changes:
             options = replace(options, replicas=job_options.replicas(changes))
         return replace(options, unique=Unique.read(changes, options.unique))
@@ -218,6 +227,12 @@ def _aliases(names: object) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise ConfigError(f'aliases must be a list of former names, such as ["old.name"], not {names!r:.60}')
     return tuple(dict.fromkeys(checked(name, "an alias") for name in names))
+
+
+def _on_commit(using: object) -> bool | str:
+    if isinstance(using, bool) or (isinstance(using, str) and using):
+        return using
+    raise ConfigError(f"on_commit must be True, False or the name of a database, not {using!r:.60}")
 
 
 def _in_process(executor: object) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from itertools import count
 from random import randrange
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
@@ -37,7 +37,7 @@ from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.fingerprint import fingerprint
 from lockwork.tasks.job_builder import JobBuilder
 from lockwork.tasks.middleware import Outgoing
-from lockwork.tasks.on_commit import Enqueuer, OnCommit, PendingJob
+from lockwork.tasks.on_commit import Enqueuer, OnCommit, PendingJob, deliver
 from lockwork.tasks.options import ELSEWHERE, CallSettings, TaskOptions
 from lockwork.tasks.placement import Partition, SplitPush, check_one_name, split
 
@@ -90,6 +90,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         ]
         self._turns = count(randrange(len(batchers)))  # noqa: S311 - where a process begins is no secret
         self._check_partitions(options)
+        self._commit = context.commits.wait(options.on_commit)
         self._builder = JobBuilder(name, shape, injected, self.signature, config.max_payload, options)
         update_wrapper(self, function, updated=())
 
@@ -111,6 +112,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         self._check_partitions(options)
         task: Task[P, R, C] = copy(self)
         task.options_in_force = options
+        task._commit = self._context.commits.wait(options.on_commit)
         task._builder = self._builder.changed(changes, options)
         return task
 
@@ -121,6 +123,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         ConfigError, PayloadTooLarge, QueueFull, ServerUnavailable, or, with `replicas`, JobNotReplicated, although the
         job is enqueued.
         """
+        if self._commit is not None and (register := self._commit.find()) is not None:
+            return self._put_off_until(register, [self._builder.new(args, kwargs)])[0]
         if self._context.middlewares.around_enqueue:
             with self._sending(1) as outgoing:
                 return self._runtime.run(self._push(self._stamped(outgoing, [self._builder.new(args, kwargs)])))[0]
@@ -128,6 +132,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Async version of `enqueue`; concurrent calls share round trips."""
+        if self._commit is not None and (register := await self._commit.afind()) is not None:
+            return (await self._aput_off_until(register, [self._builder.new(args, kwargs)]))[0]
         if self._context.middlewares.around_enqueue:
             with self._sending(1) as outgoing:
                 return await self._aenqueue(self._stamped(outgoing, [self._builder.new(args, kwargs)])[0])
@@ -149,6 +155,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         return Job(partition.origin, job.id)
 
     def _enqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
+        if self._commit is not None and (register := self._commit.find()) is not None:
+            return self._put_off_until(register, self._builder.many(arguments))
         if self._context.middlewares.around_enqueue:
             jobs = self._builder.many(arguments)
             with self._sending(len(jobs)) as outgoing:
@@ -156,6 +164,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         return self._runtime.run(self._push(self._builder.many(arguments)))
 
     async def _aenqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
+        if self._commit is not None and (register := await self._commit.afind()) is not None:
+            return await self._aput_off_until(register, self._builder.many(arguments))
         if self._context.middlewares.around_enqueue:
             jobs = self._builder.many(arguments)
             with self._sending(len(jobs)) as outgoing:
@@ -285,6 +295,20 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             return job
         with self._sending(1) as outgoing:
             return self._stamped(outgoing, [job])[0]
+
+    def _put_off_until(self, register: Callable[[Callable[[], object]], object], jobs: list[NewJob]) -> list[Job[R]]:
+        """Enqueue jobs when `register` calls its argument."""
+        pending, handles = self._put_off_stamped(jobs)
+        register(partial(deliver, pending))
+        return handles
+
+    async def _aput_off_until(
+        self, register: Callable[[Callable[[], object]], Awaitable[object]], jobs: list[NewJob]
+    ) -> list[Job[R]]:
+        """Async version of `_put_off_until`."""
+        pending, handles = self._put_off_stamped(jobs)
+        await register(partial(deliver, pending))
+        return handles
 
     def _put_off_stamped(self, jobs: list[NewJob]) -> tuple[list[PendingJob], list[Job[R]]]:
         """Prepare jobs that are enqueued later, with the headers of this moment."""

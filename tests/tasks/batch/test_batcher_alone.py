@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockwork import Lockwork
+from lockwork.call_contexts import CallContexts
 from lockwork.tasks.batch import Batching
 from lockwork.tasks.middleware import Middlewares
 from lockwork.worker.execution.batching import Batcher, _Batch, _BatchJob
@@ -95,7 +96,15 @@ async def run(plans: list[Plan], kind: type[Batcher], work: int, linger: float =
     nothing: Any = None  # no threads, no dependencies
     places: Any = Places()
     batcher = kind(
-        together, Batching(SIZE, linger), nothing, nothing, places, copy_context(), lambda: False, Middlewares()
+        together,
+        Batching(SIZE, linger),
+        nothing,
+        nothing,
+        places,
+        copy_context(),
+        lambda: False,
+        Middlewares(),
+        CallContexts(),
     )
     contexts = [Context(number) for number in range(len(plans))]
 
@@ -180,8 +189,9 @@ async def test_urgent_call_ends_the_batch_linger() -> None:
 
     nothing: Any = None
     places: Any = Places()
+    context, given_back = copy_context(), bool
     batcher = Batcher(
-        together, Batching(5, 60.0), nothing, nothing, places, copy_context(), lambda: False, Middlewares()
+        together, Batching(5, 60.0), nothing, nothing, places, context, given_back, Middlewares(), CallContexts()
     )
     contexts: list[Any] = [Context(number) for number in range(3)]
     joining = [asyncio.ensure_future(batcher.join(contexts[number], number)) for number in range(2)]

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import Context
+from functools import partial
 from typing import Any
 
+from lockwork.call_contexts import CallContexts
 from lockwork.errors import JobCancelled
 from lockwork.injection.calling import Caller
 from lockwork.jobs.current import JobContext, SlotContext, slot
@@ -85,6 +87,7 @@ class Batcher:
         base_context: Context,
         giving_back: Callable[[], bool],
         middlewares: Middlewares,
+        contexts: CallContexts,
     ) -> None:
         self._task = task
         self._batching = batching
@@ -95,6 +98,7 @@ class Batcher:
         self._base_context = base_context
         self._giving_back = giving_back
         self._middlewares = middlewares
+        self._contexts = contexts
         self._open: _Batch | None = None
 
     async def join(self, context: JobContext, item: object) -> Any:
@@ -160,7 +164,7 @@ class Batcher:
         self._close(batch)
         # without context variables from the first job's hooks
         batch.task = asyncio.get_running_loop().create_task(
-            self._call(batch), name="lockwork-batch", context=self._base_context.copy()
+            self._contexts.acall(partial(self._call, batch)), name="lockwork-batch", context=self._base_context.copy()
         )
         batch.task.add_done_callback(batch.never_called)
 

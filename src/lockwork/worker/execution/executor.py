@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import copy_context
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -125,6 +126,7 @@ class Executor:
         self._caller = caller
         self._hooks = registry.context.hooks
         self._middlewares = registry.context.middlewares
+        self._contexts = registry.context.call_contexts
         self._left_open: list[object] = []
         """Middlewares around threads that still run while the process ends."""
         self._outcomes = Outcomes(settler, registry.context.errors, config.max_result, queue_context.queue, job_log)
@@ -148,8 +150,11 @@ class Executor:
         self.abandoned: bool = False
         """True if a thread may still run a job whose slot has ended."""
 
-    async def run(self, job: Leased, slot: SlotContext) -> None:
+    def run(self, job: Leased, slot: SlotContext) -> Coroutine[Any, Any, None]:
         """Run one job to its outcome; raises only CancelledError, if the slot itself is cancelled."""
+        return self._contexts.acall(partial(self._run, job, slot))
+
+    async def _run(self, job: Leased, slot: SlotContext) -> None:
         try:
             stored = await bound_call(job, self.queue_context) if of_flow(job) else None
             name, task, args, kwargs, options, direct = self._read(job, stored)
@@ -279,6 +284,7 @@ class Executor:
                 self._base_context,
                 lambda: self.giving_back,
                 self._middlewares,
+                self._contexts,
             )
             if self._hurried:
                 found.hurry()

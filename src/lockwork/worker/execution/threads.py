@@ -14,6 +14,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
+from lockwork.call_contexts import CallContexts
 from lockwork.errors import JobCancelled, JobTimeout
 from lockwork.failures import own_frame
 from lockwork.injection.calling import Caller
@@ -35,7 +36,8 @@ def killed_after(seconds: float) -> JobTimeout:
 class ThreadPool:
     """A pool of threads, one per job at a time; a process with such a pool ends without waiting for them."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, contexts: CallContexts | None = None) -> None:
+        self._contexts = contexts or CallContexts()
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="lockwork-job")
 
     async def run(
@@ -60,7 +62,8 @@ class ThreadPool:
         call that ignores the time-out is interrupted again. With `out`, a cancelled caller also waits for the end of
         the call, unless the call belongs to no running job; such calls are not part of the job's function.
         """
-        future = asyncio.get_running_loop().run_in_executor(self._pool, copy_context().run, run)
+        call = partial(self._contexts.call, run)
+        future = asyncio.get_running_loop().run_in_executor(self._pool, copy_context().run, call)
         limit = None if timeout is None else Timeout(timeout, run.time_out, [] if out else jobs_here(), run.place)
         try:
             await asyncio.shield(future)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from lockwork.errors import WorkerDied
-from lockwork.hooks import Hooks
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext, slot
 from lockwork.logs import Log
 from lockwork.protocol.queue import leases, records
 from lockwork.protocol.queue.leases import Buried, Leased
+from lockwork.tasks.app_context import AppContext
 from lockwork.worker.execution.hook_runner import CANCEL, AttemptEnd, HookRunner
 from lockwork.worker.execution.job_grants import end_calls
 from lockwork.worker.execution.threads import ThreadPool, killed_after
@@ -23,13 +24,14 @@ class HookListener:
     """The worker process's side: calls the hooks of one job after the other, in parallel with its own jobs."""
 
     def __init__(
-        self, jobs: asyncio.Queue[KilledJob], queue_contexts: Mapping[str, QueueContext], hooks: Hooks
+        self, jobs: asyncio.Queue[KilledJob], queue_contexts: Mapping[str, QueueContext], context: AppContext
     ) -> None:
         self._jobs = jobs
         self._queue_contexts = queue_contexts
         # a dedicated thread: jobs may block all others without a time limit
-        self._threads = ThreadPool(1)
-        self._hook_runner = HookRunner(hooks, self._threads)
+        self._contexts = context.call_contexts
+        self._threads = ThreadPool(1, self._contexts)
+        self._hook_runner = HookRunner(context.hooks, self._threads)
         self._task = asyncio.create_task(self._run(), name="lockwork-ended")
 
     async def idle(self) -> None:
@@ -54,7 +56,7 @@ class HookListener:
         while True:
             ended = await self._jobs.get()
             try:
-                await self._call_hooks(ended, mine)
+                await self._contexts.acall(partial(self._call_hooks, ended, mine))
             except (ValueError, KeyError) as error:
                 log.error("a message from the supervisor about an ended job cannot be used: %r", error)
             finally:

@@ -39,13 +39,13 @@ async def ready(
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     async with contextlib.AsyncExitStack() as stack:
-        scope = WorkerScope(threads)
+        scope, contexts = WorkerScope(threads), app.registry.context.call_contexts
         asked = asyncio.create_task(control.reached(Urgency.RETIRE), name="lockwork-set-up")
         stack.callback(asked.cancel)
         with _cancelled_when(asked) as gave_up:
-            await stack.enter_async_context(app.lifespans.around())
-            stack.push_async_callback(scope.close)
-            await _provide(app, options, scope)
+            await stack.enter_async_context(app.lifespans.around(contexts))
+            stack.push_async_callback(contexts.acall, scope.close)
+            await contexts.acall(lambda: _provide(app, options, scope))
         yield None if gave_up() else Caller(threads, scope, limited)
 
 
@@ -94,7 +94,7 @@ async def work(app: Lockwork, settings: ProcessSettings, control: Control, repor
     """Set up, run jobs, and take down; returns the exit status."""
     options = settings.options
     app.registry.complete(options.queues)
-    threads = ThreadPool(options.concurrency)
+    threads = ThreadPool(options.concurrency, app.registry.context.call_contexts)
     status: int | None = None
     try:
         async with ready(app, options, threads, control) as caller:

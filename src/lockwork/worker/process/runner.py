@@ -175,7 +175,7 @@ class _Never:
 async def _main(app: Lockwork, settings: ProcessSettings, connection: socket.socket) -> None:
     watch_for_copies()
     app.registry.complete(settings.options.queues)
-    threads = ThreadPool(1)
+    threads = ThreadPool(1, app.registry.context.call_contexts)
     async with ready(app, settings.options, threads, _Never()) as caller:
         assert caller is not None
         await _Runner(app, settings.session, connection, threads, caller).run()

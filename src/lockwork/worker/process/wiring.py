@@ -161,7 +161,7 @@ class Wiring:
         self._connect_fetcher(app, settings.session, wakeup_channel, queues)
         control.on_session_lost = self.fetcher.check
         queue_contexts = {executor.queue_context.queue: executor.queue_context for executor in self.executors}
-        self.listener: HookListener = HookListener(control.ended, queue_contexts, app.registry.context.hooks)
+        self.listener: HookListener = HookListener(control.ended, queue_contexts, app.registry.context)
 
     def _connect_fetcher(self, app: Lockwork, session: str, channel: str, queues: list[QueueState]) -> None:
         """Report returned jobs to the fetcher; the fetcher of an isolation process takes one job at a time."""
