@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lockwork.cli.project import Project
 
 INTERRUPTED = 128 + signal.SIGINT
 
 
-def main() -> None:
-    """Run the command. A LockworkError is one line, its notes and exit status 1; Ctrl-C is a silent exit status 130."""
+def main(words: Sequence[str] | None = None, project: Project | None = None) -> None:
+    """Run the command: the program's arguments, or these words, perhaps in a framework's project.
+
+    A LockworkError is one line, its notes and exit status 1; Ctrl-C is a silent exit status 130."""
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # an ignored signal stays ignored
     if ours:
         signal.signal(signal.SIGINT, _leave)
@@ -21,11 +28,12 @@ def main() -> None:
     from lockwork.cli.commands import cli, load  # noqa: PLC0415 - see above
     from lockwork.errors import LockworkError  # noqa: PLC0415 - see above
 
-    load(sys.argv[1:])
+    given = sys.argv[1:] if words is None else list(words)
+    load(given)
     try:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        cli(prog_name="lockwork")
+        cli(given, prog_name="lockwork" if project is None else project.name, obj=project)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except LockworkError as error:

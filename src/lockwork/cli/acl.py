@@ -6,6 +6,7 @@ import click
 
 from lockwork.acl import ROLES, rules, user_name
 from lockwork.cli.help import Command
+from lockwork.cli.options import prefix_option
 
 
 @click.command(
@@ -17,7 +18,7 @@ from lockwork.cli.help import Command
     },
 )
 @click.argument("roles", nargs=-1, required=True, type=click.Choice(list(ROLES)), metavar="ROLE...")
-@click.option("--prefix", default="lw", show_default=True, help="First part of the app's keys.")
+@prefix_option
 @click.option("--user", help="The user's name. [default: the roles' names, joined by a hyphen]")
 @click.option("--cluster", is_flag=True, help="For the nodes of a Cluster (Redis 7 or later, or Valkey).")
 @click.option("--eval", "by_eval", is_flag=True, help="Let a viewer run scripts: for a server without functions.")

@@ -14,6 +14,7 @@ import click
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
+from lockwork.cli.project import Project
 from lockwork.errors import ConfigError
 from lockwork.worker.loading import load
 
@@ -116,6 +117,9 @@ def dashboard(
             "--token-file FILE or --users FILE, "
             "or mount lockwork.dashboard.app(lw, authorize=...) in your app"
         )
+    project = Project.current()
+    if app is None and project is not None and url is None and prefix == project.prefix:
+        app = project.app
     lw = connected(url, prefix) if app is None else load(app)
     asgi = dashboard_app(
         lw,

@@ -15,6 +15,7 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.cli.announced import Announced
 from lockwork.cli.completion import queue_names
 from lockwork.cli.names import check_queue
+from lockwork.cli.project import PrefixOption, ServerOption, server
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import MOST_PARTITIONS
@@ -128,11 +129,12 @@ _PATIENCE = 3.0
 _OPTIONS = (
     click.option(
         "--url",
+        cls=ServerOption,
         envvar="LOCKWORK_URL",
         help="URL of the server. Other users of this machine can read options: put a URL with a password into "
         "LOCKWORK_URL. [default: LOCKWORK_URL, else the embedded server]",
     ),
-    click.option("--prefix", default="lw", show_default=True, help="First part of the app's keys."),
+    click.option("--prefix", cls=PrefixOption, default="lw", show_default=True, help="First part of the app's keys."),
 )
 
 
@@ -148,9 +150,17 @@ def names_the_app(command: F) -> F:
     return command
 
 
+def prefix_option(command: F) -> F:
+    """Give a command --prefix."""
+    return _OPTIONS[1](command)
+
+
 def connected(url: str | None, prefix: str, partitions: Mapping[str, int] | None = None) -> Lockwork:
     """Open the app that the options name, for a `with`; `partitions` by queue.
 
     A server that may evict keys is no error here: the app has accepted it, or the doctor reports it.
     """
-    return Lockwork(url, prefix=prefix, patience=_PATIENCE, partitions=partitions or {}, allow_eviction=True)
+    url, client = server(url)
+    return Lockwork(
+        url, client=client, prefix=prefix, patience=_PATIENCE, partitions=partitions or {}, allow_eviction=True
+    )

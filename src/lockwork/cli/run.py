@@ -15,6 +15,7 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.cli.guarded_program import Guarded, Stopped
 from lockwork.cli.help import Command
 from lockwork.cli.options import names_the_app, unit_or_seconds
+from lockwork.cli.project import server
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockLost, LockTimeout, LockworkError, OnceFailed, WaitTimeout
 from lockwork.locks import Grant
@@ -119,9 +120,10 @@ def _run(
     period = None if every is None else seconds(unit_or_seconds(every), "--every")
     if minimum is not None and period is not None:
         raise ConfigError("--every already skips runs that come too soon: omit --at-least")
+    url, client = server(url)
     with (
         Guarded(seconds(unit_or_seconds(grace), "--grace", zero=True)) as guarded,
-        Lockwork(url, prefix=prefix, lock_lease=lasts) as lw,
+        Lockwork(url, client=client, prefix=prefix, lock_lease=lasts) as lw,
     ):
         once = None if period is None else lw.once(name, every=period, wait=0, again_if_lost=True)
         if once is not None and once.inspect().state in ("running", "done", "failed"):

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.help import Command
 from lockwork.cli.options import size, unit_or_seconds
+from lockwork.cli.project import Project
 from lockwork.cli.terminal import fill_standard_streams
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
@@ -21,7 +22,7 @@ from lockwork.logs import Log
 from lockwork.protocol.keys import base_queue, checked_queue
 from lockwork.suggestions import closest
 from lockwork.worker.environment import FORMATS, LEVELS, LOOPS, configured, overruled
-from lockwork.worker.loading import load
+from lockwork.worker.loading import load, named_by_environment
 from lockwork.worker.monitoring.health import Health
 from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.settings import WorkerOptions
@@ -88,6 +89,15 @@ def _meant(name: str, known: list[str]) -> str:
     return f": did you mean {close!r}?" if close else ""
 
 
+def _app(ctx: click.Context, param: click.Parameter, given: str | None) -> str:
+    """Return the app that is given, else that of the project, else that of a framework's settings."""
+    project = Project.current()
+    app = given or (project.app if project is not None else named_by_environment())
+    if not app:
+        raise click.MissingParameter(ctx=ctx, param=param)
+    return app
+
+
 _MANY = click.IntRange(1, 1000)
 
 
@@ -99,7 +109,7 @@ _MANY = click.IntRange(1, 1000)
         "lockwork worker shop.tasks:lw --reload": "For development.",
     },
 )
-@click.argument("app", metavar="MODULE:OBJECT")
+@click.argument("app", metavar="MODULE:OBJECT", required=False, callback=_app)
 @click.option(
     "--queues",
     "--queue",
@@ -241,5 +251,7 @@ def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health
 def _reload(*, burst: bool, once: bool) -> int:
     if burst or once:
         raise ConfigError("--reload cannot be used with --burst or --once")
-    arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
-    return Reloader([sys.executable, "-m", "lockwork", *arguments], Path.cwd()).run()
+    project = Project.current()
+    restart = (sys.executable, "-m", "lockwork") if project is None else project.restart
+    words = sys.argv[1:] if project is None else project.words
+    return Reloader([*restart, *(word for word in words if word != "--reload")], Path.cwd()).run()

@@ -113,7 +113,8 @@ def configured(level: str | None, form: str | None) -> Iterator[None]:
     """
     Log.stays_enabled = True
     root = logging.getLogger()
-    root.setLevel(_number(level))  # unless the app sets a different level
+    if not root.handlers:  # otherwise the app has configured logging already
+        root.setLevel(_number(level))  # unless the app sets a different level
     try:
         yield
     finally:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import re
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.errors import ConfigError, LockworkError
@@ -17,6 +19,15 @@ from lockwork.suggestions import closest
 _OURS = f"{Path(__file__).parents[1]}/"
 _APP = re.compile(r"^(\w+)(?:\s*:[^=\n]+)?\s*=\s*(?:\w+\.)?Lockwork\(", re.MULTILINE)
 _IMPORTING = f"{Path(importlib.__file__).parent}/"
+
+
+_FRAMEWORKS = {"DJANGO_SETTINGS_MODULE": "lockwork.contrib.django:lw"}
+"""The app of a framework's project, by the environment variable that names the project's settings."""
+
+
+def named_by_environment() -> str | None:
+    """Return the app of the framework whose settings the environment names."""
+    return next((app for name, app in _FRAMEWORKS.items() if os.environ.get(name)), None)
 
 
 class NotImported(ConfigError):
@@ -49,14 +60,25 @@ def load(reference: str) -> Lockwork:
         raise _not_imported(module_name, error) from error
     apps = [name for name, value in vars(module).items() if isinstance(value, Lockwork)]
     hint = f"; the module has {module_name}:{apps[0]}" if apps else ""
-    found = module
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise ConfigError(f"module {module_name!r} has no {attribute!r}{hint}")
-        found = getattr(found, part)
+    found = _attribute(module, attribute, hint)
     if not isinstance(found, Lockwork):
         raise ConfigError(f"{reference} is a {type(found).__name__}, not a Lockwork object{hint}")
     found.registry.context.announcing.stop()  # a supervisor announces the app itself
+    return found
+
+
+def _attribute(module: ModuleType, path: str, hint: str) -> object:
+    """Return what the path names; a module may create its app at the first access. Raises ConfigError."""
+    found: object = module
+    for part in path.split("."):
+        try:
+            if not hasattr(found, part):
+                raise ConfigError(f"module {module.__name__!r} has no {path!r}{hint}")
+            found = getattr(found, part)
+        except LockworkError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _not_imported(module.__name__, error) from error
     return found
 
 
