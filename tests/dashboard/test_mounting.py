@@ -7,12 +7,13 @@ import hashlib
 import re
 from collections.abc import Callable
 from importlib import resources
+from typing import Any
 
 import httpx
 import msgspec
 import pytest
-from django.conf import settings  # type: ignore[import-untyped]
-from django.core.asgi import get_asgi_application  # type: ignore[import-untyped]
+from django.conf import settings
+from django.core.asgi import get_asgi_application
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -51,7 +52,8 @@ def in_starlette(board: ASGIApp) -> ASGIApp:
 def beside_django(board: ASGIApp) -> ASGIApp:
     if not settings.configured:
         settings.configure(ROOT_URLCONF="dashboard.conftest", SECRET_KEY="x", ALLOWED_HOSTS=["*"])
-    return Starlette(routes=[Mount("/ops/lockwork", board), Mount("/", get_asgi_application())])
+    django: Any = get_asgi_application()
+    return Starlette(routes=[Mount("/ops/lockwork", board), Mount("/", django)])
 
 
 @pytest.mark.parametrize("mounted", [in_fastapi, in_starlette, beside_django])

@@ -59,7 +59,9 @@ def _bad_code(text: str) -> Iterator[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "lockwork":
                 module = import_module(node.module or "")
-                yield from (f"{node.module} has no {one.name}" for one in node.names if not hasattr(module, one.name))
+                listed = getattr(module, "__all__", ())  # an app may be made at its first access, of other settings
+                missing = (one.name for one in node.names if one.name not in listed and not hasattr(module, one.name))
+                yield from (f"{node.module} has no {name}" for name in missing)
 
 
 def _unknown_options(text: str) -> Iterator[str]:

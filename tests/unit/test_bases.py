@@ -9,7 +9,7 @@ from uuid import UUID
 
 import attrs
 import pytest
-from django.utils.safestring import mark_safe  # type: ignore[import-untyped]
+from django.utils.safestring import mark_safe
 from pydantic import BaseModel, SecretStr
 
 from lockwork import ConfigError

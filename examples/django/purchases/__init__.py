@@ -1,0 +1,1 @@
+"""Orders, and the jobs that charge them."""

@@ -1,0 +1,1 @@
+"""A store that charges its orders in jobs."""

@@ -1,0 +1,12 @@
+"""The addresses of the store."""
+
+from django.contrib import admin
+from django.urls import path
+
+from purchases import views
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("orders", views.create),
+    path("orders/<int:number>", views.show),
+]

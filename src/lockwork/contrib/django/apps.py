@@ -1,0 +1,56 @@
+"""The Django app: finds the tasks of all other apps, and registers the system checks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+
+from django.apps import AppConfig, apps
+from django.core import checks
+
+from lockwork.contrib.django.settings import ProjectSettings
+from lockwork.errors import ConfigError
+from lockwork.failures import is_own
+from lockwork.logs import Log
+
+log: Log = Log("lockwork")
+
+_TASKS = "tasks"
+
+
+class LockworkConfig(AppConfig):
+    """Imports the module `tasks` of each app."""
+
+    name = "lockwork.contrib.django"
+    label = "lockwork"
+
+    def ready(self) -> None:
+        """Import the tasks, so that every process of the project knows all of them."""
+        from lockwork.contrib.django.checks import TAG, check_settings  # noqa: PLC0415 - it needs the database backends
+
+        checks.register(check_settings, TAG)
+        try:
+            settings = ProjectSettings.read()
+        except ConfigError:
+            return  # the system check reports it, and so does the first use of the app
+        if settings.dashboard_url is not None and apps.is_installed("django.contrib.admin"):
+            from lockwork.contrib.django.admin_link import link_dashboard  # noqa: PLC0415 - the admin may be missing
+
+            link_dashboard(settings.dashboard_url)
+        for app in apps.get_app_configs():
+            if app is not self:
+                _import_tasks(app)
+
+
+def _import_tasks(app: AppConfig) -> None:
+    name = f"{app.name}.{_TASKS}"
+    spec = find_spec(name) if getattr(app.module, "__path__", None) else None
+    if spec is None:
+        return
+    try:
+        import_module(name)
+    except ImportError as error:
+        if spec.origin is not None and is_own(spec.origin):
+            raise
+        # tasks of an installed app may be those of another queue, which is not installed
+        log.info("%s has no tasks here: %s", name, error)
