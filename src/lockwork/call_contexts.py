@@ -12,7 +12,7 @@ OnLoop = Callable[[], AbstractAsyncContextManager[object]]
 
 
 class CallContexts:
-    """Surrounds each call of a `def` function in a thread, and each job, hook and lifespan on the event loop.
+    """Surrounds each call of a `def` function in a thread, and each call of a job, hook or lifespan on the event loop.
 
     Jobs, hooks, providers and lifespans run in different threads of a worker, so what belongs to a thread, such as a
     database connection, is set up and cleaned up in each of them. A context manager that raises fails the call.
@@ -20,12 +20,13 @@ class CallContexts:
 
     def __init__(self) -> None:
         self._in_thread: tuple[InThread, ...] = ()
-        self._on_loop: tuple[OnLoop, ...] = ()
+        self.on_loop: tuple[OnLoop, ...] = ()
+        """Surround a coroutine: a call of a job, a hook or a lifespan."""
 
     def add(self, in_thread: InThread, on_loop: OnLoop) -> None:
         """Enter a context manager of `in_thread` around each call in a thread, and of `on_loop` on the event loop."""
         self._in_thread += (in_thread,)
-        self._on_loop += (on_loop,)
+        self.on_loop += (on_loop,)
 
     def call(self, function: Callable[[], R]) -> R:
         """Call a function in this thread."""
@@ -38,10 +39,10 @@ class CallContexts:
 
     def acall(self, function: Callable[[], Coroutine[Any, Any, R]]) -> Coroutine[Any, Any, R]:
         """Async version of `call`, on the event loop."""
-        return self._surrounded(function) if self._on_loop else function()
+        return self._surrounded(function) if self.on_loop else function()
 
     async def _surrounded(self, function: Callable[[], Coroutine[Any, Any, R]]) -> R:
         async with AsyncExitStack() as stack:
-            for context in self._on_loop:
+            for context in self.on_loop:
                 await stack.enter_async_context(context())
             return await function()

@@ -41,6 +41,13 @@ def _persistent_connections() -> Iterator[CheckMessage]:
                 hint=f"Remove CONN_MAX_AGE of DATABASES[{alias!r}].",
                 id="lockwork.E002",
             )
+        elif pool and not database["CONN_HEALTH_CHECKS"]:
+            yield CheckWarning(
+                f"The database {alias!r} has a pool without CONN_HEALTH_CHECKS: after a restart of the database, jobs "
+                "fail once for each connection of the pool.",
+                hint=f"Set CONN_HEALTH_CHECKS of DATABASES[{alias!r}] to True.",
+                id="lockwork.W003",
+            )
         elif database["CONN_MAX_AGE"] != 0:
             can_pool = database["ENGINE"].startswith(_BACKENDS_WITH_POOL)
             instead = ' and use its OPTIONS={"pool": True}' if can_pool else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
 from time import perf_counter
@@ -133,7 +133,7 @@ class Executor:
         self._foreign_calls = ForeignCalls(
             queue_context.runtime, queue_context.queue, config.unknown_task_ttl, settler.add
         )
-        self._hook_runner = HookRunner(self._hooks, threads)
+        self._hook_runner = HookRunner(self._hooks, threads, self._contexts)
         self._slots = slots
         self._runner_pool = runner_pool
         self._limits = limits
@@ -150,11 +150,8 @@ class Executor:
         self.abandoned: bool = False
         """True if a thread may still run a job whose slot has ended."""
 
-    def run(self, job: Leased, slot: SlotContext) -> Coroutine[Any, Any, None]:
+    async def run(self, job: Leased, slot: SlotContext) -> None:
         """Run one job to its outcome; raises only CancelledError, if the slot itself is cancelled."""
-        return self._contexts.acall(partial(self._run, job, slot))
-
-    async def _run(self, job: Leased, slot: SlotContext) -> None:
         try:
             stored = await bound_call(job, self.queue_context) if of_flow(job) else None
             name, task, args, kwargs, options, direct = self._read(job, stored)
@@ -225,12 +222,14 @@ class Executor:
             return Settled(await self._runner_pool.run(context.leased, context, options.hard_timeout))
         if self._hooks.on_start:
             await self._hook_runner.started(context, args, kwargs)
+        # without the hooks: a job must not keep a connection while its hooks wait for one
+        called = partial(self._called, task, context, args, kwargs, options)
         if options.hard_timeout is None or self._limits is None:
-            return await self._called(task, context, args, kwargs, options)
+            return await self._contexts.acall(called)
         limit = options.hard_timeout
         self._limits.started(self._outcomes.too_long(context.leased, context.task, options, limit), limit, context.task)
         try:
-            return await self._called(task, context, args, kwargs, options)
+            return await self._contexts.acall(called)
         finally:
             self._limits.ended(context.id)
 
@@ -387,7 +386,7 @@ class Executor:
             task.plain
             and options.timeout is None
             and options.hard_timeout is None
-            and not (self._hooks.in_worker or self._middlewares.around_jobs)
+            and not (self._hooks.in_worker or self._middlewares.around_jobs or self._contexts.on_loop)
         )
         try:
             task.signature.convert(args, kwargs)

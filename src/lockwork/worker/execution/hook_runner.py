@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from lockwork.call_contexts import CallContexts
 from lockwork.hooks import Cancelled, Died, Failed, Hooks, Retrying, Snoozed, Started, Succeeded, complain, is_async
 from lockwork.jobs.current import JobContext
 from lockwork.worker.execution.threads import ThreadPool
@@ -32,8 +34,9 @@ SUCCESS, CANCEL = AttemptEnd("success"), AttemptEnd("cancel")
 class HookRunner:
     """Runs hooks one after the other: `async def` on the event loop, `def` in a thread. Logs their errors."""
 
-    def __init__(self, hooks: Hooks, threads: ThreadPool) -> None:
+    def __init__(self, hooks: Hooks, threads: ThreadPool, contexts: CallContexts) -> None:
         self._hooks = hooks
+        self._contexts = contexts
         self._threads = threads
 
     async def started(self, job: JobContext, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -71,7 +74,7 @@ class HookRunner:
             try:
                 told = hook(event) if is_async(hook) else await self._threads.run_out(hook, (event,), {}, LIMIT)
                 if inspect.isawaitable(told):
-                    await limited(told, LIMIT, [])
+                    await limited(self._contexts.acall(partial(_awaited, told)), LIMIT, [])
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
@@ -79,3 +82,7 @@ class HookRunner:
                 complain(hook, kind, id, error)
             except BaseException as error:  # noqa: BLE001 - whatever a hook raises changes nothing
                 complain(hook, kind, id, error)
+
+
+async def _awaited(told: Awaitable[object]) -> object:
+    return await told

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Protocol
@@ -21,9 +21,8 @@ from lockwork.worker.execution.job_grants import end_job
 class Runner(Protocol):
     """Runs the jobs that a slot takes."""
 
-    def run(self, job: Leased, slot: SlotContext) -> Coroutine[Any, Any, None]:
+    async def run(self, job: Leased, slot: SlotContext) -> None:
         """Run a job to its outcome."""
-        ...
 
     def give_back(self, job: Leased) -> None:
         """Return a job that has not begun."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from lockwork.errors import WorkerDied
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext, slot
@@ -29,9 +28,8 @@ class HookListener:
         self._jobs = jobs
         self._queue_contexts = queue_contexts
         # a dedicated thread: jobs may block all others without a time limit
-        self._contexts = context.call_contexts
-        self._threads = ThreadPool(1, self._contexts)
-        self._hook_runner = HookRunner(context.hooks, self._threads)
+        self._threads = ThreadPool(1, context.call_contexts)
+        self._hook_runner = HookRunner(context.hooks, self._threads, context.call_contexts)
         self._task = asyncio.create_task(self._run(), name="lockwork-ended")
 
     async def idle(self) -> None:
@@ -56,7 +54,7 @@ class HookListener:
         while True:
             ended = await self._jobs.get()
             try:
-                await self._contexts.acall(partial(self._call_hooks, ended, mine))
+                await self._call_hooks(ended, mine)
             except (ValueError, KeyError) as error:
                 log.error("a message from the supervisor about an ended job cannot be used: %r", error)
             finally:
