@@ -14,7 +14,8 @@ MUTANTS = (
     Build("attempts never begin anew", (("dead/retry", _FRESH, ""),)),
     Build("attempts always begin anew", (("dead/retry", "if anew then", "if true then"),)),
     Build(
-        "the old outcome is taken for the new one", (("dead/retry", "redis.call('HDEL', results[1], unpack(ids))", ""),)
+        "the old outcome is taken for the new one",
+        (("dead/retry", "redis.call('HDEL', newer_results, unpack(ids))", ""),),
     ),
     Build("a job that is not dead is revived", (("dead/retry", "local record = died and", "local record = "),)),
     Build("a deleted job keeps its record", (("dead/parts/forget", "redis.call('HDEL', jobs, unpack(ids))", ""),)),

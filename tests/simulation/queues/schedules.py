@@ -100,7 +100,14 @@ MUTANTS = (
         "resumes at the slot of the pause",
         ("schedules/pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),
     ),
-    _twin("runs again when sent again", ("schedules/run", "if known[JOB] == id or before then", "if false then")),
+    _twin(
+        "runs again when sent again",
+        (
+            "schedules/run",
+            "if known[JOB] == id or redis.call('HEXISTS', jobs, id) == 1 or has_result(id) then",
+            "if false then",
+        ),
+    ),
     _twin("runs beside itself", ("schedules/run", "alone and", "false and")),
 )
 

@@ -19,7 +19,7 @@ if not (opened.steps[1] and opened.steps[1].cancel) then -- else an earlier call
   table.insert(opened.steps, 1, {cancel = true, at = 1}) -- comes first, so that jobs that wait for others never start
 end
 carry_on(outcomes, window)
-conclude(outcomes, window)
+store_outcomes(outcomes, window)
 save_history()
 local more = opened.steps[1] and opened.steps[1].cancel
 return {more and 'more' or 'cancelled', unpack(engine.running)}

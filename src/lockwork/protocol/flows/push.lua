@@ -16,7 +16,7 @@ local store = flow_engine().store
 local opened = store.open(flow)
 if not opened then
   if not begins then return 0 end
-  local no_room = total > 0 and crowded(total, dead)
+  local no_room = total > 0 and check_room(total, dead)
   if no_room then return no_room end
   opened = store.create(flow, total)
   redis.call('ZADD', expiry, -math.floor(now / 1000) - 600000, 'flow ' .. flow)
@@ -28,7 +28,7 @@ local OPTIONAL = {[2] = 'delay', [4] = 'children', [5] = 'policy', [6] = 'compen
 for at = FIRST, #ARGV, STRIDE do
   local number, record, waits = ARGV[at], ARGV[at + 1], ARGV[at + 3]
   if redis.call('HSETNX', jobs, store.job_id(opened, number), record) == 1 then flow_record.stored = flow_record.stored + 1 end
-  weigh(record)
+  mark_if_heavy(record)
   store.set(opened, 'waits', number, waits)
   for offset, name in pairs(OPTIONAL) do
     if ARGV[at + offset] ~= '' then store.set(opened, name, number, ARGV[at + offset]) end

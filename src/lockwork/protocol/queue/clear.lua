@@ -71,7 +71,7 @@ if #ids > 0 then
   redis.call('ZREM', expiry, unpack(ids))
   if reply[7] > 0 then redis.call('HINCRBY', stats, 'cleared', reply[7]) end
   carry_on(outcomes, window)
-  conclude(outcomes, window)
+  store_outcomes(outcomes, window)
   save_history()
 end
 return keep(reply)

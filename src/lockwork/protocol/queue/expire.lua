@@ -21,7 +21,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 25
     local record = redis.call('HGET', jobs, id)
     if record then
       outcomes[#outcomes + 1] = id
-      outcomes[#outcomes + 1] = withdraw(id, record, 'x')
+      outcomes[#outcomes + 1] = end_waiting(id, record, 'x')
       flow_ended(id, record, 'c', '')
       count_job(record, 'x')
     else
@@ -30,7 +30,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 25
   end
 end
 carry_on(outcomes, window)
-conclude(outcomes, window)
+store_outcomes(outcomes, window)
 save_history()
 local left, bytes = 250, 4 * BYTES -- limits of the fields to delete, which costs less than reading them
 for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -today, 'LIMIT', 0, 250)) do

@@ -10,17 +10,18 @@
 -- Invariants: writes only `watch`
 -- include: now
 -- include: flows/waits
+-- include: queue/results
 -- include: queue/long_results
 -- include: watch
 local today = math.floor(now / 1000)
-local blob = long_result(long_results, expiry, id) or redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
+local blob = long_result(long_results, expiry, id) or find_result(id)
 local record = redis.call('HGET', jobs, id)
 if not record then
   local row = redis.call('HGET', history, id) or ''
   local ended = redis.call('ZSCORE', history_order, id) or ''
   if not blob then return {'unknown', -1, -1, -1, '', '', '', today, '', row, ended} end
   local attempts, old = string.match(blob, '^[cx](%d+)[^;]*;(.*)$')
-  local note = redis.call('HGET', results[1], id .. ' p') or redis.call('HGET', results[2], id .. ' p') or ''
+  local note = find_result(id .. ' p') or ''
   return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', today, '', row, ended}
 end
 local tried = redis.call('HGET', tries, id) or ''

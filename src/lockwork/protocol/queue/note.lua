@@ -6,6 +6,7 @@
 -- Invariants: only the holder of the current lease writes
 -- A note is 1 or 0 (cancellation requested or not), then MessagePack: [progress, step, value, step, value ...]
 -- include: publish
+-- include: queue/heavy
 if redis.call('HGET', run, id) ~= token then return 0 end
 local note = redis.call('HGET', job_notes, id) or '0'
 local facts = #note > 1 and cmsgpack.unpack(string.sub(note, 2)) or {''}
@@ -20,7 +21,7 @@ facts[at] = value
 note = string.sub(note, 1, 1) .. cmsgpack.pack(facts)
 if #note > most then return -1 end
 redis.call('HSET', job_notes, id, note)
-if #note > 4096 then redis.call('HSET', stats, 'heavy', 1) end -- like weigh in limits.lua
+if #note > HEAVY then redis.call('HSET', stats, 'heavy', 1) end
 if name == '' then
   local channels = redis.call('HGET', watch, id)
   for channel in string.gmatch(channels or '', '\1(%S+)') do publish(channel, id) end

@@ -34,7 +34,7 @@ local function met(record)
   return taken
 end
 
-local no_room = refused(FIRST, again, dead, met)
+local no_room = check_room_for_new(FIRST, again, dead, met)
 if no_room then return no_room end
 local args, reply = {}, {}
 for at = 1, #ARGV do args[at] = ARGV[at] end
@@ -63,7 +63,7 @@ local function become(id, record, delay, latest)
   local at = (delay ~= '0' or meaning == 'b') and math.max(today, moment(delay)) or nil
   if at and latest then at = math.max(today, math.min(at, latest)) end
   redis.call('HSET', jobs, id, record)
-  weigh(record)
+  mark_if_heavy(record)
   -- attempts and notes belong to the old call
   redis.call('HDEL', tries, id)
   redis.call('HDEL', timelines, id)
@@ -83,10 +83,7 @@ end
 
 -- Enqueue a job, unless its name is in use.
 local function come(id, record, delay)
-  if again then
-    local ended = redis.call('HEXISTS', results[1], id) == 1 or redis.call('HEXISTS', results[2], id) == 1
-    if ended or redis.call('HEXISTS', jobs, id) == 1 then return id, 'n' end
-  end
+  if again and (has_result(id) or redis.call('HEXISTS', jobs, id) == 1) then return id, 'n' end
   local _, name = unique_name(record)
   local holder, latest = holder_of(name)
   if holder then return holder, become(holder, record, delay, latest) end

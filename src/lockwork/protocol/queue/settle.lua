@@ -25,7 +25,7 @@ local tokens = redis.call('HMGET', run, unpack(ids))
 local marks = noted and redis.call('HMGET', job_notes, unpack(ids))
 local over, ended, outcomes, retried, known_here, again, successes = {}, {}, {}, {}, {}, 0, 0
 local session, sample, sampled = string.match(run, '}:run:(.+)$'), {}, 2 * success_budget()
-local fits, put_off = rules[10] and allowance(), false
+local fits, put_off = queue.heavy and allowance(), false
 local next_run, counts, last = string.gmatch(tasks, '(%S+) (%d+)'), nil, 0
 
 -- A result with a separate time to live. queue/expire deletes it while the queue has workers.
@@ -68,14 +68,14 @@ for index, id in ipairs(ids) do
     -- it has a cancellation request, so it is not retried
     if mark and outcome ~= 's' and string.sub(mark, 1, 1) == '1' then outcome = 'c' end
     local unbegun = outcome == 'n' or outcome == 'u'
-    if mark and (outcome == 's' or outcome == 'c') then close_note(id, mark, outcomes) end
-    if rules[13] and outcome ~= 'u' then known_here[#known_here + 1] = id end
+    if mark and (outcome == 's' or outcome == 'c') then delete_note(id, mark, outcomes) end
+    if queue.has_parked and outcome ~= 'u' then known_here[#known_here + 1] = id end
     local ends = unbegun and string.match(token, '@(%d+)$')
     if ends then redis.call('ZADD', expiry, ends, id) end
     if special == '*' then
       local record = redis.call('HGET', jobs, id) or ''
       if unbegun and unique_name(record) == 's' then retake_name(id, record, dead) end
-      again = again + left(id, record, outcome == 's' or outcome == 'd' or outcome == 'c')
+      again = again + release_slot(id, record, outcome == 's' or outcome == 'd' or outcome == 'c')
       local letter = ({s = 's', d = 'f', c = 'c'})[outcome]
       if letter then flow_ended(id, record, letter, letter ~= 'c' and value or '') end
     end
@@ -144,7 +144,7 @@ forget_timelines(ended)
 unpark(known_here, true)
 if #retried > 0 then redis.call('HDEL', tries, unpack(retried)) end
 carry_on(outcomes, window)
-conclude(outcomes, window)
+store_outcomes(outcomes, window)
 save_history()
 wake(math.max(again, takers(freed, group_queue)))
 return reply

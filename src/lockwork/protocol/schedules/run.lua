@@ -13,8 +13,7 @@
 local known = load(name)
 if not known then return {0, ''} end
 -- a retry: by now, the schedule's last job may be that of a slot
-local before = redis.call('HEXISTS', jobs, id) + redis.call('HEXISTS', results[1], id) + redis.call('HEXISTS', results[2], id) > 0
-if known[JOB] == id or before then return {1, id} end
+if known[JOB] == id or redis.call('HEXISTS', jobs, id) == 1 or has_result(id) then return {1, id} end
 if alone and unended(known[JOB]) then return {2, known[JOB]} end
 add(id, name)
 enqueue()
