@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulation.server import Build
 
-_KEPT = "if last[1] >= step then return last[2] end"
+_KEPT = "if last_step >= step then return reply end"
 _FRESH = "if anew then redis.call('HDEL', tries, unpack(ids)) end"
 _SAME = "low < high do"
 _CLEARED = "for place = 1, 6 do\n  local most"

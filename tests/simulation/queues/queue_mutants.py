@@ -71,7 +71,7 @@ MUTANTS = {
     "Q6": (
         Build(
             "sleeps on when a job is due",
-            (("queue/reserve", "if next_due then retry_within(tonumber(next_due) - today) end", ""),),
+            (("queue/reserve", "if next_due then retry_within(tonumber(next_due) - now_ms) end", ""),),
         ),
     ),
     "Q9": (
@@ -92,7 +92,7 @@ MUTANTS = {
     "one job": (
         Build(
             "a job that has expired begins",
-            (("queue/reserve", "if limit and tonumber(limit) <= today then", "if false then"),),
+            (("queue/reserve", "if limit and tonumber(limit) <= now_ms then", "if false then"),),
         ),
         Build(
             "a snooze counts",
@@ -169,6 +169,6 @@ MUTANTS = {
         Build(
             "a deleted job leaves its attempts", (("dead/parts/forget", "redis.call('HDEL', tries, unpack(ids))", ""),)
         ),
-        Build("cleared jobs are not counted", (("queue/clear", "if reply[7] > 0 then", "if false then"),)),
+        Build("cleared jobs are not counted", (("queue/clear", "if deleted > 0 then", "if false then"),)),
     ),
 }

@@ -94,9 +94,9 @@ if again or offered > known then
   if #reply > WAIT_MS then return with_notes() end
 end
 
-local today = math.floor(now / 1000)
-if limit and tonumber(limit) <= today then return {EXPIRE_FIRST, now, 0} end
-local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', today, 'LIMIT', 0, math.max(want, 100))
+local now_ms = math.floor(now / 1000)
+if limit and tonumber(limit) <= now_ms then return {EXPIRE_FIRST, now, 0} end
+local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', now_ms, 'LIMIT', 0, math.max(want, 100))
 local heavy = queue.heavy
 local fits = heavy and allowance()
 if heavy then
@@ -213,16 +213,16 @@ local function retry_within(ms)
 end
 
 local _, next_due = unpack(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES'))
-if next_due then retry_within(tonumber(next_due) - today) end
+if next_due then retry_within(tonumber(next_due) - now_ms) end
 if grouped then
   local _, next_group = unpack(redis.call('ZRANGEBYSCORE', throttled, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1))
-  if next_group then retry_within(tonumber(next_group) - today) end
+  if next_group then retry_within(tonumber(next_group) - now_ms) end
 end
-if limit then retry_within(tonumber(limit) - today) end
+if limit then retry_within(tonumber(limit) - now_ms) end
 if wait then retry_within(wait) end
 if room > 0 and (budget <= 0 or unseen) then
   reply[WAIT_MS] = 0 -- many entries were void, or many groups are at their limits: retry at once
-elseif swept and #reply == WAIT_MS and redis.call('ZCOUNT', expiry, -today, '(0') > 0 then
+elseif swept and #reply == WAIT_MS and redis.call('ZCOUNT', expiry, -now_ms, '(0') > 0 then
   return {EXPIRE_FIRST, now, 0}
 elseif #reply == WAIT_MS and channel ~= '' then
   redis.call('ZADD', idle_workers, now + (wait or 0) * 1000, channel) -- no wake-up before this time (wake.lua)

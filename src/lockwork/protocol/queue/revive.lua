@@ -10,6 +10,7 @@
 --   parents end
 -- include: now
 -- include: queue/control
+-- include: history/ended_job
 local record = redis.call('HGET', jobs, id)
 if record then
   if not redis.call('ZSCORE', dead, id) then return again and 'revived' or 'waiting' end

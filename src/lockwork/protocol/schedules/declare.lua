@@ -12,16 +12,17 @@
 --   lease without declarations; without schedules, no key remains
 -- include: now
 -- include: schedules/schedule
-local today = math.floor(now / 1000)
+local SCHEDULES = 2 -- field of the reply
+local now_ms = math.floor(now / 1000)
 local lived = tonumber(redis.call('HGET', schedules, 'l') or 0)
-if #ARGV < FIRST and redis.call('ZCARD', seen) == 0 then return {today, 0} end
+if #ARGV < FIRST and redis.call('ZCARD', seen) == 0 then return {now_ms, 0} end
 
 -- This clock advances only while processes declare, so no schedule is deleted while all processes are stopped.
-local last = tonumber(redis.call('HGET', schedules, 't') or today)
-lived = lived + math.max(0, math.min(today - last, TURN))
-redis.call('HSET', schedules, 'l', lived, 't', today)
+local last = tonumber(redis.call('HGET', schedules, 't') or now_ms)
+lived = lived + math.max(0, math.min(now_ms - last, TURN))
+redis.call('HSET', schedules, 'l', lived, 't', now_ms)
 
-local reply = {today, 0}
+local reply = {now_ms, 0}
 for at = FIRST, #ARGV, STRIDE do
   local name, digest, known_until, timing, definition, record = unpack(ARGV, at, at + STRIDE - 1)
   local known = load(name)
@@ -33,9 +34,9 @@ for at = FIRST, #ARGV, STRIDE do
       state = 2
     else
       known_until = tonumber(known_until)
-      local fresh = known or {digest, timing, known_until > 0 and math.min(known_until, today) or today, 0, '', 0, 0, 0, 0}
+      local fresh = known or {digest, timing, known_until > 0 and math.min(known_until, now_ms) or now_ms, 0, '', 0, 0, 0, 0}
       -- slots of the old timing do not apply to the new timing
-      if fresh[TIMING] ~= timing then fresh[CURSOR] = math.max(fresh[CURSOR], today) end
+      if fresh[TIMING] ~= timing then fresh[CURSOR] = math.max(fresh[CURSOR], now_ms) end
       fresh[DIGEST], fresh[TIMING] = digest, timing
       save(name, fresh)
       redis.call('HSET', schedules, 'd' .. name, definition, 'r' .. name, record)
@@ -53,6 +54,6 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', seen, '-inf', lived - KEPT, 'L
   redis.call('HDEL', schedules, 'd' .. name, 'r' .. name, 's' .. name)
   redis.call('ZREM', seen, name)
 end
-reply[2] = redis.call('ZCARD', seen)
-if reply[2] == 0 then redis.call('DEL', schedules) end
+reply[SCHEDULES] = redis.call('ZCARD', seen)
+if reply[SCHEDULES] == 0 then redis.call('DEL', schedules) end
 return reply

@@ -15,9 +15,9 @@
 -- include: schedules/jobs
 local args = {}
 for at = 1, #ARGV do args[at] = ARGV[at] end
-local today = math.floor(now / 1000)
-local stale = today - asked > 5000
-local reply, changed = {today}, {}
+local now_ms = math.floor(now / 1000)
+local stale = now_ms - asked > 5000
+local reply, changed = {now_ms}, {}
 
 local at = FIRST
 while args[at] do
@@ -27,7 +27,7 @@ while args[at] do
     code = 1
     if known[CURSOR] ~= tonumber(args[at + 2]) then
       code = 2
-    elseif stale or upto > today or upto <= known[CURSOR] then
+    elseif stale or upto > now_ms or upto <= known[CURSOR] then
       code = 3
     end
   end
@@ -35,7 +35,7 @@ while args[at] do
     if known[PAUSED] == 0 then known[MISSED] = known[MISSED] + tonumber(args[at + 6]) end
     for place = at + 8, at + 6 + 2 * count, 2 do
       local slot, id = tonumber(args[place]), args[place + 1]
-      if known[PAUSED] == 0 and (late == 0 or today - slot <= late) then
+      if known[PAUSED] == 0 and (late == 0 or now_ms - slot <= late) then
         if args[at + 5] == '1' and unended(known[JOB]) then
           known[OVERLAPPED] = known[OVERLAPPED] + 1
         else

@@ -200,23 +200,23 @@ end
 
 -- Return groups whose rate allows a job to the round-robin, and delete rates that are unused again.
 local function wake_throttled()
-  local today = math.floor(now / 1000)
+  local now_ms = math.floor(now / 1000)
   for _ = 1, 100 do
     -- its throttle time is more than a period away: the clock was set back
     local last, at = unpack(redis.call('ZRANGE', throttled, -1, -1, 'WITHSCORES'))
     local level, group = string.match(last or '', '^(%d) (.*)$')
     local per = level and tonumber(string.match(redis.call('HGET', groups, 'l ' .. group) or '', '(%d+)$') or 0)
-    if not per or at - today <= per + 1 then break end
+    if not per or at - now_ms <= per + 1 then break end
     redis.call('ZREM', throttled, last)
     if first('g ' .. level .. ' ' .. group) then enter_round(level, group) end
   end
-  local awake = redis.call('ZRANGEBYSCORE', throttled, 0, today, 'LIMIT', 0, 100)
+  local awake = redis.call('ZRANGEBYSCORE', throttled, 0, now_ms, 'LIMIT', 0, 100)
   for _, entry in ipairs(awake) do
     local level, group = string.match(entry, '^(%d) (.*)$')
     if first('g ' .. level .. ' ' .. group) then enter_round(level, group) end
   end
   if #awake > 0 then redis.call('ZREM', throttled, unpack(awake)) end
-  local unused = redis.call('ZRANGEBYSCORE', throttled, -today, '(0', 'LIMIT', 0, 100)
+  local unused = redis.call('ZRANGEBYSCORE', throttled, -now_ms, '(0', 'LIMIT', 0, 100)
   if #unused == 0 then return end
   redis.call('ZREM', throttled, unpack(unused))
   for _, entry in ipairs(unused) do tidy(string.sub(entry, 3)) end

@@ -38,11 +38,11 @@ end
 local function park(id, why)
   if redis.call('HEXISTS', jobs, id) == 0 then return end -- deleted by hand
   local known, version, task = string.match(why, '^(%d) (%S+) (%S+)$')
-  local today = math.floor(now / 1000)
+  local now_ms = math.floor(now / 1000)
   local entry = queue.has_parked and redis.call('HGET', parked_since, id) or ''
   local since, count, former, tried = string.match(entry, '^(%d+) (%d+) (%S+) (%S*)$')
   count = tonumber(count or 0)
-  since = known == '0' and since and math.min(since, today) or today
+  since = known == '0' and since and math.min(since, now_ms) or now_ms
   local versions = former == task and tried or ''
   if version ~= '-' and not string.find(versions, version, 1, true) then
     versions = versions == '' and version or versions .. ',' .. version
@@ -51,7 +51,7 @@ local function park(id, why)
   local label = task .. ' ' .. versions
   redis.call('HSET', parked_since, id, string.format('%.0f %d %s', since, count + 1, label))
   redis.call('ZADD', parked, 0, label .. '\n' .. id)
-  redis.call('ZADD', due, today + math.min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ^ math.min(count, 10)), id)
+  redis.call('ZADD', due, now_ms + math.min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ^ math.min(count, 10)), id)
   if not queue.has_parked then
     queue.has_parked = true
     redis.call('HSET', stats, 'parked', 1)
