@@ -19,6 +19,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.overview import job_text
 from lockwork.protocol.queue import job_control as control
 from lockwork.protocol.queue.leases import Leased
+from lockwork.protocol.scripts import codes
 from lockwork.runtime.runtime import Runtime
 
 _STEP = 200
@@ -245,11 +246,12 @@ class JobContext:
         return control.note(self._desk.keys, self._desk.session, self._leased, step, encoded, self._desk.cap)
 
     def _written(self, answer: int) -> None:
-        if answer == 0:
+        results = codes("queue/note")
+        if answer == results.lease_over:
             raise DeliveryOver(
                 f"job {self.id}: this delivery has ended, so nothing was written; the job runs elsewhere"
             )
-        if answer < 0:
+        if answer == results.too_large:
             raise PayloadTooLarge(
                 f"job {self.id}: its checkpoints and progress would exceed {self._desk.cap} bytes in total"
             )

@@ -43,7 +43,7 @@ MUTANTS = (
             ),
         ),
     ),
-    Build("any delivery writes", (("queue/note", "~= token then return 0 end", "== '' then return 0 end"),)),
+    Build("any delivery writes", (("queue/note", "~= token then return LEASE_OVER end", "== '' then return 0 end"),)),
     Build(
         "a cancelled job is forgotten",
         (

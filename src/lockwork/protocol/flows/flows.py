@@ -16,6 +16,7 @@ from lockwork.protocol.queue.enqueue import CALL_BYTES
 from lockwork.protocol.queue.leases import RECHECK, WINDOW_MS, expire
 from lockwork.protocol.queue.limits import room_for
 from lockwork.protocol.retry import patience
+from lockwork.protocol.scripts import codes
 
 MOST_JOBS = 20_000
 """Jobs of one flow."""
@@ -97,7 +98,7 @@ def push(
         args: list[Argument] = [0, window_ms, flow, len(jobs), int(at == 0), int(last)]
         args += (pack(answer), pack(children.get(0, []))) if last else ("", "")
         call = script_call("flows/push", queue, [*args, *batch])
-        if not room_for(queue, (yield call), jobs=len(jobs)):
+        if room_for(queue, (yield call), jobs=len(jobs)) == codes("flows/push").too_late:
             return False
     if len(children.get(0, [])) > _READ:
         yield from expire(queue, window_ms)  # the rest of those that wait for nobody

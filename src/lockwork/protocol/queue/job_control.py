@@ -158,7 +158,7 @@ def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[s
 
 
 def note(queue: QueueKeys, session: str, job: Leased, step: str, value: bytes, cap: int) -> Protocol[int]:
-    """Write down a running job's progress (no `step`) or a finished step; 1, 0: the lease is over, -1: too much."""
+    """Store a running job's progress (no `step`) or a finished step; return a code of queue/note."""
     written: int = yield script_call("queue/note", queue, [job.id, job.token, cap, step, value], run=queue.run(session))
     return written
 

@@ -13,6 +13,7 @@ from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queue import record_header, records
 from lockwork.protocol.queue.enqueue import CALL_BYTES
 from lockwork.protocol.retry import patience
+from lockwork.protocol.scripts import codes
 
 SETTLE_BATCH = 500
 RESERVE_BATCH = 1000
@@ -115,7 +116,7 @@ def reserve(
         prompt=True,  # so that the server leases jobs while the worker runs those that it has
     )
     reply: list[Any] = yield call
-    while reply[0] == 2:
+    while reply[0] == codes("queue/reserve").expire_first:
         yield _expire(queue, window_ms)
         reply = yield call
     return _batch(reply, session, channel)
@@ -139,12 +140,13 @@ def reserve_suspect(queue: QueueKeys, session: str, request: str, *, again: bool
 
 def _batch(reply: Sequence[Any], session: str, channel: str, note: bytes | None = None) -> Batch:
     state, fence, left, *found = reply
-    if not state:
+    known = codes("queue/reserve")
+    if state == known.session_over:
         raise SessionOver(session)
-    parked = state >= 4
+    parked = bool(state & known.has_parked)
     if len(found) == 1:
         return Batch([], None if left < 0 else left / 1000, fence, found[0].decode() + channel, parked)
-    notes, parked_tasks = found.pop() if state & 2 else None, frozenset[str]()
+    notes, parked_tasks = found.pop() if state & known.with_notes else None, frozenset[str]()
     jobs = [
         Leased(found[at].decode(), found[at + 1], found[at + 2], _attempt(found[at + 1]), fence)
         for at in range(0, len(found), 3)
@@ -246,7 +248,8 @@ def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], win
     args[1] = " ".join([f"{task or OTHER} {(end - at) // 5}" for (task, at), end in zip(runs, ends, strict=True)])
     reply: list[int] = yield script_call("queue/settle", queue, args, run=queue.run(session))
     # those that the server left for another call are the last ones
-    return [done == 1 for done in reply if done >= 0]
+    known = codes("queue/settle")
+    return [result == known.settled for result in reply if result != known.postponed]
 
 
 @dataclass(frozen=True, slots=True)

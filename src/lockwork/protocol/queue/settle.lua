@@ -9,8 +9,9 @@
 --     g: return, without counting an attempt; z: as g, after the delay; n: as g, and the job did not begin
 --     u: as n, after a growing pause: the worker cannot run the call, and value is the reason (queue/parts/parked.lua)
 -- Out of memory: goes on
--- Reply: per job 1; 0 if the lease belongs to another holder (nothing was written); or -1 if another call must settle
---   it, because earlier records of this call were large
+-- Reply: per job SETTLED; LEASE_OVER: the lease belongs to another holder, and nothing was written; or POSTPONED:
+--   another call must settle it, because earlier records of this call were large
+-- Codes: settled=1, lease_over=0, postponed=-1
 -- Invariants: only the holder of the current lease settles a job; a job is in one place before and after
 -- include: now
 -- include: queue/push
@@ -50,11 +51,11 @@ for index, id in ipairs(ids) do
   end
   put_off = put_off or (fits and tokens[index] == token and not affords(id, token, outcome, marks and marks[index]))
   if put_off then
-    reply[index] = -1
+    reply[index] = POSTPONED
   elseif tokens[index] ~= token then
-    reply[index] = 0
+    reply[index] = LEASE_OVER
   else
-    reply[index] = 1
+    reply[index] = SETTLED
     over[#over + 1] = id
     local tried, special = string.match(token, '^([%d/]+)(%*?)')
     local failure, overran = 'f', outcome == 'o'
