@@ -11,17 +11,22 @@
 -- include: queue/heavy
 local BYTES = 1048576 -- limit of the records that one call reads, because a longer call blocks all clients
 
--- Return the state as a table; a missing field is nil or false. Code that writes a field also updates the table.
+-- Return the state as a table; a missing field is nil or false. Code that writes a field also updates the table. Without a
+-- rate, the table has none of its fields. Each call pays for this function, so it converts only fields that exist.
 local function read_queue()
   local paused, concurrency, running, rate, full, turn, size, drain, fence, heavy, seal, suspects, parked = unpack(redis.call('HMGET',
     stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence', 'heavy', 'seal', 'suspects', 'parked'))
-  local rate_jobs, rate_ms = string.match(rate or '', '^(%d+)/(%d+)$')
-  return {
-    paused = paused, max_running = tonumber(concurrency or nil), running = tonumber(running or 0), size = tonumber(size or nil),
-    rate_jobs = tonumber(rate_jobs), rate_us = tonumber(rate_ms or 0) * 1000, rate_unused_at = tonumber(full or 0),
-    retry_at = tonumber(turn or 0), drain_channels = drain, last_fence = tonumber(fence or 0), heavy = heavy, seal = seal,
-    suspects_until = tonumber(suspects or nil), has_parked = parked,
+  local queue = {
+    paused = paused, max_running = concurrency and tonumber(concurrency), running = running and tonumber(running) or 0,
+    size = size and tonumber(size), drain_channels = drain, last_fence = fence and tonumber(fence) or 0, heavy = heavy, seal = seal,
+    suspects_until = suspects and tonumber(suspects), has_parked = parked,
   }
+  local rate_jobs, rate_ms = string.match(rate or '', '^(%d+)/(%d+)$')
+  if rate_jobs then
+    queue.rate_jobs, queue.rate_us = tonumber(rate_jobs), rate_ms * 1000
+    queue.rate_unused_at, queue.retry_at = tonumber(full or 0), tonumber(turn or 0)
+  end
+  return queue
 end
 
 local queue = read_queue()
