@@ -125,7 +125,7 @@ def test_lock_serves_live_waiters_while_processes_of_waiters_die(lw: Lockwork, u
 
 
 def test_frozen_process_costs_one_unclaimed_hand_over(lw: Lockwork, url: str) -> None:
-    """Its subscription still exists; one unclaimed grant marks all eight waiters as unresponsive."""
+    """The frozen process is still subscribed; one unclaimed grant marks all eight waiters as unresponsive."""
     grant = lw.lock("x").acquire()
     with program(CROWD.format(handle=LOCK, count=8), url=url) as crowd:
         until(lambda: waiting(lw, "lock") == 8, "eight wait")

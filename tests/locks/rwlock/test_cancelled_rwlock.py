@@ -38,7 +38,7 @@ async def test_cancelled_downgrade_leaves_the_lock_free(alw: Lockwork, rival: Lo
 
 
 async def test_cancelled_writer_with_a_read_grant_leaves_the_lock_free(alw: Lockwork, rival: Lockwork) -> None:
-    """It leaves the writing side first: that is a downgrade, too."""
+    """The writer leaves the writing side first, which is a downgrade, too."""
 
     async def block() -> None:
         lock = alw.rwlock("x", lease="1h")

@@ -1,4 +1,4 @@
-"""Entering again, both sides at once, downgrading, and what is refused; named bugs of other libraries by name."""
+"""Re-entry, both sides at once, downgrades, and refused calls; bugs of other libraries by name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_sides_are_reentrant(lw: Lockwork) -> None:
 
 
 def test_writer_may_read_and_stays_a_reader_after_writing(lw: Lockwork) -> None:
-    """Redisson #4217: a writer that went on reading after it stopped writing did not let other readers in."""
+    """Redisson #4217: a writer that continued to read after it stopped writing kept other readers out."""
     doc = lw.rwlock("doc")
     entered = threading.Event()
 
@@ -179,7 +179,7 @@ def test_released_reader_keeps_other_readers(lw: Lockwork, url: str) -> None:
 
 
 def test_entering_again_does_not_add_to_the_lease(lw: Lockwork, admin: redis.Redis) -> None:
-    """Redisson: each write re-entry added a whole lease to what was left; #1110: a shorter one cut it off."""
+    """Redisson: each write re-entry added a whole lease to the remaining time; #1110: a shorter lease cut it."""
     side = lw.rwlock("doc", lease=10).write()
     with side as grant:
         before = grant.remaining

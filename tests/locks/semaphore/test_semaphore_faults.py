@@ -167,7 +167,7 @@ async def test_body_is_cancelled_when_its_permit_is_lost(alw: Lockwork) -> None:
 
 
 def test_thousands_of_holders_cost_no_more_than_a_few(lw: Lockwork, admin: redis.Redis) -> None:
-    """A call reads as many fields as the heap of holders is deep, not as many as there are holders."""
+    """The number of fields that a call reads grows with the depth of the heap, not with the number of holders."""
     crowd = lw.semaphore("crowd", 2000)
     grants = [crowd.acquire() for _ in range(2000)]
     before = command_calls(admin, "hget", "hmget")
