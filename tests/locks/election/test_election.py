@@ -38,7 +38,7 @@ def test_leader_resigns_and_the_next_candidate_leads(url: str, lw: Lockwork) -> 
         assert 0 < seen.expires_in <= 15
         with rival.election("x") as second:
             until(lambda: rival.lock("election:x").inspect().waiters == 1, "the second stands in line")
-            hears(url, rival, "lock:election:x")  # else the lock is not handed to it, and the first leads again
+            hears(url, rival, "lock:election:x")  # without its subscription, the first would lead again
             assert second.inspect().candidates == 1
             assert (second.leader, second.fence) == (False, None)
             assert not second.wait(0)

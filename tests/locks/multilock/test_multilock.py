@@ -94,7 +94,7 @@ def test_multilock_is_reentrant_as_a_whole(lw: Lockwork, other: Lockwork) -> Non
 
 
 def test_names(lw: Lockwork) -> None:
-    """Also: a name given twice would make the second wait for the first for ever."""
+    """With a duplicate name, the second part would wait for the first forever."""
     for names in ((), ("a", "a"), ("a b", "c", "a b"), (5,), tuple(f"n{number}" for number in range(101))):
         with pytest.raises(ConfigError):
             lw.multilock(*names)

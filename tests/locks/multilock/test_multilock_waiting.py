@@ -15,7 +15,7 @@ from processes import until
 
 
 def test_multilock_overtakes_no_waiter(lw: Lockwork, other: Lockwork) -> None:
-    """Not waiting, it takes nothing that others wait for."""
+    """A multilock that does not wait acquires no lock that others wait for."""
     with other.lock("a"), ThreadPoolExecutor(1) as pool:
         turn = pool.submit(lambda: other.lock("a", wait=30).acquire().release())
         until(lambda: other.lock("a").inspect().waiters == 1, "somebody waits")
@@ -92,7 +92,7 @@ async def test_cancelled_at_every_turn(alw: Lockwork, url: str, several: Several
 
 
 def test_dining_philosophers(url: str, admin: redis.Redis) -> None:
-    """Each takes its left and its right fork, in that order: with single locks they would soon starve in a circle."""
+    """Each philosopher locks the left fork, then the right: with single locks all would soon wait in a circle."""
     eaten = [0] * 5
     forks = [0] * 5
 

@@ -29,7 +29,7 @@ def three(tmp_path: Path) -> Iterator[list[MortalServer]]:
 
 @pytest.fixture
 def quorum(three: list[MortalServer]) -> Iterator[Make]:
-    """Makes quorums, each as another process would have it, whose locks have this lease."""
+    """Makes quorums with apps of their own, as in separate processes, for locks with a given lease."""
     with ExitStack() as stack:
 
         def make(lease: str) -> Quorum:
@@ -56,7 +56,7 @@ def second_holder(three: list[MortalServer], quorum: Make, at: int, *, empty: bo
         next_one = waiting(pool, quorum("2s"))
         renewed(grant, 0.5)
         three[at].kill()
-        renewed(grant, 2.5)  # beyond the lease that the killed one had given
+        renewed(grant, 2.5)  # beyond the killed server's lease
         three[at].start(empty=empty)
         renewed(grant, 2.5)
         assert not grant.lost
@@ -138,7 +138,7 @@ async def test_body_is_cancelled_when_two_servers_are_lost(three: list[MortalSer
 def turns(
     three: list[MortalServer], quorum: Make, kills: int, names: tuple[str, ...] = ("x",) * 3
 ) -> tuple[int, list[int]]:
-    """Three take turns while servers are killed and come back; returns how often two held at once, and the fences."""
+    """Let three clients take turns while servers are killed and restarted; return the overlaps and the fences."""
     inside: dict[int, QuorumGrant] = {}
     fences: list[int] = []
     overlaps = 0

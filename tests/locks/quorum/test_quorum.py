@@ -21,7 +21,7 @@ Make = Callable[[], Quorum]
 
 @pytest.fixture
 def failed(monkeypatch: pytest.MonkeyPatch) -> list[Pause]:
-    """The pauses after tries that failed, each as long as it may be."""
+    """Record the pauses after failed attempts, each at its maximum."""
     pauses: list[Pause] = []
 
     def longest(pause: Pause) -> float:
@@ -105,14 +105,14 @@ def test_validity_counts_from_the_try_that_was_granted(quorum: Make, failed: lis
 
 
 def test_drift_is_taken_off() -> None:
-    """redlock-py once added it."""
+    """redlock-py once added the drift."""
     assert validity([10.0, 20.0, 30.0], 3, 10_000) == 20.0 - drift(10_000)
     assert drift(10_000) == pytest.approx(0.102)
     assert validity([10.0], 3, 10_000) == float("-inf")
 
 
 def test_acquiring_a_held_object_again_keeps_its_token(quorum: Make, servers: Servers) -> None:
-    """pottery overwrites it before trying, and can never release."""
+    """pottery overwrites the token before its attempt, and can never release the lock."""
     mine = quorum()
     lock = mine.lock("x", wait=0)
     outer = lock.acquire()
@@ -124,7 +124,7 @@ def test_acquiring_a_held_object_again_keeps_its_token(quorum: Make, servers: Se
 
 
 def test_lease_can_be_extended_repeatedly(quorum: Make) -> None:
-    """pottery: at most three times."""
+    """pottery allows three extensions at most."""
     with quorum().lock("x", lease="5s") as grant:
         for _ in range(5):
             grant.extend("1m")

@@ -1,4 +1,4 @@
-"""Cancelled at any turn of the loop, readers and writers leave nothing, and a downgrade is one or was never begun."""
+"""Readers and writers cancelled at any turn of the event loop leave no grant; a downgrade is complete or not begun."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_downgrade_lets_waiting_readers_in_at_once(lw: Lockwork) -> None:
 
 
 def test_release_by_another_thread_during_a_downgrade_is_noticed(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the worst moment, when it has just been found to be held."""
+    """The release comes right after the downgrade's check of the hold."""
     grant, check = lw.rwlock("doc").write().acquire(), RWHold.check
 
     def checked(held: RWHold) -> None:
@@ -151,7 +151,7 @@ def test_upgrade_is_refused_at_once(lw: Lockwork) -> None:
 
 
 def test_release_by_another_app_is_refused(lw: Lockwork, url: str) -> None:
-    """Redisson 3.44: an unlock of a read-write lock did not ask who called it."""
+    """Redisson 3.44: an unlock of a read-write lock did not check its caller."""
     doc = lw.rwlock("doc")
     with doc.write(), Lockwork(url) as other:
         with pytest.raises(NotHeld):
@@ -164,7 +164,7 @@ def test_release_by_another_app_is_refused(lw: Lockwork, url: str) -> None:
 
 
 def test_released_reader_keeps_other_readers(lw: Lockwork, url: str) -> None:
-    """Redisson: a read unlock deleted the lock while a reader whose time-out keys it did not know still read."""
+    """Redisson: a read unlock missed the time-out keys of another reader, and deleted the lock under that reader."""
     doc = lw.rwlock("doc")
     with doc.read() as mine:
         with script(READ, url=url) as process:
