@@ -85,7 +85,7 @@ class Bounds:
 
 
 def trim(queue: QueueKeys, bounds: Bounds) -> Protocol[tuple[int, bool]]:
-    """Delete a batch of the jobs beyond the bounds; return their number, and True if more remain."""
+    """Delete a batch of dead jobs and history beyond the bounds; return how many dead jobs, and True if more remain."""
     args: list[Argument] = [bounds.ttl_ms, bounds.limit, _TRIM, bounds.history]
     gone, more = yield script_call("dead/trim", queue, args, patience=0.5)
     return gone, bool(more)
@@ -148,7 +148,7 @@ class DeadJob:
 
 @dataclass(frozen=True, slots=True)
 class DeadPage:
-    """A page of dead jobs; pass `next` as `after` to read the next page. None after the last page.
+    """A page of dead jobs; pass `next`, which is None on the last page, as `after` to read the next page.
 
     `problem` is the server's error text for a key that could not be read, or None.
     """
