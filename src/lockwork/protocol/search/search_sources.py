@@ -76,8 +76,7 @@ class Wanted:
     whole: bool = False
     """True if `matches` needs more of a record than its beginning."""
     guarded: bool = False
-    """True if the server must not search texts in hidden arguments, because the number of records read would reveal
-    them."""
+    """True if the server must not search texts in hidden arguments: the number of records read would reveal them."""
     newest: bool = True
     """Newest first, and scheduled jobs by next due time; else in the opposite order."""
 
@@ -213,8 +212,7 @@ class Source:
         return ["" if unit is None or time is None else f"{time * unit:.0f}" for time in times]
 
     def _made(self, wanted: Wanted) -> list[str]:
-        """Return the earliest and the latest creation time (ms) of ids, in places that have only the time of enqueue.
-        """
+        """Return the earliest and latest creation time (ms) of ids, in places that have only the time of enqueue."""
         if self.kind in ("running", "dead", "history"):
             return ["", ""]
         return ["" if time is None else f"{time * 1000:.0f}" for time in (wanted.since, wanted.until)]
