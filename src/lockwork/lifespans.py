@@ -28,7 +28,7 @@ class Lifespans:
         self._all: list[Callable[[], Any]] = []
 
     def add(self, lifespan: L) -> L:
-        """Register a generator function, sync or async, with one `yield`, or a function that makes a context manager."""
+        """Register a sync or async generator function with one `yield`, or a function returning a context manager."""
         if not callable(lifespan):
             raise ConfigError(f"a lifespan must be a function with one yield, not {lifespan!r}")
         try:

@@ -73,7 +73,7 @@ class JobSnapshot:
     worker: str | None = None
     """The session of the worker process that runs it, or ran it last."""
     timeline: tuple[Attempt, ...] = ()
-    """The last ten attempts that did not succeed, and the one that runs or ended the job."""
+    """The last ten attempts that did not succeed, and the attempt that runs or ended the job."""
     args: tuple[Any, ...] | None = None
     kwargs: dict[str, Any] | None = None
     result: Any = None

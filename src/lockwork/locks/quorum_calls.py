@@ -46,7 +46,7 @@ class QuorumCalls:
 
     @property
     def process(self) -> str:
-        """Id of this process on the first server."""
+        """The name of this process in its locks on the first server; it has another name on each server."""
         return self.runtimes[0].process
 
     @property
@@ -73,8 +73,8 @@ class QuorumCalls:
     def after_fork(self) -> None:
         """In a child: forget the parent's grants and threads."""
         for hold in list(self.holds.values()):
-            hold.lease = None  # it is the parent's: to the child it is over
-        self._inherited = self._pools, self._late  # kept as they are: their threads and loops are the parent's
+            hold.lease = None  # the lease is the parent's
+        self._inherited = self._pools, self._late  # not ended: their threads and loops are the parent's
         self._reset()
 
     # -- threads ------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ class QuorumHold(Hold[QuorumGrant]):
 
     @property
     def lost(self) -> bool:
-        """True if it was given up, or fewer than a majority of the leases run."""
+        """True if the lock was released, or if fewer than a majority of the leases last."""
         return self.lease is None or now() >= self.deadline
 
     @property

@@ -37,7 +37,7 @@ class PermitStack(list[Hold[Grant]]):
 
 
 class PermitOwner(Owner):
-    """The owner of one permit: to the server the thread or task that took it, in this process a place of its own."""
+    """The owner of one permit. On the server it is the thread or task that took the permit; here it is unique."""
 
     __slots__ = ("stack", "taker")
 
@@ -179,7 +179,7 @@ class Semaphore(Handle[Grant]):
         """Async version of `force_release`."""
         return await self._runtime.arun(permits_protocol.force(self._key, self._runtime.channels))
 
-    # -- each acquire has a place of its own in this process ----------------------------------------------------------
+    # -- each acquire has a separate owner in this process ------------------------------------------------------------
 
     def _key_of(self, name: str) -> str:
         return keys.semaphore(self._prefix, name)
