@@ -121,7 +121,7 @@ class Errors:
             str(error)
         except Exception:  # noqa: BLE001 - the class has changed: the error arrives as data
             return None
-        # an error whose `__init__` did more would have another text
+        # if `__init__` computes the text, the rebuilt error has another text
         return error if text(error) == failure.text else None
 
 

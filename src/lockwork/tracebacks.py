@@ -11,7 +11,7 @@ LOGGED_TEXT = 10_000
 LOGGED = 100_000
 """Characters of one traceback in the log."""
 _HEAD = 4
-"""A fourth of a traceback that is cut is its head."""
+"""The first frames of a cut traceback get 1/4 of its characters."""
 
 
 def bounded(error: BaseException, first: TracebackType | None, *, text: int, total: int) -> str:

@@ -151,9 +151,9 @@ class Lockwork(SharedObjects):
                 `Exponential`, a list of pauses, or a function of the attempt that failed.
             retry_on: retry only after these exceptions; None (default): after all.
             give_up_on: never retry after these. Default none.
-            max_deliveries: maximum number of starts that fail, or during which the worker dies or stops; with 1, only
-                `snooze` starts the job again. None (default): `retries` limits failures, and 3 limits crashes: deaths
-                of a process that ran only this job.
+            max_deliveries: maximum number of starts that fail, or whose process dies or is stopped; with 1, such a
+                start is the last. `retries` still limits failures. A snoozed start does not count. None (default):
+                `retries` limits failures, and 3 limits crashes: deaths of a process that ran only this job.
             expires: a job that has not started by then ends as expired. Default None: never.
             timeout: maximum time of an attempt before it is cancelled or interrupted, and fails. Default None.
             hard_timeout: maximum time of an attempt before its process is killed. Default None.
@@ -474,7 +474,7 @@ class Lockwork(SharedObjects):
         """The handle of a worker: `quiet`, `resume`, `stop`.
 
         Args:
-            name: as `lw.workers()` has it.
+            name: the worker's name in `lw.workers()`.
         """
         return WorkerHandle(self.runtime, name)
 

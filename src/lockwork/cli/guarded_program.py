@@ -42,7 +42,7 @@ class Guarded:
     def __init__(self, grace: float) -> None:
         self._grace = grace
         self._longest = 0.0
-        """The longest remaining time of the lease so far: a lease that was handed over begins short."""
+        """The longest observed remaining time of the lease: a transferred lease begins short."""
         self._signals: list[int] = []
         self._gone = False
         self._continued = False
@@ -149,7 +149,7 @@ class Guarded:
             pass  # no other holder has the lock before the lease ends, and `wait` ends the program before that
 
     def _pause(self, grant: Grant, kill_at: float) -> float | None:
-        """Return the seconds to sleep; send the watcher the latest time at which it must act."""
+        """Return the seconds to sleep; send the watcher the latest time for its actions."""
         if self.ended:
             return None if kill_at == NEVER else max(0.0, kill_at - now())
         if not self._program.paused:
@@ -159,7 +159,7 @@ class Guarded:
 
     def _watch(self, grant: Grant) -> None:
         margin, remaining, since = self._margin(grant), grant.remaining, now()
-        # a little later than we do it ourselves
+        # a little later than this process acts
         self._program.watch(since + remaining - margin / 2, since + remaining)
 
     def _margin(self, grant: Grant) -> float:

@@ -79,7 +79,7 @@ class SessionJobs:
 
 
 class ConnectionJobs:
-    """The jobs of one connection's transaction, in order, with the positions at which savepoints began."""
+    """The jobs of one connection's transaction, in order, with the positions of savepoints between them."""
 
     def __init__(self, connection: Any) -> None:
         self._jobs: list[JoinedJobs] = []

@@ -14,9 +14,9 @@ Scope = Literal["job", "worker"]
 class Depends:
     """Marks an injected parameter: for `db: Annotated[Db, Depends(get_db)]`, `get_db` provides the value.
 
-    A provider is a class, a function (`async def` or `def`), or a generator function of either kind with one `yield`,
-    after which it cleans up. Its own parameters are injected, too. With scope "job" it provides a new value for each
-    attempt, with "worker" one value per worker process, until the process ends.
+    A provider is a class, a function (`async def` or `def`), or a generator function of either kind with one `yield`;
+    the code after the `yield` cleans up. Its own parameters are injected, too. With scope "job" it provides a new value
+    for each attempt, with "worker" one value per worker process, until the process ends.
     """
 
     __slots__ = ("provider", "scope")

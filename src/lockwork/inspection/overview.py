@@ -27,7 +27,7 @@ from lockwork.runtime.runtime import Runtime
 from lockwork.workers import App, RunningVersions, Worker, read_apps, read_workers
 
 RECENT = 600
-"""Seconds in which dead jobs count as recent."""
+"""Maximum age in seconds of recent dead jobs."""
 NEWEST = 20
 """Number of dead jobs of a queue that are read for their errors."""
 MOST_DIAGNOSED = 200

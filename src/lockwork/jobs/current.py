@@ -134,9 +134,9 @@ class JobContext:
         self.over: bool = False
         """True if only its hooks still run, so that there is nothing to cancel."""
         self.waits: list[ResultWait] = []
-        """The waits for results that its code is in."""
+        """The current waits of its code for results."""
         self.runner: RunnerState = ""
-        """For the worker: whether a job of an `executor="process"` task has a runner, or waits for one."""
+        """For the worker: "runs" or "waits" for the runner of an `executor="process"` task; "" for other tasks."""
         self.overran: bool = False
         """True if it returned after its time-out, or ran on for 10 s."""
 
@@ -173,7 +173,7 @@ class JobContext:
         return self._in_requests
 
     def in_thread(self, run: Interruptible) -> None:
-        """The job's function is called in a thread from now on."""
+        """Note that a thread, or a runner, now runs the job's function."""
         self.thread = run
 
     @property

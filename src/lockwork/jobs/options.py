@@ -62,7 +62,7 @@ class RunOptions:
         while left:
             each = left.pop()
             if isinstance(each, Again) or _is_one_of(each, self.retry_on):
-                continue  # what calls `retry` in a task group is no reason against a retry
+                continue  # a call of `retry` in a task group does not prevent a retry
             if not isinstance(each, BaseExceptionGroup):
                 return False
             left += each.exceptions

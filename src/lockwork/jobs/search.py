@@ -210,7 +210,7 @@ def _texts(given: JobFilter, key: str | None, group: str | None) -> list[str]:
     error, text = given.get("error", ""), given.get("text", "")
     if _SAFE.fullmatch(error):  # it may begin in an error's type and end in its text
         found += [part for each in error.split(": ") if (part := each.strip(" :"))]
-    # it may also be in a name, whose spaces are escaped, or as which a hash is shown
+    # the text may also be in a name, which has escaped spaces, or which is shown as a hash
     if _SAFE.fullmatch(text) and not any(part in text for part in names.HASHED.split()):
         found += [part for each in text.split(" ") if (part := each.strip(":"))]
     return found

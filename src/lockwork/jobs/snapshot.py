@@ -216,7 +216,7 @@ def state_of(found: JobState) -> State:
 
 
 def whereabouts(place: Whereabouts | None) -> str:
-    """Say where a job is that has not ended, and whether a worker serves its queue."""
+    """Describe the state of a job that has not ended, and whether a worker serves its queue."""
     if place is None or place.state == "gone":
         return ""
     said = f": it is {place.state}"

@@ -68,7 +68,7 @@ class MultiHold(Hold[MultiGrant]):
         self.notified: bool = False
         self.grouped: Callable[[Sequence[str]], list[list[str]]] = grouped
         fence = max(part.fence for part in parts)
-        # the engine does not know this lease: it only says that the whole was not given up yet
+        # the engine does not know this lease: it only records that the multilock was not released yet
         renewal = Renewal(options.key, "", fence, options.lease_ms)
         lease = Lease(renewal, Granted(fence, float("inf")), since, renewed=False, on_lost=nothing)
         super().__init__(options, owner, lease, since)

@@ -1,4 +1,4 @@
-"""Several independent servers, asked at the same time: performs the rounds of protocol/locks/quorum.py."""
+"""Performs the rounds of protocol/locks/quorum.py: calls several independent servers at the same time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lockwork.runtime.sync_driver import drive, no_running_loop
 
 T = TypeVar("T")
 _THREADS = 8
-"""For each server, so that an unresponsive server delays no call to the others."""
+"""Threads per server, so that an unresponsive server delays no call to the others."""
 _living: weakref.WeakSet[QuorumCalls] = weakref.WeakSet()
 
 

@@ -43,7 +43,7 @@ class ScheduleStatus:
     last_job: str | None
     """The job that was enqueued last, by a slot or by `run_now`."""
     enqueued: int
-    """Number of jobs that it has enqueued."""
+    """Number of enqueued jobs."""
     overlapped: int
     """Number of slots that it skipped because the last job had not ended."""
     missed: int

@@ -42,9 +42,9 @@ class TaskSettings(TypedDict, total=False):
     give_up_on: ErrorClasses
     """Never retry after these."""
     max_deliveries: int | None
-    """Maximum number of counted starts: a start counts if it fails, or if its worker dies or stops; `snooze` does not
-    count. With 1, no failure or crash starts the job again. `retries` still limits failures. Unless given, a stopped
-    worker's start does not count, and 3 deaths of a process that ran only this job make it dead."""
+    """Maximum number of starts that fail, or whose process dies or is stopped; with 1, such a start is the last.
+    `retries` still limits failures. A snoozed start does not count. Unless given, `retries` limits failures, stopped
+    starts do not count, and 3 deaths of a process that ran only this job make it dead."""
     expires: Duration | datetime | None
     """A job that has not started by then ends as expired."""
     tags: Sequence[str]

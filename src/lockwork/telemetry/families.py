@@ -80,7 +80,7 @@ class Family:
 
 
 def gauge(name: str, text: str, value: float | None = None) -> Family:
-    """Make a gauge, with one sample if a value is given."""
+    """Make a gauge, with one sample if `value` is not None."""
     return Family(name, "gauge", text, [] if value is None else [Sample({}, value)])
 
 
