@@ -91,7 +91,7 @@ class Config:
     unknown_task_ttl: float = 86400.0
     """Time in seconds until a job is dead if no live worker has its task, from its first return to the queue on."""
     history: HistoryBounds = field(default_factory=HistoryBounds)
-    """Ended jobs that each queue keeps, besides dead ones: the newest "10k", those of a period such as "1d", or "off".
+    """Ended jobs that each queue keeps, besides dead ones: the newest "10k", all of a period such as "1d", or "off".
 
     Or a dict by queue, for instance {"mail": "1d"}. Must be the same in all workers of a queue."""
     max_payload: int = 1 << 20

@@ -57,7 +57,7 @@ class Guarded:
         self._previous_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         try:
             for number in _TO_ALL | _TO_IT:
-                # nohup, and a shell's background job, ignore some: they stay ignored, here and in the program
+                # signals that nohup or a shell's background job ignores stay ignored, here and in the program
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._previous[number] = signal.signal(number, self._on_signal)
             self._previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, self._on_child)
@@ -104,19 +104,19 @@ class Guarded:
             acquiring.cancel()
 
     def lost(self, _: Grant) -> None:
-        """From another thread: the lease has ended."""
+        """Note, from another thread, that the lease has ended."""
         self._gone = True
         with contextlib.suppress(OSError):
             os.write(self._wake, b"!")
 
     def start(self, command: Sequence[str], grant: Grant) -> None:
-        """Start the program; raises OSError when that cannot be."""
+        """Start the program; raises OSError if it cannot be started."""
         self._watch(grant)
         self._program.start(command, {**os.environ, "LOCKWORK_LOCK": grant.name, "LOCKWORK_FENCE": str(grant.fence)})
         self._watch(grant)
 
     def wait(self, grant: Grant) -> int:
-        """Wait for the program's end, and see to it; returns its exit status as a shell has it."""
+        """Wait for the program's end, and end it before its lease ends; return its exit status as a shell does."""
         kill_at = NEVER
         while (status := self._program.poll(pause=not self.ended)) is None:
             self._forward_signals()

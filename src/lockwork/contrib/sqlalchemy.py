@@ -195,7 +195,7 @@ def _deliver(pending: Sequence[PendingJob]) -> None:
         deliver(pending)
         return
     try:
-        # AsyncSession and AsyncConnection commit in a greenlet, from which the asyncio task can await
+        # AsyncSession and AsyncConnection commit in a greenlet, where `await_only` lets the asyncio task await
         import_module("sqlalchemy.util").await_only(asend(pending))
     except import_module("sqlalchemy.exc").MissingGreenlet:
         deliver(pending)  # a blocking session on the thread of an event loop

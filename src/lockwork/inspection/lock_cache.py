@@ -17,7 +17,7 @@ class LockCache:
         """Start with an empty cache.
 
         contended: read only locks that have waiters.
-        cheap: maximum duration in seconds of a read; if a read takes longer, the next ones use the cache.
+        cheap: if a read takes longer (seconds), the reads in the next 15 s use the cache.
         """
         self._contended = contended
         self.cheap = cheap
