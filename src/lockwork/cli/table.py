@@ -30,7 +30,7 @@ class Column(NamedTuple):
     least: int = 0
     """Minimum width of a terminal that shows this column, if there is room."""
     below: int = 0
-    """If its cells would be narrower than this, show them below their rows; 0: never."""
+    """Minimum width of its cells; if there is no room for it, show them below their rows. 0: never."""
     wide: int = 0
     """On a terminal narrower than this, show its cells below their rows, even if they are short."""
 

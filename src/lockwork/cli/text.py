@@ -117,7 +117,7 @@ def arguments(args: Any, kwargs: Any) -> str:
 
 
 def count(number: int, word: str = "") -> Text:
-    """Format a number in a table, in the color of the state `word`; a zero is faint, so other numbers stand out."""
+    """Format a number in a table, in the color of the state `word`; a zero is faint, to emphasize other numbers."""
     return Text(f"{number:,}", style=STYLES.get(word, "") if number else _FAINT)
 
 
