@@ -55,7 +55,7 @@ def test_holder_of_ended_lease_is_notified_and_releases_once(lw: Lockwork) -> No
 
 
 async def test_cancelled_waiters_add_no_permits(alw: Lockwork) -> None:
-    """Redisson 4.6.1: cancelled waiters released permits that they did not hold."""
+    """Redisson 4.6.1: cancelled waiters released permits without holding any."""
     gpu = alw.semaphore("gpu", 2)
     for turns in range(12):
         held = [await gpu.aacquire() for _ in range(2)]

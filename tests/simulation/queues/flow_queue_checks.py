@@ -1,7 +1,8 @@
 """Rules of flows, checked after every script: each job begins when all of its parents have ended, and each ends.
 
 No job stays blocked after its last parent has ended, unless the flow is marked as unfinished. Compensations run one
-after the other, the latest success first, when all jobs have ended and a job with policy `compensate` did not succeed.
+after the other, the latest success first, when all jobs have ended and a job with policy `compensate` has failed or
+was itself cancelled.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class IgnoresPlacement(Shop):
     """Computes another partition for a name in each process, as with a seeded hash."""
 
     def route(self, task: Any) -> None:
-        """Mix the process into each name."""
+        """Mix the number of the process into each name."""
         usual = task._where
 
         def where(job: NewJob) -> int:
