@@ -11,7 +11,7 @@ from lockwork import codecs
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError, JobCancelled, JobFailed, ResultTimeout, ResultUnavailable
 from lockwork.failures import Errors, Failure
-from lockwork.ids import made_at
+from lockwork.ids import made_at, node_id
 from lockwork.jobs.job import Job, Origin
 from lockwork.jobs.waits import Wait, warn_if_unserved
 from lockwork.protocol.effects import Protocol
@@ -130,7 +130,7 @@ class FlowRun:
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= flows_protocol.MOST_JOBS:
             raise ConfigError(f"a flow's job is a node of its plan, or a number from 1 on, not {node!r:.60}")
         origin = Origin(self._runtime, self._keys, self._returns.get(number, Any), self._errors)
-        return Job(origin, flows_protocol.job_id(self.id, number))
+        return Job(origin, node_id(self.id, number))
 
     def jobs(self) -> list[Job[Any]]:
         """Return all of its jobs, in the order in which they were added; none if the flow is unknown."""
@@ -188,7 +188,7 @@ class FlowRun:
             undone = f"; {sight.compensated} compensations have run" if sight.compensated else ""
             if sight.uncompensated:
                 undone += f"; {sight.uncompensated} compensations failed"
-            job = flows_protocol.job_id(self.id, sight.failure)
+            job = node_id(self.id, sight.failure)
             failure = Failure.read(sight.blob[1:])
             message = f"{name} failed: job {job}: {failure}{undone}"
             raise JobFailed(message, failure.type, failure.text, failure.traceback)
@@ -202,7 +202,7 @@ class FlowRun:
         blob = blobs[answer]
         if blob[:1] != b"s" or len(blob) == 1:
             return None
-        return codecs.result(blob[1:], self._returns.get(answer, Any), f"job {flows_protocol.job_id(self.id, answer)}")
+        return codecs.result(blob[1:], self._returns.get(answer, Any), f"job {node_id(self.id, answer)}")
 
     def __repr__(self) -> str:
         return f"<FlowRun {self.id} queue={self.queue!r}>"

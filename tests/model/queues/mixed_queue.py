@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lockwork.errors import QueueFull
+from lockwork.ids import node_id
 from lockwork.protocol.dead import dead
 from lockwork.protocol.dead.dead import Bounds, Filter
 from lockwork.protocol.effects import Argument, Protocol
@@ -146,7 +147,7 @@ class MixedQueue:
             plan.append(FlowJob(self._record(), sorted(parents), self._random.choice([0, 0, 1000]), policy, undo))
         if self._refusable(flows.push(QUEUE, flow, plan, 1, _WINDOW_MS)):
             self._flows.append(flow)
-            ids = [flows.job_id(flow, number) for number in range(1, len(plan) + 1)]
+            ids = [node_id(flow, number) for number in range(1, len(plan) + 1)]
             self._ids += [*ids, *(f"{id}u" for id in ids)]
 
     def _reserve(self) -> int:

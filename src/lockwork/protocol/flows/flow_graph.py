@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from lockwork.ids import node_id
 from lockwork.protocol.effects import Argument, Protocol, script_call
-from lockwork.protocol.flows.flows import FlowSight, job_id, look, sight
+from lockwork.protocol.flows.flows import FlowSight, look, sight
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import job_control, records
 
@@ -84,14 +85,14 @@ def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[F
 def _read(queue: QueueKeys, flow: str, numbers: Sequence[int]) -> Protocol[list[FlowNode]]:
     args: list[Argument] = [flow, _RECORD]
     for number in numbers:
-        args += (number, job_id(flow, number))
+        args += (number, node_id(flow, number))
     reply = yield script_call("flows/graph", queue, args)
     nodes: list[FlowNode] = []
     for at, number in enumerate(numbers):
         children, letter, waits, record = reply[4 * at : 4 * at + 4]
         state: NodeState = _ENDS.get(letter, "blocked" if waits else "active")
         task = records.read(record, len(record) + 1, "").task if record else None  # its beginning has the task
-        nodes.append(FlowNode(number, job_id(flow, number), state, task, _children(children)))
+        nodes.append(FlowNode(number, node_id(flow, number), state, task, _children(children)))
     return nodes
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from lockwork.ids import node_of
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints, listen
@@ -23,7 +24,6 @@ MOST_LINKS = 100_000
 """How often, in one flow, a job waits for a job."""
 _BATCH = 500
 _READ = 1000
-_ID = re.compile(r"(.+)\.(\d+)u?")
 _MARK = re.compile(rb"\d,[\d/]+,[^,;]*,[^,;]*,[^;]*>;")
 
 Policy = Literal["fail", "ignore", "compensate"]
@@ -52,17 +52,12 @@ def is_marked(record: bytes) -> bool:
     return _MARK.match(record) is not None
 
 
-def job_id(flow: str, number: int) -> str:
-    """The id of a job of a flow."""
-    return f"{flow}.{number:05}"
-
-
 def flow_of(id: str) -> str:
     """The flow of such a job, by its id, or that of a compensation; raises ValueError for another id."""
-    found = _ID.fullmatch(id)
-    if found is None:
+    node = node_of(id)
+    if node is None:
         raise ValueError(f"{id!r} is no job of a flow")
-    return found[1]
+    return node.flow
 
 
 def push(
