@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from lockwork import words
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
@@ -20,7 +21,6 @@ from lockwork.doctor.finding import Finding
 from lockwork.doctor.findings import Examination, examine
 from lockwork.errors import FunctionsMissing, LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
 from lockwork.inspection.overview import OverviewReader
-from lockwork.validation import several
 
 _FIXES = (
     (FunctionsMissing, "Each version of Lockwork needs its own functions: see `lockwork functions`."),
@@ -79,19 +79,15 @@ def _scope(seen: Examination) -> list[Text]:
     """Return the line that lists what was checked."""
     if not seen.servers:
         return []
-    servers = [f"{each.version}, {_call(each.latency)} a call" for each in seen.servers if each.info]
+    servers = [f"{each.version}, {words.latency(each.latency)} a call" for each in seen.servers if each.info]
     counts = ((seen.queues, "queue"), (seen.workers, "worker"), (seen.apps, "app"))
-    parts = [*servers, ", ".join(several(number, what, f"{what}s") for number, what in counts)]
+    parts = [*servers, ", ".join(words.several(number, what, f"{what}s") for number, what in counts)]
     return [Text(f"checked: {'; '.join(parts)}", style="dim")]
 
 
 def _sentence(text: str) -> str:
     """Return an error's message as a sentence: the fix follows."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
-
-
-def _call(seconds: float) -> str:
-    return "<0.1 ms" if seconds < 0.0001 else f"{seconds * 1000:.1f} ms"
 
 
 def listed(found: Sequence[Finding]) -> list[RenderableType]:

@@ -22,7 +22,7 @@ from lockwork.cli.text import ago, count, printable, state
 from lockwork.errors import ConfigError
 from lockwork.flows.runs import FlowPage, FlowRun, FlowStatus, FlowSummary
 from lockwork.protocol.flows.flow_graph import FlowNode
-from lockwork.validation import several
+from lockwork.words import several
 
 _COLUMNS = (
     Column("flow", whole=True),
@@ -143,7 +143,7 @@ def _flow_report(lw: Lockwork, run: FlowRun) -> Report:
     ]
     body: list[RenderableType] = [facts(rows), tree(nodes)]
     if status.jobs > len(nodes):
-        body.append(Text(f"and {several(status.jobs - len(nodes), 'more job', 'more jobs')}", style="dim"))
+        body.append(Text(f"and {several(status.jobs - len(nodes), 'more job')}", style="dim"))
     return Report({"id": run.id, "queue": run.queue, **_counts(status), "graph": nodes}, body)
 
 

@@ -11,7 +11,7 @@ from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
 from lockwork.protocol.functions import library
 from lockwork.runtime import function_libraries
-from lockwork.validation import several
+from lockwork.words import several
 
 _COLUMNS = (
     Column("library", whole=True),

@@ -20,7 +20,7 @@ from lockwork.cli.names import unknown
 from lockwork.cli.options import Scope, duration, queue_option, scoped
 from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import EMPTY, HIDDEN, ago, arguments, moment, printable, sized, state, unfolded, until, value
+from lockwork.cli.text import EMPTY, HIDDEN, ago, arguments, moment, printable, size, state, unfolded, until, value
 from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import Attempt, JobSnapshot, State, process_deaths
@@ -233,7 +233,7 @@ def _facts(seen: JobSnapshot, now: datetime, *, hidden: bool) -> Iterator[tuple[
     yield "schedule", printable(seen.schedule or "")
     yield "stock", _name(seen.stock)
     yield "checkpoints", ", ".join(f"{printable(name)}={_cut(value(each))}" for name, each in seen.checkpoints.items())
-    yield "size", sized(seen.size)
+    yield "size", size(seen.size)
 
 
 def _time_and_age(then: datetime | None, now: datetime) -> str:

@@ -23,7 +23,7 @@ from lockwork.inspection.queue_state import QueueOverview
 from lockwork.protocol.queue.status import QueueStatus
 from lockwork.queues.limits import LimitSettings, QueueLimits
 from lockwork.queues.queue import Queue
-from lockwork.validation import several
+from lockwork.words import several
 
 _COLUMNS = (
     Column("queue", whole=True),
@@ -181,11 +181,11 @@ def _clear(*, scope: Scope, yes: bool, output: Output) -> None:
     with _changed(scope, output) as chosen:
         waiting = _waiting(chosen)
         if not yes and waiting:
-            jobs = several(waiting, "waiting job", "waiting jobs")
+            jobs = several(waiting, "waiting job")
             click.confirm(f"delete {jobs} in queue {chosen.name!r}?", err=True, abort=True)
         with progress("deleting", waiting, lambda: waiting - _waiting(chosen), changes=True):
             cleared = chosen.clear()
-        click.echo(f"{several(cleared, 'job', 'jobs')} deleted", err=True)
+        click.echo(f"{several(cleared, 'job')} deleted", err=True)
 
 
 @queue.command(

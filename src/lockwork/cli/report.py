@@ -20,6 +20,7 @@ from rich.console import Console, ConsoleDimensions, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from lockwork import words
 from lockwork.bases import as_base
 from lockwork.errors import ServerUnavailable
 
@@ -80,7 +81,7 @@ class Output:
                 problem = ""
                 while True:
                     clock = datetime.now(UTC).astimezone().strftime("%H:%M:%S")
-                    head = Text(f"every {pause:g} s, Ctrl-C ends    {clock}", style="dim")
+                    head = Text(f"every {words.exact(pause)}, Ctrl-C ends    {clock}", style="dim")
                     warning = [Text(problem, style="color(160)")] if problem else []
                     live.update(Group(head, *warning, *shown), refresh=True)
                     time.sleep(pause)

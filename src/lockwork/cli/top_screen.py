@@ -12,9 +12,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Footer, Sparkline, Static
 
+from lockwork import words
 from lockwork.cli.fitted_table import FittedColumn, FittedTable, number
 from lockwork.cli.jobs import place, ran
-from lockwork.cli.text import EMPTY, HIDDEN, arguments, count, lasting, printable, state
+from lockwork.cli.text import EMPTY, HIDDEN, arguments, count, printable, state
 from lockwork.cli.top_watcher import Screen, Watcher
 from lockwork.errors import LockworkError
 from lockwork.inspection.lock_owners import owner_name
@@ -172,7 +173,7 @@ def _running(view: Screen) -> Iterable[Sequence[str | Text]]:
 
 def _workers(view: Screen) -> Iterable[Sequence[str | Text]]:
     for worker in view.workers:
-        yield [place(worker.session), f"{worker.running:,}", lasting(max(0.0, worker.expires_in))]
+        yield [place(worker.session), f"{worker.running:,}", words.age(worker.expires_in)]
 
 
 def _findings(view: Screen) -> Text:
@@ -215,4 +216,4 @@ def _holders(lock: LockSnapshot) -> str:
 
 
 def _held_for(lock: LockSnapshot) -> str:
-    return lasting(lock.holders[0].held_for) if lock.holders else ""
+    return words.age(lock.holders[0].held_for) if lock.holders else ""

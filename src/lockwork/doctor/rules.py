@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 
+from lockwork import words
 from lockwork.doctor.calls import check_calls
-from lockwork.doctor.finding import Finding, Level, lasting
+from lockwork.doctor.finding import Finding, Level
 from lockwork.inspection.overview import NEWEST, RECENT, SystemOverview
 from lockwork.inspection.queue_state import Diagnosis, PartitionState
 from lockwork.protocol.keys import base_queue
 from lockwork.protocol.queue.ages import ReadyAge
 from lockwork.protocol.queue.status import QueueStatus
 from lockwork.stuck import StuckJob, stuck_jobs
-from lockwork.validation import several
 from lockwork.workers import newest
 
 _OLD = 60.0
@@ -130,7 +130,7 @@ def _said(
             return Finding("serious", about, f"{ready:,} ready, and all of its workers are quiet.", fix, link)
         case "old":
             age = reduce(ReadyAge.older, (queue.state.oldest for queue in some))
-            oldest = lasting(age.seconds) if age.known else f"at least {lasting(age.seconds)}"
+            oldest = words.age(age.seconds) if age.known else f"at least {words.age(age.seconds)}"
             which = "Its only ready job" if ready == 1 else f"The oldest of {ready:,} ready jobs"
             text = f"{which} has waited for {oldest}."
             fix = "Start more workers, or raise --processes or --concurrency; check the queue's limits and slow tasks."
@@ -143,7 +143,7 @@ def _said(
             ]
             of = ", the newest of " if any(queue.diagnosis.died > NEWEST for queue in some) else ": "
             why = f"{of}{', '.join(causes[:_CAUSES])}{' and others' if len(causes) > _CAUSES else ''}" if causes else ""
-            text = f"{several(died, 'job', 'jobs')} died in the last {RECENT // 60} minutes{why}."
+            text = f"{words.several(died, 'job')} died in the last {RECENT // 60} minutes{why}."
             return Finding(
                 level, about, text, f"See the errors: `lockwork dead --queue {name}`.", f"dead?queue={base_queue(name)}"
             )
@@ -185,14 +185,14 @@ def _check_workers(overview: SystemOverview) -> Iterator[Finding]:
     for worker in overview.workers:
         about, link = f"Worker {worker.name}", f"workers/{worker.name}"
         if worker.state == "lost":
-            ago = lasting(max(0.0, (now - worker.seen).total_seconds()))
-            running = f" with {several(worker.busy, 'job', 'jobs')} running" if worker.busy else ""
+            ago = words.age((now - worker.seen).total_seconds())
+            running = f" with {words.several(worker.busy, 'job')} running" if worker.busy else ""
             text = f"It was lost {ago} ago{running}; other workers take over."
             fix = f"Find out why: see its log, the out-of-memory killer and the network of {worker.host}."
             yield Finding("warning", about, text, fix, link)
             continue
         if worker.lag is not None and worker.lag > _LAG:
-            text = f"Its event loop was late by {lasting(worker.lag)}."
+            text = f"Its event loop was late by {words.duration(worker.lag)}."
             fix = "Its log names the job that blocks the loop: await slow operations, or use a plain `def`."
             yield Finding("warning", about, text, fix, link)
         if not unchecked and known.isdisjoint(worker.queues):

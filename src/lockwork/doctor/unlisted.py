@@ -9,7 +9,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.index import index
 from lockwork.protocol.index.index import LOCKS, QUEUES, STOCKS, IndexedKind
 from lockwork.protocol.names import shown
-from lockwork.validation import several
+from lockwork.words import several
 
 _NAMED = 10
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lockwork import backoff, codecs
+from lockwork import backoff, codecs, words
 from lockwork.backoff import Exponential, Policy
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, PayloadTooLarge
@@ -245,7 +245,7 @@ _CARRIED = ("backoff", "timeout", "hard_timeout", "retry_on", "give_up_on", "tag
 def _with_limits_in_order(options: Options) -> Options:
     soft, hard = options.timeout, options.hard_timeout
     if soft is not None and hard is not None and hard < soft:
-        raise ConfigError(f"hard_timeout ({hard:g} s) must not be shorter than timeout ({soft:g} s)")
+        raise ConfigError(f"hard_timeout ({words.exact(hard)}) must not be shorter than timeout ({words.exact(soft)})")
     return options
 
 

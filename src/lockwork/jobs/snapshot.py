@@ -14,7 +14,7 @@ from lockwork.protocol.names import shown_or_none
 from lockwork.protocol.queue import record_header, records
 from lockwork.protocol.queue.job_control import JobSight, Whereabouts
 from lockwork.protocol.queue.leases import JobState
-from lockwork.validation import several
+from lockwork.words import several
 
 State = Literal["scheduled", "blocked", "ready", "running", "succeeded", "dead", "cancelled", "expired", "unknown"]
 ENDINGS: dict[bytes, State] = {b"s": "succeeded", b"f": "dead", b"c": "cancelled", b"x": "expired"}

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import msgspec
 
+from lockwork import words
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.locks.hold import Hold
@@ -107,7 +108,7 @@ class Grant:
                 raise
 
     def __repr__(self) -> str:
-        state = "lost" if self.lost else f"{self.remaining:.1f} s left"
+        state = "lost" if self.lost else f"{words.time_left(self.remaining)} left"
         return f"<Grant {names.display(self.name)!r} fence={self.fence} {state}>"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
+from lockwork import words
 from lockwork.durations import Duration, lease_milliseconds
 from lockwork.errors import LockLost, LockworkError, NotHeld
 from lockwork.locks.options import LockOptions, Steps
@@ -116,9 +117,9 @@ class Hold(Generic[G]):
     def notify_abandoned(self) -> None:
         """Warn that the lease is not renewed any more because the owner is gone; on the engine's thread."""
         log.warning(
-            "%s is not renewed any more, and ends in %.1f s: %s acquired it, and ended without releasing it. %s",
+            "%s is not renewed any more, and ends in %s: %s acquired it, and ended without releasing it. %s",
             self.shown,
-            self.remaining,
+            words.time_left(self.remaining),
             self.owner.described,
             self.abandoned_advice,
         )

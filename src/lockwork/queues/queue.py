@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Literal, TypeVar, Unpack
 
+from lockwork import words
 from lockwork.config import Config
 from lockwork.durations import Duration, in_milliseconds, seconds
 from lockwork.errors import ConfigError, WaitTimeout
@@ -211,7 +212,7 @@ class Queue:
                     waited |= not (yield from rules.drain(partition, channel, left, delayed=delayed))
                 except WaitTimeout as error:
                     raise WaitTimeout(
-                        f"queue {self.name!r} was not drained within {limit:g} s; of its partitions, {error}"
+                        f"queue {self.name!r} was not drained within {words.exact(limit)}; of its partitions, {error}"
                     ) from None
             if not waited:
                 return at_once

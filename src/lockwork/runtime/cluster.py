@@ -25,7 +25,7 @@ from lockwork.runtime.reentry import entered_once, new_lock
 from lockwork.runtime.replies import Busy, Moved, Retry
 from lockwork.runtime.resp import pack
 from lockwork.runtime.sync_connection import Wire
-from lockwork.validation import several
+from lockwork.words import several
 
 Place = tuple[str, int]
 
@@ -75,7 +75,7 @@ class ClusterEndpoint(Endpoint):
     @property
     def found(self) -> str:
         """Return the number of shards, as a sentence."""
-        return f"the Cluster has {several(len(self._primaries), 'shard', 'shards')}" if self._primaries else ""
+        return f"the Cluster has {several(len(self._primaries), 'shard')}" if self._primaries else ""
 
     def slot(self, key: str) -> int:
         """Return the slot of a key."""

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import groupby
 from weakref import WeakSet
 
+from lockwork import words
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.logs import Log
 from lockwork.protocol.locks import grants
@@ -138,7 +139,8 @@ class Renewing:
             # after a step forward, some leases have expired, and their holders are notified now; the others are renewed
             # before other callers request the locks
             direction = "forward" if step > 0 else "back"
-            log.warning("the server's clock was set %s by %.1f s: all leases are renewed now", direction, abs(step))
+            jump = words.age(abs(step))
+            log.warning("the server's clock was set %s by %s: all leases are renewed now", direction, jump)
             self._book.hasten()
 
     def limit(self) -> None:

@@ -8,7 +8,7 @@
   // times
   const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
   const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-  function lasting(seconds) {
+  function age(seconds) { // formats as `rough_age` of words.py
     const whole = Math.max(0, Math.floor(seconds));
     for (let at = 0; at < units.length; at++) {
       const [length, unit] = units[at];
@@ -26,8 +26,8 @@
   }
   function relate(time) {
     const moment = Date.parse(time.getAttribute("datetime")), away = (moment - Date.now()) / 1000;
-    const said = time.classList.contains("clock") ? clock(moment, Date.parse(time.dataset.after)) : time.classList.contains("since") ? lasting(-away)
-      : Math.abs(away) < 1 ? "now" : away > 0 ? `in ${lasting(away)}` : `${lasting(-away)} ago`;
+    const said = time.classList.contains("clock") ? clock(moment, Date.parse(time.dataset.after)) : time.classList.contains("since") ? age(-away)
+      : Math.abs(away) < 1 ? "now" : away > 0 ? `in ${age(away)}` : `${age(-away)} ago`;
     if (time.textContent !== said) time.textContent = said;
     if (!time.title || time.dataset.local !== time.getAttribute("datetime")) {
       time.dataset.local = time.getAttribute("datetime");

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lockwork import words
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
 from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, foreign, local_deadline
@@ -60,7 +61,7 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
             if heard is None and give_up is not None and (yield Clock()) >= give_up:
                 yield from abandon(asked, groups)  # here, so that it is repeated below when it is interrupted
                 entered = 0
-                raise LockTimeout(f"{asked.shown} was not granted within {wait:g} s")
+                raise LockTimeout(f"{asked.shown} was not granted within {words.exact(wait)}")
     except GeneratorExit:
         raise
     except BaseException as error:

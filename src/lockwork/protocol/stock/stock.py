@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from lockwork import words
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
 from lockwork.logs import Log
 from lockwork.protocol import slots
@@ -145,7 +146,7 @@ def reserve_waiting(
             if reply[0] != codes("stock/wait").sold_out:
                 return _reserved(books, buyer, key, reply)
             if not here:
-                raise SoldOut(f"stock {books.shown!r} had fewer than {n} on sale for all of {wait:g} s")
+                raise SoldOut(f"stock {books.shown!r} had fewer than {n} on sale for all of {words.exact(wait)}")
             until = (yield Clock()) + reply[4] / 1_000_000
             yield from listen(hints, id, until if give_up is None else min(until, give_up), key=books.queue.jobs)
     except (GeneratorExit, SoldOut, LimitReached, ConfigError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
+from lockwork import words
 from lockwork.errors import ConfigError, LockworkError, WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
 from lockwork.protocol.keys import BarrierKeys
@@ -99,6 +100,6 @@ def _give_up(arrival: Arrival, timeout: float | None, arrived: int) -> Protocol[
     if code == 1:
         return int(index)
     raise WaitTimeout(
-        f"barrier {arrival.name!r}: within {timeout:g} s not all of the {arrival.parties} parties arrived "
+        f"barrier {arrival.name!r}: within {words.exact(timeout)} not all of the {arrival.parties} parties arrived "
         f"({arrived} at the last count); this party no longer counts"
     )

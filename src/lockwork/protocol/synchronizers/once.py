@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lockwork import words
 from lockwork.errors import WaitTimeout
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.locks.grants import Granted, LockScripts, local_deadline
@@ -81,7 +82,7 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
             fence = reply[1]
             now = yield Clock()
             if give_up is not None and now >= give_up:
-                within = "" if wait == 0 else f" and did not end within {wait:g} s"
+                within = "" if wait == 0 else f" and did not end within {words.exact(wait)}"
                 raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller stopped waiting")
             hints = hints or Hints()
             until = min(now + reply[2] / 1_000_000, looks.next(now, give_up))
