@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from lockwork.config import Config
 from lockwork.durations import Duration, lease_milliseconds, milliseconds
@@ -13,6 +12,7 @@ from lockwork.errors import ConfigError, LockLost, LockworkError
 from lockwork.locks.grant import ExportedGrant, Grant, LockHold, read_export
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Hold
+from lockwork.locks.options import LockSettings
 from lockwork.owners import Owner
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
@@ -35,14 +35,11 @@ class ExclusiveLock(Handle[G]):
         config: Config,
         name: str,
         *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[G], object] | None,
-        tags: Sequence[str] = (),
         at_least: Duration | None = None,
         replicas: int = 0,
+        **settings: Unpack[LockSettings[G]],
     ) -> None:
-        super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        super().__init__(runtime, config, name, **settings)
         options, at_least_ms = self._options, 0 if at_least is None else milliseconds(at_least, "at_least")
         if not options.renewed and at_least_ms > options.lease_ms:
             raise ConfigError("at_least must not be longer than the lease, after which the lock is free in any case")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from lockwork.config import Config
 from lockwork.durations import Duration, lease_milliseconds
@@ -12,7 +12,7 @@ from lockwork.errors import ConfigError, LockLost
 from lockwork.locks.grant import Grant, LockHold
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Ended, Hold, disown, extend, new_lease, nothing, release
-from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.options import LockOptions, LockSettings, Steps
 from lockwork.naming import literal, template
 from lockwork.owners import Owner
 from lockwork.protocol import keys
@@ -222,11 +222,7 @@ class MultiLock(Handle[MultiGrant]):
         runtime: Runtime,
         config: Config,
         names: Sequence[str],
-        *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[MultiGrant], object] | None,
-        tags: Sequence[str] = (),
+        **settings: Unpack[LockSettings[MultiGrant]],
     ) -> None:
         for name in names:
             literal(name, "a lock's name")
@@ -236,7 +232,7 @@ class MultiLock(Handle[MultiGrant]):
         if len(ordered) < len(names):
             twice = next(name for at, name in enumerate(names) if name in names[:at])
             raise ConfigError(f"a multilock takes each lock once: {twice!r} is duplicated")
-        super().__init__(runtime, config, names[0], wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        super().__init__(runtime, config, names[0], **settings)
         self.names: tuple[str, ...] = tuple(names)
         self.name: str = ", ".join(names)
         self._braced: bool = False

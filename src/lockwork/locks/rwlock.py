@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Unpack
 
 from lockwork import owners
 from lockwork.config import Config
@@ -13,7 +12,7 @@ from lockwork.errors import LockLost, WouldDeadlock
 from lockwork.locks.grant import Grant
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Hold
-from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.options import LockOptions, LockSettings, Steps
 from lockwork.owners import Owner
 from lockwork.protocol import keys, names
 from lockwork.protocol.effects import Protocol
@@ -99,13 +98,9 @@ class Side(Handle[RWGrant]):
         runtime: Runtime,
         config: Config,
         name: str,
-        *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[RWGrant], object] | None,
-        tags: Sequence[str] = (),
+        **settings: Unpack[LockSettings[RWGrant]],
     ) -> None:
-        super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        super().__init__(runtime, config, name, **settings)
         units = permits.ALL if self.mode == "write" else 1
         self._options = replace(self._options, extra=(units, permits.ALL))
 
@@ -206,17 +201,13 @@ class RWLock:
         runtime: Runtime,
         config: Config,
         name: str,
-        *,
-        wait: Duration | None = None,
-        lease: Duration | None = None,
-        on_lost: Callable[[RWGrant], object] | None = None,
-        tags: Sequence[str] = (),
+        **settings: Unpack[LockSettings[RWGrant]],
     ) -> None:
         self._runtime = runtime
         self.name: str = name
         self._prefix = config.prefix
-        self._read = ReadSide(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
-        self._write = WriteSide(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        self._read = ReadSide(runtime, config, name, **settings)
+        self._write = WriteSide(runtime, config, name, **settings)
 
     def read(self) -> ReadSide:
         """Return the handle of the read mode, which threads and tasks may share."""

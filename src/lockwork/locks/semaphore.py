@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 from weakref import WeakValueDictionary, ref
 
 from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import LockLost
-from lockwork.locks.grant import Grant, LockHold, OnLost
+from lockwork.locks.grant import Grant, LockHold
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Ended, Hold
-from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.options import LockOptions, LockSettings, Steps
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
@@ -126,12 +125,9 @@ class Semaphore(Handle[Grant]):
         permits: int,
         *,
         units: int = 1,
-        wait: Duration | None = None,
-        lease: Duration | None = None,
-        on_lost: OnLost | None = None,
-        tags: Sequence[str] = (),
+        **settings: Unpack[LockSettings[Grant]],
     ) -> None:
-        super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        super().__init__(runtime, config, name, **settings)
         self.permits: int = whole(permits, "permits", 1, permits_protocol.ALL)
         self.units: int = whole(units, "units", 1, self.permits)
         self._options = replace(self._options, extra=(self.units, self.permits))
