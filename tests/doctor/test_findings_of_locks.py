@@ -29,7 +29,7 @@ from lockwork.inspection.lock_cache import LockCache
 from lockwork.inspection.overview import OverviewReader
 from lockwork.jobs.current import slot
 from lockwork.protocol.effects import Clock
-from lockwork.protocol.locks.overview import look
+from lockwork.protocol.locks.overview import read_locks
 from processes import started, until
 from running_jobs import running
 
@@ -112,7 +112,7 @@ def test_findings_read_locks_with_waiters_alone(shop: Lockwork) -> None:
         for lock in free:
             stack.enter_context(lock)
         with deadlock(shop):
-            seen = shop.runtime.run(look("lw", contended=True))
+            seen = shop.runtime.run(read_locks("lw", contended=True))
             assert [lock.name for lock in seen.locks] == ["a", "b"]
             assert len(seen.deadlocks) == 1
             assert len(shop.locks().locks) == 6

@@ -53,7 +53,7 @@ class FoundJob(Job[R]):
 
     def _find_in(self, origins: Sequence[Origin]) -> Protocol[bool]:
         for origin in origins:
-            found = yield from control.look(origin.keys, self.id)
+            found = yield from control.inspect(origin.keys, self.id)
             if found.state != "unknown" or found.row is not None:
                 self._from, self._left = origin, ()
                 return True

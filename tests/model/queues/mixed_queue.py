@@ -257,7 +257,7 @@ class MixedQueue:
     def _look(self) -> None:
         id = self._any()
         self._run(leases.job_state(QUEUE, id, CHANNEL))
-        self._run(control.look(QUEUE, id, CHANNEL, _WINDOW_MS))
+        self._run(control.inspect(QUEUE, id, CHANNEL, _WINDOW_MS))
 
     def _wait(self) -> None:
         self._bench.now += self._random.choice([1, 300, 1500, 6000, 61_000]) * 1000

@@ -1,4 +1,4 @@
-"""Flows as operators look at them: found in a queue, and read as a graph of jobs."""
+"""The flows of a queue, and the jobs of a flow as a graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from lockwork.ids import node_id
 from lockwork.protocol.effects import Argument, Protocol, script_call
-from lockwork.protocol.flows.flows import FlowSight, look, sight
+from lockwork.protocol.flows.flows import FlowDetails, flow_details, inspect
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import job_control, records
 
@@ -44,10 +44,10 @@ class FlowNode:
     children: tuple[int, ...]
 
 
-def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowSight], int, bool]]:
-    """Read the flows of a queue, and look at `most` fields of their hash at most; returns them by id, how many fields
+def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowDetails], int, bool]]:
+    """Read the flows of a queue from `most` fields of their hash at most; returns them by id, how many fields
     were looked at, and whether those were all."""
-    found: dict[str, FlowSight] = {}
+    found: dict[str, FlowDetails] = {}
     cursor, searched = "0", 0
     while True:
         step = yield script_call("flows/find", queue, [cursor, _ID, _SCAN])
@@ -55,7 +55,7 @@ def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowSight], in
             id, packed, ended = step[at : at + 3]
             record = _record(packed)
             if record is not None:
-                found[id.decode(errors="replace")] = sight(record, blob=ended)
+                found[id.decode(errors="replace")] = flow_details(record, blob=ended)
         cursor, searched = step[0].decode(), min(step[1], searched + _SCAN)
         if cursor == "0":
             return found, step[1], True
@@ -65,7 +65,7 @@ def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowSight], in
 
 def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[FlowNode]]:
     """Read up to `most` jobs of a flow from number `first` on; none if nothing is known of it."""
-    seen = yield from look(queue, flow)
+    seen = yield from inspect(queue, flow)
     if seen is None:
         return []
     numbers = range(first, min(seen.jobs, first + most - 1) + 1)
@@ -75,7 +75,7 @@ def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[F
     active = [place for place, node in enumerate(nodes) if node.state == "active"]
     for place in active[:_PLACED]:
         node = nodes[place]
-        found = yield from job_control.where(queue, node.id)
+        found = yield from job_control.find_place(queue, node.id)
         if found.state != "gone":
             state: Any = found.state
             nodes[place] = FlowNode(node.number, node.id, state, node.task, node.children)

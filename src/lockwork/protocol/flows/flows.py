@@ -100,7 +100,7 @@ def push(
 
 
 @dataclass(frozen=True, slots=True)
-class FlowSight:
+class FlowDetails:
     """How a flow stands; `state` is running, compensating or ended. Counts are of jobs, or of compensations."""
 
     state: Literal["running", "compensating", "ended"]
@@ -119,17 +119,20 @@ class FlowSight:
     """How the failure ended, as it is stored."""
 
 
-def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = None) -> Protocol[FlowSight | None]:
-    """Look at a flow, None if nothing is known of it; the channel `told` hears of its end."""
-    found = yield script_call("flows/state", queue, [flow, told], patience)
-    if not found:
+def inspect(
+    queue: QueueKeys, flow: str, channel: str = "", patience: float | None = None
+) -> Protocol[FlowDetails | None]:
+    """Read a flow; None if the server does not know it. The server publishes its end on `channel`."""
+    reply = yield script_call("flows/state", queue, [flow, channel], patience)
+    if not reply:
         return None
-    return sight(msgspec.msgpack.decode(found[0]), msgspec.msgpack.decode(found[1]) if found[1] else None, found[2])
+    record, answer, blob = reply
+    return flow_details(msgspec.msgpack.decode(record), msgspec.msgpack.decode(answer) if answer else None, blob)
 
 
-def sight(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> FlowSight:
+def flow_details(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> FlowDetails:
     """Return what the stored record of a flow says."""
-    return FlowSight(
+    return FlowDetails(
         "running" if record["state"] == "storing" else record["state"],
         record["jobs"],
         record["succeeded"],
@@ -146,7 +149,7 @@ def sight(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> F
 
 def ended(
     queue: QueueKeys, flow: str, channel: str, timeout: float | None, slow: Protocol[None] | None = None
-) -> Protocol[FlowSight | None]:
+) -> Protocol[FlowDetails | None]:
     """Wait until a flow has ended, at most `timeout` seconds; returns its state then.
 
     `slow` is run once if the flow has not ended after RECHECK seconds.
@@ -155,7 +158,7 @@ def ended(
     give_up = None if timeout is None else now + timeout
     hints = Hints()
     while True:
-        found = yield from look(queue, flow, channel, patience(give_up, now))
+        found = yield from inspect(queue, flow, channel, patience(give_up, now))
         now = yield Clock()
         if found is None or found.state == "ended" or (give_up is not None and now >= give_up):
             return found

@@ -166,7 +166,7 @@ def literal(name: str) -> str:
     return escape(name)
 
 
-def look(prefix: str, pattern: str = "*", *, contended: bool = False) -> Protocol[Overview]:
+def read_locks(prefix: str, pattern: str = "*", *, contended: bool = False) -> Protocol[Overview]:
     """Read all locks, and return those whose names match a pattern with *, ? and [...], with what concerns them.
 
     Reads the locks of the index, which are held or waited for longer than a second, the locks of this process, and

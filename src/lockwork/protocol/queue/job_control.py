@@ -37,10 +37,11 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSight:
-    """All that is known of a job; moments in ms since 1970, None where there is none.
+class JobDetails:
+    """All that the server has of a job. Moments are in ms since 1970, None if there is none.
 
-    `state` is as of `jobs.Standing`; `blob` is its outcome, or a dead one's error.
+    `state` is a `State` of jobs/snapshot.py, or "active" for a job that waits or runs; `blob` is the job's outcome, or
+    the error of a dead job.
     """
 
     state: str
@@ -63,15 +64,15 @@ class JobSight:
     """Whether it waits to run alone."""
 
 
-def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) -> Protocol[JobSight]:
-    """Look at a job; the channel `told` hears of its progress and of its end."""
+def inspect(queue: QueueKeys, id: str, channel: str = "", window_ms: int = WINDOW_MS) -> Protocol[JobDetails]:
+    """Read a job. The server publishes its progress and its end on `channel`."""
     while True:
-        reply = yield script_call("queue/inspect", queue, [id, told])
+        reply = yield script_call("queue/inspect", queue, [id, channel])
         state, attempts, due, expires, note, blob, record, now, timeline, row, ended, *tried = reply
         if not 0 <= expires <= now:
             break
         yield from expire(queue, window_ms)
-    return JobSight(
+    return JobDetails(
         state.decode(),
         _or_none(attempts),
         _or_none(due),
@@ -88,7 +89,7 @@ def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) 
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class JobPlace:
     """Where a job is: scheduled, blocked, ready, running, or gone; how many worker processes serve its queue."""
 
     state: str
@@ -100,21 +101,21 @@ class Whereabouts:
     """Of the delivery that runs."""
 
 
-def where(queue: QueueKeys, id: str) -> Protocol[Whereabouts]:
-    """Find out where a job is that has not ended: two calls at most, unless workers come meanwhile."""
+def find_place(queue: QueueKeys, id: str) -> Protocol[JobPlace]:
+    """Find the place of a job that has not ended. Takes two calls at most, unless more workers start meanwhile."""
     sessions: list[str] = []
     while True:
         runs = [*map(queue.run, sessions)]
         state, workers, paused, *listed = yield script_call("queue/locate", queue, [id, *sessions], runs=runs)
         if state == b"running":
-            return Whereabouts("running", workers, bool(paused), listed[0].decode(), listed[1])
+            return JobPlace("running", workers, bool(paused), listed[0].decode(), listed[1])
         if state != b"look":
-            return Whereabouts(state.decode(), workers, bool(paused))
+            return JobPlace(state.decode(), workers, bool(paused))
         sessions = [session.decode() for session in listed]
 
 
 def changed(queue: QueueKeys, id: str, hints: Hints) -> Protocol[None]:
-    """Wait, after a look with a channel, until the job may have come further."""
+    """Wait, after `inspect` with a channel, until the state of the job may have changed."""
     yield from listen(hints, id, (yield Clock()) + RECHECK, key=queue.jobs)
 
 
