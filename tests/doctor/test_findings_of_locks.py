@@ -62,7 +62,7 @@ def test_deadlock_is_in_status_doctor_overview_and_top(shop: Lockwork, own_url: 
         assert (found.level, found.subject, found.link) == ("serious", "Deadlock", "locks")
         assert "A holds lock a and waits for lock b; " in found.text
         assert found.fix == "Release one of the locks: `lockwork locks release a`."
-        assert listed(own_url, "status") == listed(own_url, "doctor") == Watcher(shop).look().findings == [found]
+        assert listed(own_url, "status") == listed(own_url, "doctor") == Watcher(shop).read().findings == [found]
         status = printed(own_url, "status")
         assert "nothing is wrong" not in status
         assert found.text in status
@@ -101,7 +101,7 @@ def test_user_without_rights_sees_that_locks_are_not_checked(shop: Lockwork, wit
         assert found in listed(without_locks, "doctor")
         assert "Locks not checked" in overview_page(without_locks)
         with Lockwork(without_locks) as limited:
-            seen = Watcher(limited).look()
+            seen = Watcher(limited).read()
         assert (seen.locks, seen.findings) == (None, [found])
 
 

@@ -73,7 +73,7 @@ def enqueue(
         options["priority"] = priority
     if retries is not None:
         options["retries"] = retries
-    with scope.open(looks=False, create=create) as lw:
+    with scope.open(read_only=False, create=create) as lw:
         made = register(lw, _found(Announced.read(lw), task, scope.queue, create=create))
         try:
             job = made.options(**options).enqueue(*args, **kwargs)

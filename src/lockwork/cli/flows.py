@@ -65,7 +65,7 @@ _scope = scoped(queue_option("The queue of the flow. [default: all of them]"))
 @reports
 def _show(*, id: str | None, limit: int, scope: Scope, output: Output) -> None:
     """Show the newest flows, or one flow."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         if id is None:
             output.show(lambda: _list_report(lw.flows(scope.queue, limit=limit)))
             return
@@ -81,7 +81,7 @@ def _show(*, id: str | None, limit: int, scope: Scope, output: Output) -> None:
 @prints_json
 def _cancel(*, id: str, scope: Scope, output: Output) -> None:
     """Cancel all jobs of a flow that have not ended."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         run = _found(lw, id, scope.queue)
         if not run.cancel():
             raise ConfigError(f"flow {id} has ended: it cannot be cancelled")

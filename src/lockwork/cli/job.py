@@ -68,7 +68,7 @@ def _one_job(command: F) -> F:
 @reports
 def _show(*, id: str, scope: Scope, output: Output) -> None:
     """Show a job."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         chosen = _found(lw, id, scope.queue)
         output.show(lambda: _report(lw, chosen))
 
@@ -149,7 +149,7 @@ def _delete(*, id: str, scope: Scope, output: Output) -> None:
 
 def _change(id: str, scope: Scope, output: Output, change: Callable[[Job[Any], State], tuple[bool, str, str]]) -> None:
     """Change a job and print the result; `change` returns success, the result, and why it may fail."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         chosen = _found(lw, id, scope.queue)
         done, text, why = change(chosen, chosen.state())
         if not done:

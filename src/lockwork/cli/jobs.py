@@ -97,7 +97,7 @@ def _show(
     """
     if limit > MOST:
         raise click.UsageError(f"a list has at most {MOST:,} jobs: continue with --after")
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         mistake = unknown_task(lw, wanted)
         search = _Search(lw, scope.queue, wanted, limit, budget, newest=not oldest, mistake=mistake)
         output.show(lambda: search.report(after))
@@ -140,7 +140,7 @@ def _delete(**options: Unpack[_ChangeOptions]) -> None:
 
 def _run(action: Action, **options: Unpack[_ChangeOptions]) -> None:
     scope, wanted = options["scope"], options["wanted"]
-    with scope.open(looks=False) as lw:
+    with scope.open(read_only=False) as lw:
         Bulk(lw, scope.queue, action, wanted, options["limit"]).run(options["output"], yes=options["yes"])
 
 

@@ -48,7 +48,7 @@ class Scope:
     partitions: int | None
 
     @contextmanager
-    def open(self, *, looks: bool, create: bool | None = None) -> Iterator[Lockwork]:
+    def open(self, *, read_only: bool, create: bool | None = None) -> Iterator[Lockwork]:
         """Open an app that knows the partitions that apps announced; raises ConfigError as `check_queue`."""
         if self.partitions is not None and self.queue is None:
             raise click.UsageError("--partitions needs the name of a queue")
@@ -61,7 +61,7 @@ class Scope:
             if counts:
                 lw = stack.enter_context(connected(self.url, self.prefix, counts))
             if self.queue is not None:
-                check_queue(lw, self.queue, announced.queues, looks=looks, create=create)
+                check_queue(lw, self.queue, announced.queues, read_only=read_only, create=create)
             yield lw
 
 

@@ -124,7 +124,7 @@ _CREATE = click.option("--create", is_flag=True, help="Accept a queue that does 
 @reports
 def _show(*, scope: Scope, output: Output) -> None:
     """Show all queues, or one."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         name = scope.queue
         if name is None:
             reader = OverviewReader()
@@ -210,7 +210,7 @@ def _drain(*, scope: Scope, timeout: str | None, delayed: bool, output: Output) 
 @contextmanager
 def _changed(scope: Scope, output: Output, *, create: bool | None = None) -> Iterator[Queue]:
     """Open the queue for a change, and show it afterwards; `create` is None for actions that cannot create it."""
-    with scope.open(looks=False, create=create) as lw:
+    with scope.open(read_only=False, create=create) as lw:
         assert scope.queue is not None
         chosen = lw.queue(scope.queue)
         yield chosen

@@ -56,7 +56,7 @@ _NAME = click.argument("name", shell_complete=schedule_names)
 @reports
 def _show(*, name: str | None, scope: Scope, output: Output) -> None:
     """Show all schedules, or the schedules of one name."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         output.show(lambda: _report(lw, _chosen(_all(lw, scope.queue), name)))
 
 
@@ -84,7 +84,7 @@ def _resume(*, name: str, scope: Scope, output: Output) -> None:
 @prints_json
 def _run(*, name: str, scope: Scope, output: Output) -> None:
     """Enqueue the job of a schedule now."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         status = _only(lw, name, scope.queue)
         job = lw.schedule(status.name, queue=status.queue).run_now()
         if job is None:
@@ -99,7 +99,7 @@ def _run(*, name: str, scope: Scope, output: Output) -> None:
 
 def _change(name: str, scope: Scope, output: Output, change: Callable[[Schedule], bool]) -> None:
     """Pause or resume a schedule, and show it."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         status = _only(lw, name, scope.queue)
         if not change(lw.schedule(status.name, queue=status.queue)):
             raise ConfigError(f"schedule {status.name} has been deleted")

@@ -65,7 +65,7 @@ class Top(App[None]):
         self._watcher = watcher
         self._every = every
         self._paused = False
-        self._looking = False
+        self._reading = False
         self._head = Static(id="head")
 
     def compose(self) -> ComposeResult:
@@ -87,37 +87,37 @@ class Top(App[None]):
 
     def on_ready(self) -> None:
         """Refresh now, and then regularly."""
-        self.set_interval(self._every, self._look)
-        self._look()
+        self.set_interval(self._every, self._read_soon)
+        self._read_soon()
 
     def action_pause(self) -> None:
         """Stop refreshing, or continue."""
         self._paused = not self._paused
-        self._look()
+        self._read_soon()
 
-    def _look(self) -> None:
+    def _read_soon(self) -> None:
         if self._paused:
             self._head.update(state("paused", "paused: p resumes"))
-        elif not self._looking:
-            self._looking = True
+        elif not self._reading:
+            self._reading = True
             self.run_worker(self._read, thread=True)  # a slow server must not stop the keys
 
     def _read(self) -> None:
         try:
-            found = self._watcher.look()
+            found = self._watcher.read()
         except LockworkError as error:
             self.call_from_thread(self._show_problem, str(error))
         else:
             self.call_from_thread(self._show, found)
 
     def _show_problem(self, text: str) -> None:
-        self._looking = False
+        self._reading = False
         if self._head.is_attached:
             self._head.update(state("serious", printable(f"the figures below are old: {text}")))
 
     def _show(self, view: Screen) -> None:
-        self._looking = False
-        if self._paused or not self._head.is_attached:  # since this look began the user has paused, or has left
+        self._reading = False
+        if self._paused or not self._head.is_attached:  # since this read began the user has paused, or has left
             return
         head = Text.assemble(
             (f"{view.rates[-1]:,.1f} jobs/s", "bold"),

@@ -61,30 +61,30 @@ class ExclusiveLock(Handle[G]):
 
     def locked(self) -> bool:
         """Return whether the lock is held, or kept for its minimum time. One round trip; `inspect` reads everything."""
-        return self._runtime.run(self._looking()).expires_in > 0
+        return self._runtime.run(self._short_state()).expires_in > 0
 
     async def alocked(self) -> bool:
         """Async version of `locked`."""
-        return (await self._runtime.arun(self._looking())).expires_in > 0
+        return (await self._runtime.arun(self._short_state())).expires_in > 0
 
     def owner(self) -> Holder | None:
         """Return the owner of the lock: host, process, thread or task, and tags; None if it is free. One round trip."""
-        return _owner(self._runtime.run(self._looking()))
+        return _owner(self._runtime.run(self._short_state()))
 
     async def aowner(self) -> Holder | None:
         """Async version of `owner`."""
-        return _owner(await self._runtime.arun(self._looking()))
+        return _owner(await self._runtime.arun(self._short_state()))
 
     def remaining(self) -> float:
         """Return the seconds that the current lease lasts unless it is renewed; 0 if the lock is free.
 
         One round trip.
         """
-        return self._runtime.run(self._looking()).expires_in
+        return self._runtime.run(self._short_state()).expires_in
 
     async def aremaining(self) -> float:
         """Async version of `remaining`."""
-        return (await self._runtime.arun(self._looking())).expires_in
+        return (await self._runtime.arun(self._short_state())).expires_in
 
     def force_release(self) -> bool:
         """Release the lock by force; True if it was held.
@@ -122,7 +122,7 @@ class ExclusiveLock(Handle[G]):
         hold = await self._runtime.arun(self._adopting(exported))
         return hold.grant or hold.new_grant()
 
-    def _looking(self) -> Protocol[LockState]:
+    def _short_state(self) -> Protocol[LockState]:
         return grants.state(self._used_key(), count=False)
 
     def _exporting(self, lease: Duration | None) -> Protocol[str]:
@@ -173,7 +173,7 @@ class ExclusiveLock(Handle[G]):
 
     def _force(self) -> Protocol[bool]:
         # the fence identifies the grant: called again after a lost reply, it must not end the next one
-        seen = yield from self._looking()
+        seen = yield from self._short_state()
         if not seen.expires_in:
             return False
         return (yield from grants.force(self._key, seen.fence, self._runtime.channels))

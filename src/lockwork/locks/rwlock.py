@@ -219,11 +219,11 @@ class RWLock:
 
     def inspect(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
         """Read the holders and waiters from the server, at most the requested number of each."""
-        return _shown(self._runtime.run(self._look(readers, waiters)))
+        return _shown(self._runtime.run(self._state(readers, waiters)))
 
     async def ainspect(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
         """Async version of `inspect`."""
-        return _shown(await self._runtime.arun(self._look(readers, waiters)))
+        return _shown(await self._runtime.arun(self._state(readers, waiters)))
 
     def force_release(self) -> int:
         """Release it by force for the writer or all readers; returns their number. The waiters are next."""
@@ -233,7 +233,7 @@ class RWLock:
         """Async version of `force_release`."""
         return await self._runtime.arun(permits.force(self._key(), self._runtime.channels))
 
-    def _look(self, readers: int, waiters: int) -> Protocol[PermitsState]:
+    def _state(self, readers: int, waiters: int) -> Protocol[PermitsState]:
         holders = max(1, whole(readers, "readers", 0, permits.ALL))
         return permits.state(self._key(), holders=holders, waiters=whole(waiters, "waiters", 0, permits.ALL))
 

@@ -161,11 +161,11 @@ class Semaphore(Handle[Grant]):
 
     def inspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
         """Read the number of permits in total and in use, and at most the requested number of holders and waiters."""
-        return self._shown(self._runtime.run(self._look(holders, waiters)))
+        return self._shown(self._runtime.run(self._state(holders, waiters)))
 
     async def ainspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
         """Async version of `inspect`."""
-        return self._shown(await self._runtime.arun(self._look(holders, waiters)))
+        return self._shown(await self._runtime.arun(self._state(holders, waiters)))
 
     def force_release(self) -> int:
         """Release all permits by force; returns the number of ended grants. The waiters are next."""
@@ -245,7 +245,7 @@ class Semaphore(Handle[Grant]):
         stack.discard(hold)
         return None
 
-    def _look(self, holders: int, waiters: int) -> Protocol[PermitsState]:
+    def _state(self, holders: int, waiters: int) -> Protocol[PermitsState]:
         most = whole(holders, "holders", 0, permits_protocol.ALL)
         return permits_protocol.state(
             self._used_key(), holders=most, waiters=whole(waiters, "waiters", 0, permits_protocol.ALL)

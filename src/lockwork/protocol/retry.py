@@ -10,12 +10,12 @@ from lockwork.errors import LockworkError, ServerUnavailable, ServerUnsuitable
 from lockwork.protocol.effects import Call, Protocol
 
 _LONGEST = 5.0
-"""Seconds between two looks at most: a third of what a place lasts, so that two may fail."""
+"""Seconds between two checks at most: a third of what a place lasts, so that two may fail."""
 _AGAIN = 1.0
 """Seconds to go on trying while the server is away, for a caller whose time is up."""
 
 
-class Looks:
+class Rechecks:
     """The pauses of one waiter, which double from `first` seconds on."""
 
     __slots__ = ("_pause",)

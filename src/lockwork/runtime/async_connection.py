@@ -59,7 +59,7 @@ class Answers(asyncio.Protocol):
 
 _SOON = 8
 """Number of calls that are written at once, unless many more are under way."""
-_LOOK = 0.00015
+_POLL = 0.00015
 """Seconds for which the loop polls for the first answer before it sleeps: a wake-up costs more than a poll."""
 _SKIPPED = 64
 """Number of calls without polling after an answer that took longer: the server is distant, or busy."""
@@ -193,7 +193,7 @@ class Mux:
             if self._skip:
                 self._skip -= 1
             else:
-                self._loop.call_soon(self._look, future, began + _LOOK)
+                self._loop.call_soon(self._poll, future, began + _POLL)
             return future
         pending.append(future)
         unsent.append(packed)
@@ -266,12 +266,12 @@ class Mux:
             self._writer.transport.write(packed)
             self._written += len(packed)
 
-    def _look(self, future: asyncio.Future[Any], until: float) -> None:
+    def _poll(self, future: asyncio.Future[Any], until: float) -> None:
         """Let the loop poll for the reply without sleeping."""
         if future.done():
             return
         if now() < until:
-            self._loop.call_soon(self._look, future, until)
+            self._loop.call_soon(self._poll, future, until)
         else:
             self._skip = _SKIPPED
 

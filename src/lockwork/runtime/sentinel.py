@@ -203,7 +203,7 @@ class SentinelEndpoint(Endpoint):
         with entered_once(self._lock):
             # in a forked child, the parent's thread does not run
             if not self._closed and (self._watch is None or not self._watch.alive):
-                self._watch = _Watch(self._sentinels, self._look)
+                self._watch = _Watch(self._sentinels, self._update)
 
     async def alocate(self) -> None:
         """Async version of `locate`."""
@@ -217,7 +217,7 @@ class SentinelEndpoint(Endpoint):
         if watch is not None:
             watch.close()
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         with contextlib.suppress(Exception):  # the next connection asks again, and raises the error
             self._found(self._sentinels.primary())
 
@@ -233,9 +233,9 @@ class SentinelEndpoint(Endpoint):
 class _Watch:
     """A thread that subscribes to one Sentinel at a time, and checks the primary's address after a failover."""
 
-    def __init__(self, sentinels: Sentinels, look: Callable[[], None]) -> None:
+    def __init__(self, sentinels: Sentinels, update: Callable[[], None]) -> None:
         self._sentinels = sentinels
-        self._look = look
+        self._update = update
         self._receiver, self._sender = socket.socketpair()
         self._thread = threading.Thread(target=self._main, name="lockwork-sentinel", daemon=True)
         with contextlib.suppress(RuntimeError):  # no more threads, for instance at the interpreter's exit
@@ -258,7 +258,7 @@ class _Watch:
         while not self._ended_within(backoff(tries) if tries else 0):
             tries += 1
             with contextlib.suppress(Exception), self._sentinels.subscribed() as wire:
-                self._look()  # earlier announcements were lost
+                self._update()  # earlier announcements were lost
                 heard = pinged = now()
                 while (at := now()) - heard < SILENCE:
                     if at - pinged >= PING:
@@ -270,7 +270,7 @@ class _Watch:
                         tries, heard = 0, now()
                         # only a hint: this Sentinel may be behind the others
                         if isinstance(reply, list) and reply[0] == b"message":
-                            self._look()
+                            self._update()
 
     def _ended_within(self, seconds: float, *others: Wire) -> bool:
         """Wait until `close` is called, or until one of the others is readable; return True after `close`."""

@@ -87,8 +87,8 @@ def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | 
                 break  # else more dead waiters are ahead than one call may take out of a line
         if reply[0] != granted:
             found.missing = at
-            look = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))
-            found.until = sent + look / 1000
+            recheck_ms = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))
+            found.until = sent + recheck_ms / 1000
             break
         for place, key in enumerate(group):
             fence, deadline = reply[2 + 2 * place : 4 + 2 * place]
