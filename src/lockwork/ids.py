@@ -111,8 +111,8 @@ def node_id(flow: str, number: int) -> str:
 
 def node_of(id: str) -> NodeId | None:
     """Return the flow and the number of a job's id, or of its compensation's id; None for any other id."""
-    found = _NODE.fullmatch(id)
-    return None if found is None else NodeId(found[1], int(found[2]))
+    match = _NODE.fullmatch(id)
+    return None if match is None else NodeId(match[1], int(match[2]))
 
 
 def slot_of(id: str) -> tuple[str, int] | None:

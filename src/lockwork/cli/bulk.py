@@ -78,8 +78,8 @@ class Bulk:
         if not changed:
             why = ", or other jobs have their unique names" if self._action == "retry" else ""
             raise ConfigError(f"no job was changed: all matching jobs changed state first{why}")
-        left = f"; {selected - changed:,} changed state first" if changed < selected else ""
-        text = f"{several(changed, 'job')} {self._verb.done}{left}{self._left_out()}"
+        unchanged = f"; {selected - changed:,} changed state first" if changed < selected else ""
+        text = f"{several(changed, 'job')} {self._verb.done}{unchanged}{self._left_out()}"
         document = {"action": self._action, "matched": count, "changed": int(changed), "undecided": self._undecided}
         output.show(lambda: Report(document, [text]))
 
@@ -95,16 +95,16 @@ class Bulk:
         wanted = cast("JobFilter", {**self._wanted, "state": state})
         if not read:
             return self._lw.jobs(self._queue, limit=1, **wanted).total
-        found, after, before = 0, None, self._total
+        count, after, before = 0, None, self._total
         while True:
             page = self._lw.jobs(self._queue, limit=_STEP, budget=_STEP, after=after, **wanted)
-            found += len(page.jobs)
+            count += len(page.jobs)
             self._searched += page.searched
             self._undecided += page.undecided
             self._total = before + page.total
             after = page.next
             if after is None:
-                return found
+                return count
 
 
 def _states(verb: _Verb, chosen: JobState | None) -> tuple[JobState, ...]:

@@ -58,11 +58,13 @@ def jobs_report(pages: Mapping[str, DeadPage], hidden: Collection[str] = (), emp
     return Report({"queues": document}, body)
 
 
-def groups_report(found: Mapping[str, Sequence[DeadGroup]], hidden: Collection[str], empty: str) -> Report:
+def groups_report(groups_by_queue: Mapping[str, Sequence[DeadGroup]], hidden: Collection[str], empty: str) -> Report:
     """Return the groups, a table for each queue that has some."""
-    document = {queue: {"groups": [_group(group, hidden) for group in groups]} for queue, groups in found.items()}
+    document = {
+        queue: {"groups": [_group(group, hidden) for group in groups]} for queue, groups in groups_by_queue.items()
+    }
     body: list[RenderableType] = []
-    for queue, groups in found.items():
+    for queue, groups in groups_by_queue.items():
         rows = [
             (
                 f"{group.count:,}",

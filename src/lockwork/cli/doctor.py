@@ -90,14 +90,14 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
-def listed(found: Sequence[Finding]) -> list[RenderableType]:
+def listed(findings: Sequence[Finding]) -> list[RenderableType]:
     """Return the findings as lines of text."""
-    if not found:
+    if not findings:
         return [state("succeeded", "nothing is wrong")]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for finding in found:
+    for finding in findings:
         subject, text, fix = map(printable, (finding.subject, finding.text, finding.fix))
         table.add_row(state(finding.level), Text.assemble((f"{subject}: ", "bold"), f"{text}\n{fix}"))
     return [table]

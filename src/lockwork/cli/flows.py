@@ -200,8 +200,8 @@ class _Drawing:
         text.append_text(state(node.state))
         others = self.parents[node.number][:-1]
         if others:
-            shown = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
-            text.append(f"  also after {shown}", style="color(244)")
+            numbers = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
+            text.append(f"  also after {numbers}", style="color(244)")
         if node.id == self.marked:
             text.append("  <- this job")
         return text

@@ -160,24 +160,24 @@ def _change(id: str, scope: Scope, output: Output, change: Callable[[Job[Any], S
 
 def _time(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise click.UsageError(f"--at is a time such as 2026-12-24T18:00+01:00, not {text!r:.80}") from None
-    return found if found.tzinfo else found.astimezone()
+    return time if time.tzinfo else time.astimezone()
 
 
 def _found(lw: Lockwork, id: str, queue: str | None) -> Job[Any]:
     names = lw.queues() if queue is None else [each.name for each in lw.queue(queue).partitions]
     for name in names:
-        found = lw.job(id, queue=name)
-        if found.inspect().state != "unknown":
-            return found
+        job = lw.job(id, queue=name)
+        if job.inspect().state != "unknown":
+            return job
     raise unknown("job", id, [each.id for each in lw.jobs(queue, limit=200).jobs], ids=True)
 
 
-def _report(lw: Lockwork, found: Job[Any]) -> Report:
-    seen = found.inspect()
-    nodes = [] if seen.flow is None else graph(lw, seen.flow, found.queue)
+def _report(lw: Lockwork, job: Job[Any]) -> Report:
+    seen = job.inspect()
+    nodes = [] if seen.flow is None else graph(lw, seen.flow, job.queue)
     document = {field.name: getattr(seen, field.name) for field in fields(JobSnapshot)} | {"graph": nodes}
     hidden = seen.hidden or seen.task in Announced.read(lw).hidden
     if hidden:  # its names may be made from its arguments

@@ -92,8 +92,8 @@ def _narrow(overview: Overview, names: OwnerNames) -> Iterator[RenderableType]:
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1))
         table.add_column(min_width=9, overflow="fold")
         table.add_column(overflow="fold")
-        for state, name, since, left, fence in _rows(lock, names):
-            times = ", ".join(filter(None, (f"for {since}" if since else "", f"{left} left" if left else "")))
+        for state, name, since, remaining, fence in _rows(lock, names):
+            times = ", ".join(filter(None, (f"for {since}" if since else "", f"{remaining} left" if remaining else "")))
             details = [each for each in (name, times, f"fence {fence}" if fence else "") if each]
             table.add_row(f"  {state}", Text("\n".join(details)))
         yield table
@@ -123,8 +123,8 @@ def _waits(edges: tuple[Edge, ...], names: OwnerNames) -> Iterator[str]:
         places[edge.waiter, edge.resource].append(edge)
     for (waiter, resource), reasons in places.items():
         holders = [names(edge.blocker) for edge in reasons if not edge.ahead]
-        shown = holders if len(holders) <= 3 else [*holders[:2], f"{len(holders) - 2} others"]
-        why = [f"held by {', '.join(shown)}"] if shown else []
+        visible = holders if len(holders) <= 3 else [*holders[:2], f"{len(holders) - 2} others"]
+        why = [f"held by {', '.join(visible)}"] if visible else []
         why += [f"behind {names(edge.blocker)}" for edge in reasons if edge.ahead]
         yield printable(f"{names(waiter)} waits for {resource}, {', '.join(why)}")
 

@@ -84,12 +84,12 @@ class _QueueView:
 
 
 def _limits_text(limits: QueueLimits) -> str:
-    found = (
+    texts = (
         ("rate", limits.rate),
         ("concurrency", None if limits.concurrency is None else f"{limits.concurrency:,}"),
         ("size", None if limits.size is None else f"{limits.size:,}"),
     )
-    return ", ".join(f"{what} {limit}" for what, limit in found if limit is not None)
+    return ", ".join(f"{what} {limit}" for what, limit in texts if limit is not None)
 
 
 def _report(seen: Sequence[_QueueView], *, single: bool) -> Report:

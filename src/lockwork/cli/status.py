@@ -54,7 +54,7 @@ def status(*, output: Output, url: str | None, prefix: str) -> None:
 def _report(lw: Lockwork, reader: OverviewReader) -> Report:
     overview = reader.read(lw.runtime, CHECKED_PARTS)
     read_hour = activity(lw.config.prefix, None, None, "1h", overview.names)
-    found, total = findings_of(overview), lw.runtime.run(read_hour).series().total
+    findings, total = findings_of(overview), lw.runtime.run(read_hour).series().total
     rows: list[Sequence[str | Text]] = [
         (
             printable(queue.name),
@@ -73,7 +73,7 @@ def _report(lw: Lockwork, reader: OverviewReader) -> Report:
     hour = f"last hour: {total.succeeded:,} succeeded, {failed}, {total.dead:,} dead"
     hour += "".join(f", {what} p95 {duration(seconds)}" for what, seconds in p95.items() if seconds is not None)
     body: list[RenderableType] = [
-        *listed(found),
+        *listed(findings),
         hour,
         "",
         Listing(_QUEUES, rows, title="queues", empty="no queue has had a job"),
@@ -90,7 +90,7 @@ def _report(lw: Lockwork, reader: OverviewReader) -> Report:
         }
         for queue in overview.partitions
     ]
-    document = {"findings": found, "last_hour": summary, "queues": listed_queues, "workers": overview.workers}
+    document = {"findings": findings, "last_hour": summary, "queues": listed_queues, "workers": overview.workers}
     return Report(document, body)
 
 

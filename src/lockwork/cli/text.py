@@ -75,11 +75,11 @@ def size(count: int | None) -> str:
     return "" if count is None else words.size(count)
 
 
-def value(given: Any) -> str:
+def value(result: Any) -> str:
     """A value of a job as JSON, in one line; a result that is not known yet by the id of its job."""
-    if isinstance(given, ResultOf):
-        return printable(given)
-    return printable(json.dumps(given, ensure_ascii=False, default=str))
+    if isinstance(result, ResultOf):
+        return printable(result)
+    return printable(json.dumps(result, ensure_ascii=False, default=str))
 
 
 def arguments(args: Any, kwargs: Any) -> str:

@@ -104,11 +104,11 @@ class Top(App[None]):
 
     def _read(self) -> None:
         try:
-            found = self._watcher.read()
+            screen = self._watcher.read()
         except LockworkError as error:
             self.call_from_thread(self._show_problem, str(error))
         else:
-            self.call_from_thread(self._show, found)
+            self.call_from_thread(self._show, screen)
 
     def _show_problem(self, text: str) -> None:
         self._reading = False
@@ -160,14 +160,14 @@ def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
 def _running(view: Screen) -> Iterable[Sequence[str | Text]]:
     now = datetime.now(UTC)
     for job in view.running:
-        given = HIDDEN if job.hidden else arguments(job.args, job.kwargs)
+        call = HIDDEN if job.hidden else arguments(job.args, job.kwargs)
         yield [
             printable(job.id),
             printable(job.partition),
             printable(job.task or "?"),
             state("running", ran(job.started, now)),
             place(job.worker),
-            given if len(given) <= _LONGEST else f"{given[:_LONGEST]}...",
+            call if len(call) <= _LONGEST else f"{call[:_LONGEST]}...",
         ]
 
 
@@ -178,12 +178,12 @@ def _workers(view: Screen) -> Iterable[Sequence[str | Text]]:
 
 def _findings(view: Screen) -> Text:
     """Return a line for each of the first findings; `lockwork doctor` says more."""
-    shown = view.findings if len(view.findings) <= _FINDINGS else view.findings[: _FINDINGS - 1]
+    findings = view.findings if len(view.findings) <= _FINDINGS else view.findings[: _FINDINGS - 1]
     lines = [
         Text.assemble(state(finding.level), (f" {printable(finding.subject)}: ", "bold"), printable(finding.text))
-        for finding in shown
+        for finding in findings
     ]
-    if rest := len(view.findings) - len(shown):
+    if rest := len(view.findings) - len(findings):
         lines.append(Text(f"and {rest} more: lockwork doctor", style="dim"))
     return Text("\n").join(lines)
 

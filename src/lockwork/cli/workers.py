@@ -126,18 +126,18 @@ def _send(order: str, send: Callable[[WorkerHandle], bool], effect: str, **optio
             output.show(lambda: Report({"order": order, "workers": [worker.name for worker in chosen]}, []))
 
 
-def _chosen(found: list[Worker], name: str | None) -> list[Worker]:
+def _chosen(workers: list[Worker], name: str | None) -> list[Worker]:
     if name is None:
-        return found
-    one = [worker for worker in found if worker.name == name]
+        return workers
+    one = [worker for worker in workers if worker.name == name]
     if not one:
-        raise unknown("worker", name, [worker.name for worker in found])
+        raise unknown("worker", name, [worker.name for worker in workers])
     return one
 
 
-def _report(found: list[Worker], *, whole: bool) -> Report:
-    body: list[RenderableType] = [] if whole else [listing(found)]
-    for worker in found if whole else ():
+def _report(workers: list[Worker], *, whole: bool) -> Report:
+    body: list[RenderableType] = [] if whole else [listing(workers)]
+    for worker in workers if whole else ():
         body += [facts(_facts(worker)), ""]
         jobs = worker.jobs
         rows = [
@@ -152,7 +152,7 @@ def _report(found: list[Worker], *, whole: bool) -> Report:
             for job in jobs
         ]
         body.append(Listing(_JOB_COLUMNS, rows, empty="no running jobs"))
-    return Report({"workers": found}, body)
+    return Report({"workers": workers}, body)
 
 
 def _facts(worker: Worker) -> Iterator[tuple[str, str | Text]]:
@@ -174,7 +174,7 @@ def _facts(worker: Worker) -> Iterator[tuple[str, str | Text]]:
     yield "lockwork", printable(worker.version)
 
 
-def listing(found: list[Worker], *, title: str = "") -> Listing:
+def listing(workers: list[Worker], *, title: str = "") -> Listing:
     """A table of workers."""
     rows = [
         (
@@ -189,6 +189,6 @@ def listing(found: list[Worker], *, title: str = "") -> Listing:
             ago(worker.seen),
             printable(worker.app_version or worker.version),
         )
-        for worker in found
+        for worker in workers
     ]
     return Listing(COLUMNS, rows, title=title, empty="no worker runs: start one with `lockwork worker MODULE:OBJECT`")

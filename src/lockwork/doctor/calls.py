@@ -31,15 +31,15 @@ def check_calls(overview: SystemOverview) -> Iterator[Finding]:
 
 def shared_queues(running: RunningVersions) -> dict[str, list[str]]:
     """Return the queues that live workers of different apps serve although the apps share no task."""
-    found: dict[str, list[str]] = {}
+    apps_by_queue: dict[str, list[str]] = {}
     for queue in {queue for worker in running.workers for queue in worker.queues}:
         tasks: defaultdict[str, set[str]] = defaultdict(set)
         for app in running.of_workers(queue):
             tasks[app.name] |= {name for task in app.tasks for name in (task.name, *task.aliases)}
         apps = sorted(name for name, own in tasks.items() if own)
         if any(tasks[name].isdisjoint(tasks[other]) for at, name in enumerate(apps) for other in apps[:at]):
-            found[base_queue(queue)] = apps
-    return dict(sorted(found.items()))
+            apps_by_queue[base_queue(queue)] = apps
+    return dict(sorted(apps_by_queue.items()))
 
 
 def _check_parked(queue: str, parked: ParkedTask, running: RunningVersions) -> Iterator[Finding]:

@@ -53,15 +53,15 @@ def check(overview: SystemOverview) -> list[Finding]:
     queues: defaultdict[str, list[QueueFacts]] = defaultdict(list)
     for queue, diagnosis in overview.diagnosed:
         queues[base_queue(queue.name)].append(QueueFacts(queue, diagnosis))
-    found = [finding for name, parts in queues.items() for finding in _check_queue(name, parts, overview, apps)]
-    found += _check_waits(overview)
-    found += _check_workers(overview)
-    found += _check_apps(overview)
-    found += check_calls(overview)
+    findings = [finding for name, parts in queues.items() for finding in _check_queue(name, parts, overview, apps)]
+    findings += _check_waits(overview)
+    findings += _check_workers(overview)
+    findings += _check_apps(overview)
+    findings += check_calls(overview)
     if unchecked := _unchecked(overview):
         text = f"{unchecked:,} further queues and partitions were not checked."
-        found.append(Finding("info", "queues", text, "Check them by name: `lockwork queue NAME`."))
-    return found
+        findings.append(Finding("info", "queues", text, "Check them by name: `lockwork queue NAME`."))
+    return findings
 
 
 def _unchecked(overview: SystemOverview) -> int:
@@ -78,11 +78,11 @@ def _check_queue(
     name: str, parts: list[QueueFacts], overview: SystemOverview, apps: dict[str, str]
 ) -> Iterator[Finding]:
     """Check a queue; a problem of several partitions is one finding."""
-    found: defaultdict[str, list[QueueFacts]] = defaultdict(list)
+    parts_by_trouble: defaultdict[str, list[QueueFacts]] = defaultdict(list)
     for part in parts:
         for trouble in _troubles(part, overview):
-            found[trouble].append(part)
-    for trouble, some in found.items():
+            parts_by_trouble[trouble].append(part)
+    for trouble, some in parts_by_trouble.items():
         if trouble == "died":
             yield _said(trouble, some, f"Queue {name}", name, apps, ())
             continue
@@ -211,8 +211,8 @@ def _check_apps(overview: SystemOverview) -> Iterator[Finding]:
         if app.name in alive:
             for queue in {task.queue for task in app.tasks}:
                 counts[queue][app.partitions.get(queue, 0)] = app.name
-    for queue, found in counts.items():
-        if len(found) > 1:
-            said = ", ".join(f"{count or 'none'} in {app}" for count, app in sorted(found.items()))
-            text = f"Apps differ in its number of partitions: {said}. Jobs of one key can run at the same time."
+    for queue, count_by_app in counts.items():
+        if len(count_by_app) > 1:
+            differences = ", ".join(f"{count or 'none'} in {app}" for count, app in sorted(count_by_app.items()))
+            text = f"Apps differ in its number of partitions: {differences}. Jobs of one key can run at the same time."
             yield Finding("serious", f"Queue {queue}", text, "Give all apps the same `partitions=`.", f"queues/{queue}")

@@ -73,12 +73,12 @@ def _read(shard: int) -> Protocol[ServerFacts]:
 
 def check_servers(servers: Sequence[ServerFacts], now: float) -> list[Finding]:
     """Apply all rules; `now` is the client's time, seconds since 1970."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for number, facts in enumerate(servers, 1):
         port = facts.info.get("tcp_port", "")
         about = "server" if len(servers) == 1 else f"server {number} of {len(servers)}, port {port}"
-        found += (replace(finding, subject=about) for finding in _check(facts, now))
-    return found
+        findings += (replace(finding, subject=about) for finding in _check(facts, now))
+    return findings
 
 
 def _check(facts: ServerFacts, now: float) -> list[Finding]:

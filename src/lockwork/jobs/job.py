@@ -139,11 +139,11 @@ class Job(Generic[R]):
         """
         last, hints = "", Hints()
         while True:
-            found = self._from.runtime.run(self._inspect(self._from.runtime.channel))
-            if found.note.progress not in ("", last):
-                last = found.note.progress
+            details = self._from.runtime.run(self._inspect(self._from.runtime.channel))
+            if details.note.progress not in ("", last):
+                last = details.note.progress
                 yield codecs.decode(last.encode())
-            if found.state not in leases.UNENDED:
+            if details.state not in leases.UNENDED:
                 return
             self._from.runtime.run(self._changed(hints))
 
@@ -151,11 +151,11 @@ class Job(Generic[R]):
         """Async version of `watch`: `async for progress in job.awatch()`."""
         last, hints = "", Hints()
         while True:
-            found = await self._from.runtime.arun(self._inspect(self._from.runtime.channel))
-            if found.note.progress not in ("", last):
-                last = found.note.progress
+            details = await self._from.runtime.arun(self._inspect(self._from.runtime.channel))
+            if details.note.progress not in ("", last):
+                last = details.note.progress
                 yield codecs.decode(last.encode())
-            if found.state not in leases.UNENDED:
+            if details.state not in leases.UNENDED:
                 return
             await self._from.runtime.arun(self._changed(hints))
 
@@ -222,17 +222,17 @@ class Job(Generic[R]):
             details = yield from self._inspect()
             if details.state != "active":
                 return details
-            found = yield from self._at(lambda keys: control.find_place(keys, self.id))
-            if found.state != "gone":  # else it has ended between the two calls
-                return replace(details, state=found.state, session=found.session, token=found.token)
+            place = yield from self._at(lambda keys: control.find_place(keys, self.id))
+            if place.state != "gone":  # else it has ended between the two calls
+                return replace(details, state=place.state, session=place.session, token=place.token)
 
     def _state(self, keys: QueueKeys) -> Protocol[State]:
         while True:
-            found = yield from leases.job_state(keys, self.id)
-            if found.state == "unknown":  # its result is gone, and its queue's history may still have it
+            state = yield from leases.job_state(keys, self.id)
+            if state.state == "unknown":  # its result is gone, and its queue's history may still have it
                 return self._seen((yield from control.inspect(keys, self.id))).state
-            if found.state != "active":
-                return state_of(found)
+            if state.state != "active":
+                return state_of(state)
             place = yield from control.find_place(keys, self.id)
             if place.state != "gone":
                 return cast("State", place.state)
@@ -252,8 +252,8 @@ class Job(Generic[R]):
         return self._at(lambda keys: control.delete(keys, self.id, self._from.runtime.window_ms))
 
     def _reschedule(self, delay: Duration | None, at: datetime | None) -> Protocol[str]:
-        given = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}
-        due = job_options.moment(given)
+        times = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}
+        due = job_options.moment(times)
         if due is None:
             raise ConfigError("say when the job should run: reschedule(delay=...) or reschedule(at=...)")
         return self._at(lambda keys: control.reschedule(keys, self.id, due))
@@ -266,36 +266,36 @@ class Job(Generic[R]):
         """Wait for the outcome; if there is none in time, find out where the job is, for the error to say."""
         runtime = self._from.runtime
         unserved = warn_if_unserved(keys, self.id, f"job {self.id}") if limit is None else None
-        found = yield from leases.outcome(keys, self.id, runtime.channel, limit, runtime.window_ms, unserved)
-        if found.state not in leases.UNENDED:
-            return found, None
+        outcome = yield from leases.outcome(keys, self.id, runtime.channel, limit, runtime.window_ms, unserved)
+        if outcome.state not in leases.UNENDED:
+            return outcome, None
         try:
-            return found, (yield from sessions.within(LOOK_AFTER_TIMEOUT, control.find_place(keys, self.id)))
+            return outcome, (yield from sessions.within(LOOK_AFTER_TIMEOUT, control.find_place(keys, self.id)))
         except LockworkError:
-            return found, None
+            return outcome, None
 
-    def _read(self, found: JobState, place: control.JobPlace | None) -> R:
-        if found.state == "unknown":
+    def _read(self, state: JobState, place: control.JobPlace | None) -> R:
+        if state.state == "unknown":
             raise ResultUnavailable(
                 f"nothing is known of job {self.id} in {self._searched}: its result has expired, or it never "
                 "existed; for another queue, use lw.job(id, queue=...)"
             )
-        if found.blob[:1] == b"c":
-            reason = f", because job {found.blob[2:].decode()} failed" if found.blob[1:2] == b">" else ""
+        if state.blob[:1] == b"c":
+            reason = f", because job {state.blob[2:].decode()} failed" if state.blob[1:2] == b">" else ""
             raise JobCancelled(f"job {self.id} in queue {self.queue!r} was cancelled{reason}")
-        if found.blob == b"x" or found.state == "overdue":
+        if state.blob == b"x" or state.state == "overdue":
             raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it did not start in time")
-        if found.state == "dead" or found.blob[:1] == b"f":
-            error = found.blob if found.state == "dead" else found.blob[1:]
+        if state.state == "dead" or state.blob[:1] == b"f":
+            error = state.blob if state.state == "dead" else state.blob[1:]
             self._raise(Failure.read(error))
-        if found.state != "ended":
+        if state.state != "ended":
             raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{describe_place(place)}")
-        if len(found.blob) == 1:
+        if len(state.blob) == 1:
             raise ResultUnavailable(
                 f"job {self.id} in queue {self.queue!r} succeeded, but has no result: its task keeps none, or "
                 "result_ttl has passed"
             )
-        value: R = codecs.result(found.blob[1:], self._from.returns, f"job {self.id} in queue {self.queue!r}")
+        value: R = codecs.result(state.blob[1:], self._from.returns, f"job {self.id} in queue {self.queue!r}")
         return value
 
     def _raise(self, failure: Failure) -> NoReturn:

@@ -171,14 +171,14 @@ def snapshot(id: str, queue: str, details: JobDetails) -> JobSnapshot:
 
 def _timeline(state: State, details: JobDetails) -> tuple[Attempt, ...]:
     row = details.row
-    found = [past_attempt(each) for each in (row.timeline if row else details.timeline)]
+    attempts = [past_attempt(each) for each in (row.timeline if row else details.timeline)]
     if row is not None and row.started and state in ("succeeded", "cancelled"):
         ended = moment_us(row.ended)
-        found.append(Attempt(row.attempts, moment_us(row.started), ended, row.session, state, overran=row.overran))
+        attempts.append(Attempt(row.attempts, moment_us(row.started), ended, row.session, state, overran=row.overran))
     elif details.token:
         number, started = attempt_of(details.token)
-        found.append(Attempt(number, started, None, details.session, "running"))
-    return tuple(found)
+        attempts.append(Attempt(number, started, None, details.session, "running"))
+    return tuple(attempts)
 
 
 def past_attempt(stored: PastAttempt) -> Attempt:
@@ -210,28 +210,28 @@ def tags_of(record: bytes) -> tuple[str, ...]:
         return ()
 
 
-def state_of(found: JobState) -> State:
+def state_of(stored: JobState) -> State:
     """Return the state of a job that is not active."""
-    if found.state == "overdue":
+    if stored.state == "overdue":
         return "expired"
-    if found.state == "ended":
-        return ENDINGS.get(found.blob[:1], "unknown")
-    return found.state  # type: ignore[return-value]  # the script has the same words for the others
+    if stored.state == "ended":
+        return ENDINGS.get(stored.blob[:1], "unknown")
+    return stored.state  # type: ignore[return-value]  # the script has the same words for the others
 
 
 def describe_place(place: JobPlace | None) -> str:
     """Say where a job is that has not ended, and whether a worker serves its queue."""
     if place is None or place.state == "gone":
         return ""
-    said = f": it is {place.state}"
+    sentence = f": it is {place.state}"
     if place.state != "running" and place.paused:
-        return f"{said}, and the queue is paused"
+        return f"{sentence}, and the queue is paused"
     served = (
         several(place.workers, "worker process serves", "worker processes serve")
         if place.workers
         else "no worker serves"
     )
-    return f"{said}, and {served} the queue"
+    return f"{sentence}, and {served} the queue"
 
 
 def moment(seconds: float | None) -> datetime | None:

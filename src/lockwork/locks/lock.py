@@ -149,7 +149,7 @@ class ExclusiveLock(Handle[G]):
         return ExportedGrant(request.key, transit.owner, moved.fence).text()
 
     def _adopting(self, exported: str) -> Protocol[Hold[G]]:
-        found = read_export(exported, self._used_key())
+        export = read_export(exported, self._used_key())
         again = self._reenter()
         if again is not None:
             again.depth -= 1
@@ -159,7 +159,7 @@ class ExclusiveLock(Handle[G]):
         owner = self._owner()
         request = self._new_request(owner)
         return self._acquire_and_register(
-            owner, request, self._adopted(grants.adopt(request, found.owner, found.fence))
+            owner, request, self._adopted(grants.adopt(request, export.owner, export.fence))
         )
 
     def _adopted(self, adopting: Protocol[Granted | None]) -> Protocol[Granted]:

@@ -173,8 +173,8 @@ class QuorumHold(Hold[QuorumGrant]):
         return len(self.calls.runtimes)
 
     def _end_everywhere(self, in_time: bool) -> Rounds[None]:
-        kept = yield from quorum_protocol.release(self.requests, self.fence, self._servers, self.patience)
-        self._check_released(kept and in_time)
+        released = yield from quorum_protocol.release(self.requests, self.fence, self._servers, self.patience)
+        self._check_released(released and in_time)
 
     def _extend(self, lease_ms: int) -> Rounds[int]:
         extended = 0
@@ -189,8 +189,8 @@ class QuorumHold(Hold[QuorumGrant]):
         return extended
 
     def _vote_lost(self) -> None:
-        left = sum(not vote.lost for vote in self.votes.values())
-        if left < majority(self._servers) and self.lease is not None and not self.notified:
+        votes_left = sum(not vote.lost for vote in self.votes.values())
+        if votes_left < majority(self._servers) and self.lease is not None and not self.notified:
             self.notified = True
             self.notify_lost()
 

@@ -75,8 +75,8 @@ class PermitHold(LockHold):
 
     def new_grant(self) -> Grant:
         """Return the grant that the program has, or another one of this hold."""
-        given = self._given and self._given()
-        return given or super().new_grant()
+        grant = self._given and self._given()
+        return grant or super().new_grant()
 
     def owner_gone(self) -> bool:
         """Return whether the taker has ended, and no one refers to the grant any more."""

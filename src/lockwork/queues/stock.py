@@ -38,8 +38,8 @@ class StockSummary:
 def stocks(prefix: str, minutes: int) -> Protocol[list[StockSummary]]:
     """Find all stocks, and read their counts."""
     read = whole(minutes, "minutes", 0, stock_protocol.MOST_MINUTES)
-    found = yield from stock_protocol.overview(prefix, read)
-    return [StockSummary(name, queue, status, by_minute) for queue, name, status, by_minute in found]
+    rows = yield from stock_protocol.overview(prefix, read)
+    return [StockSummary(name, queue, status, by_minute) for queue, name, status, by_minute in rows]
 
 
 class Stock:

@@ -300,8 +300,8 @@ class Mux:
         self._watch = None
         if not self._pending:
             return
-        left = self._progress + self._silence - now()
-        if left <= 0 and self._writer is not None:
+        remaining = self._progress + self._silence - now()
+        if remaining <= 0 and self._writer is not None:
             transport = self._writer.transport
             waiting = transport.get_write_buffer_size() + unacknowledged(transport.get_extra_info("socket").fileno())
             before, self._arrived = self._arrived, self._written - waiting
@@ -309,5 +309,5 @@ class Mux:
                 self._drop(self._answers, "the server stopped answering")
                 return
             # the peer makes progress with the written bytes: the reply may take longer
-            self._progress, left = now(), self._silence
-        self._watch = self._loop.call_later(max(left, 0.05), self._check)
+            self._progress, remaining = now(), self._silence
+        self._watch = self._loop.call_later(max(remaining, 0.05), self._check)

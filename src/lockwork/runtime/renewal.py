@@ -67,11 +67,11 @@ class Renewing:
         self.limit()
         wishes = [[lease.wish for lease in batch] for batch in batches]
         try:
-            found = self._driver.run(grants.renew_together(wishes, _AGAIN, self._heard))
+            replies = self._driver.run(grants.renew_together(wishes, _AGAIN, self._heard))
         except Exception as error:  # noqa: BLE001 - as below
-            found = [LockworkError(str(error))] * len(batches)
+            replies = [LockworkError(str(error))] * len(batches)
         heard = False
-        for batch, answers in zip(batches, found, strict=True):
+        for batch, answers in zip(batches, replies, strict=True):
             if isinstance(answers, ServerRefused):
                 heard = self._renew_batch(batch) or heard
             elif isinstance(answers, LockworkError):
@@ -152,8 +152,8 @@ class Renewing:
             self._driver.timeout = longest
             return
         # one shard of a Cluster may hang: leases on the others are renewed in the remaining time
-        left = (first - now()) / 2 if self._driver.clustered else first - now()
-        self._driver.timeout = min(longest, max(_LEAST, left))
+        remaining = (first - now()) / 2 if self._driver.clustered else first - now()
+        self._driver.timeout = min(longest, max(_LEAST, remaining))
 
     def give_back(self) -> None:
         """Release the grants in `back`; after one failure, defer the rest until after the next renewals."""

@@ -68,7 +68,7 @@ class Sentinels:
         Raises Retry if none answers, or too few at the start, ConfigError if they do not know the primary, and
         ServerRefused for a wrong or missing password.
         """
-        found: list[Address] = []
+        addresses: list[Address] = []
         answers, problem = 0, ""
         for sentinel in self._in_order():
             try:
@@ -80,20 +80,20 @@ class Sentinels:
             self._silent.discard(sentinel)
             answers += 1
             if address is not None:
-                found.append(address)
+                addresses.append(address)
             if answers > len(self._sentinels) // 2:
                 break
-        if found and not self._trusted:
-            self._check_quorum(answers, max(found).quorum, problem)
+        if addresses and not self._trusted:
+            self._check_quorum(answers, max(addresses).quorum, problem)
         majority = answers > len(self._sentinels) // 2
-        if found and self._complete and not majority:
+        if addresses and self._complete and not majority:
             log.warning(
                 "only %d of the %d Sentinels at %s answer: they cannot agree on a failover, and the primary that they "
                 "name may be an old one", answers, len(self._sentinels), self.shown,
             )  # fmt: skip
         self._complete = majority
-        if found:
-            return max(found)
+        if addresses:
+            return max(addresses)
         if answers:
             raise ConfigError(f"the Sentinels at {self.shown} watch no primary named {self.service!r}{self._names()}")
         raise Retry(f"none of the Sentinels at {self.shown} answers; the last one: {problem}")
