@@ -117,7 +117,7 @@ class Top(App[None]):
 
     def _show(self, view: Screen) -> None:
         self._reading = False
-        if self._paused or not self._head.is_attached:  # since this read began the user has paused, or has left
+        if self._paused or not self._head.is_attached:  # the user paused or left during this read
             return
         head = Text.assemble(
             (f"{view.rates[-1]:,.1f} jobs/s", "bold"),

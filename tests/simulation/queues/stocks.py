@@ -1,4 +1,4 @@
-"""Stocks in the simulator: buyers who reserve, wait, confirm and give back, with faults, and what must always hold."""
+"""Stocks in the simulator: buyers that reserve, wait, confirm and release under faults, and the rules."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ MUTANTS = (
 
 @dataclass
 class Checker:
-    """Judges every step by counting the reservations themselves."""
+    """Checks every step by a count of the reservations."""
 
     world: World
     rules: StockRules
     added: dict[str, int] = field(default_factory=dict)
     waiting: dict[Task, tuple[int, int]] = field(default_factory=dict)
-    """How many units each waits for, and since when."""
+    """Number of units that each task waits for, and the true time of its start."""
     free_since: dict[int, int] = field(default_factory=dict)
-    """Since when so many units are free."""
+    """True time since this number of units is free."""
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
         """Read the counts, and all reservations."""
@@ -51,7 +51,7 @@ class Checker:
         return [("HGETALL", books[0]), ("ZRANGE", books[1], 0, -1, "WITHSCORES")]
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         if step.script == "stock/state" and step.args[2] and step.reply[5]:
             self.added.setdefault(str(step.args[2]), int(step.args[1]))
         found, holds = step.seen
@@ -77,7 +77,7 @@ class Checker:
         self.free_since = {n: self.free_since.get(n, step.true) for n in range(1, free + 1)}
 
     def watch(self) -> None:
-        """Nobody may wait for long while what he wants is free."""
+        """Check that no buyer waits long while enough units are free."""
         quiet = self.world.mix.quiet
         for task, (n, began) in self.waiting.items():
             if n not in self.free_since:
@@ -90,7 +90,7 @@ class Checker:
 
 @dataclass
 class Buyers:
-    """The buyers' side of a run."""
+    """The buyers of a run."""
 
     world: World
     checker: Checker
@@ -145,7 +145,7 @@ class Buyers:
                 self.world.note(task.name, f"gives up: {type(error).__name__}")
 
     def judge(self, task: Task) -> Actor:
-        """Look at the time; when it is calm, nothing that ran out is held."""
+        """Check the waiting buyers until the faults are over, then that no expired reservation is held."""
         while not self.world.calm:
             self.checker.watch()
             yield Sleep(0.1)
@@ -157,7 +157,7 @@ class Buyers:
 
 def stocks(server: Server, seed: int, build: Build = RELEASED) -> World:
     """Buyers of three processes at one stock; raises Broken."""
-    # in a quarter of the runs nothing goes wrong: then nobody may be late at all
+    # a quarter of the runs has no faults: no task may be late there
     world = World(server, seed, build, Mix(slow=0.1, twice=0.2) if seed % 4 == 0 else None)
     random = world.random
     checker = Checker(world, StockRules(QueueKeys("sim", "q"), "phone", random.randint(1, 4), 2))
