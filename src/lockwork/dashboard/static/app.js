@@ -5,6 +5,8 @@
   const content = document.getElementById("content"), lost = document.querySelector(".lost");
   root.classList.add("js");
 
+  const digits = new Intl.NumberFormat("en-US"), number = (count) => digits.format(count); // as the server writes them
+
   // times
   const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
   const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
@@ -15,7 +17,7 @@
       if (whole >= length || unit === "s") {
         const first = Math.floor(whole / length), next = units[at + 1];
         const rest = next ? Math.floor((whole % length) / next[0]) : 0;
-        return `${first} ${unit}` + (rest && first < 10 ? ` ${rest} ${next[1]}` : "");
+        return `${number(first)} ${unit}` + (rest && first < 10 ? ` ${rest} ${next[1]}` : "");
       }
     }
   }
@@ -162,7 +164,6 @@
   document.addEventListener("htmx:after:swap", relateAll);
 
   // charts: stacked bars; dragging over them, or the keys, choose a part of the time that the page shows
-  const digits = new Intl.NumberFormat("en-US"), number = (count) => digits.format(count); // as the server writes them
   const colors = { done: "--b-done", retried: "--b-retrying", dead: "--b-dead", blocked: "--retrying", running: "--running" };
   function resolved(name) { // light-dark() is resolved only where it is used
     const probe = document.createElement("i");
