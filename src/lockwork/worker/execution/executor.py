@@ -14,6 +14,7 @@ from lockwork.config import Config
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, UnknownTask
 from lockwork.failures import line
 from lockwork.hooks import Again
+from lockwork.ids import node_id
 from lockwork.injection.calling import Caller
 from lockwork.jobs import options as job_options
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext, meant
@@ -92,7 +93,7 @@ async def bound_call(job: Leased, queue_context: QueueContext) -> Any:
             results[number] = None
         else:
             known = "it is not known any more" if not blob else "it has none"
-            raise ValueError(f"it uses the result of job {flows.job_id(flows.flow_of(job.id), number)}, and {known}")
+            raise ValueError(f"it uses the result of job {node_id(flows.flow_of(job.id), number)}, and {known}")
     bind(args, kwargs, holes, results)
     return stored[:4]
 
