@@ -252,7 +252,7 @@ class ThreadRun:
         return f" at {found}" if found else ""
 
 
-async def call(
+async def call_task(
     task: Task[Any, Any, Any],
     args: list[Any],
     kwargs: dict[str, Any],
