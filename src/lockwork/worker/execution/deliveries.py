@@ -39,10 +39,10 @@ class Deliveries:
 
         leased: ids and tokens of all jobs that are leased to this process. Skips jobs that were taken before.
         """
-        found = [Leased(id, token, b"", 0, leases.fence_of(token)) for id, token in leased]
-        found.sort(key=lambda job: (job.fence, job.id), reverse=True)
+        jobs = [Leased(id, token, b"", 0, leases.fence_of(token)) for id, token in leased]
+        jobs.sort(key=lambda job: (job.fence, job.id), reverse=True)
         with self._lock:
-            unread = [job for job in found if job.fence > self.last and (job.id, job.token) not in self._taken]
+            unread = [job for job in jobs if job.fence > self.last and (job.id, job.token) not in self._taken]
             self._taken.update((job.id, job.token) for job in unread)
         return unread
 

@@ -29,7 +29,7 @@ from lockwork.worker.execution.foreign_calls import ForeignCall, ForeignCalls
 from lockwork.worker.execution.forked_copies import leave_copy
 from lockwork.worker.execution.hook_runner import AttemptEnd, HookRunner
 from lockwork.worker.execution.job_call import CallReader, JobCall
-from lockwork.worker.execution.outcomes import Outcomes, Settled, Settles, shown
+from lockwork.worker.execution.outcomes import Outcomes, Settled, Settles, job_label
 from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import JobThreads, call_task
 from lockwork.worker.ipc.hard_timeouts import TimeLimits
@@ -233,7 +233,7 @@ class Executor:
         job, task = call.job, call.context.task
         self._outcomes.dead(job, error, task)
         message = "%s has ended, but goes to the dead set, for: %s"
-        log.error(message, shown(job, task), line(error), **self._outcomes.facts(job, task, error))
+        log.error(message, job_label(job, task), line(error), **self._outcomes.facts(job, task, error))
 
     async def _settle_unread(self, job: Leased, error: Exception) -> None:
         """Bury a record that cannot be read, unless another worker may run it."""
@@ -252,7 +252,7 @@ class Executor:
         else:
             why = "cannot be read" if not isinstance(error, UnknownTask) else "waited, but no live worker knew its task"
             message = "%s %s, and goes to the dead set: %s"
-            log.error(message, shown(job, name), why, line(error), **self._outcomes.facts(job, name, error))
+            log.error(message, job_label(job, name), why, line(error), **self._outcomes.facts(job, name, error))
             outcome = self._outcomes.dead(job, error, name)
         if self._hooks.in_worker:
             await self._hook_runner.ended(JobContext(job, name, self.queue_context), 0.0, None, outcome)

@@ -199,7 +199,7 @@ def strict(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, i
 
 def strict_in_turn(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
     """Offer slots like `strict`, but the partitions of one queue take turns to be first."""
-    found: list[tuple[QueueState, int]] = []
+    order: list[tuple[QueueState, int]] = []
     for _, some in groupby(askable, key=lambda queue: queue.family or queue.name):
         family = sorted(some, key=lambda queue: queue.turn)
         first, last = family[0], family[-1]
@@ -207,8 +207,8 @@ def strict_in_turn(askable: Sequence[QueueState], free: int) -> list[tuple[Queue
             family = [last, *family[:-1]]
         else:
             first.turn, first.turn_ends = last.turn + 1, now() + TURN
-        found += [(queue, free) for queue in family]
-    return found
+        order += [(queue, free) for queue in family]
+    return order
 
 
 def by_weight(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
@@ -230,14 +230,14 @@ def _shares(askable: Sequence[QueueState], free: int, weights: Sequence[float]) 
     for queue, weight in zip(askable, weights, strict=True):
         queue.credit += free * weight / whole
     ranked = sorted(askable, key=lambda queue: -queue.credit)
-    shares, left = [], free
+    shares, remaining = [], free
     for queue in ranked:
-        share = max(0, min(left, int(queue.credit)))
+        share = max(0, min(remaining, int(queue.credit)))
         shares.append(share)
-        left -= share
+        remaining -= share
     # distribute the slots that rounding left over
-    while left:
-        for at in range(min(left, len(shares))):
+    while remaining:
+        for at in range(min(remaining, len(shares))):
             shares[at] += 1
-            left -= 1
+            remaining -= 1
     return list(zip(ranked, shares, strict=True))

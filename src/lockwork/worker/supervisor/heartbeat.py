@@ -182,7 +182,7 @@ class Heartbeat:
         were called; call again.
         """
         self.forget(session)
-        given = 0
+        job_count = 0
         refused: dict[str, ServerRefused] = {}
         for hard_timeout in hard_timeouts:
             try:
@@ -193,12 +193,12 @@ class Heartbeat:
             if name in without or name in refused:  # a job returns as its hard time-out says, or stays leased
                 continue
             try:
-                given += self._recover(session, keys, patience, gone=True, counted=counted)
+                job_count += self._recover(session, keys, patience, gone=True, counted=counted)
             except ServerRefused as error:
                 refused[name] = error
         if refused:
             raise next(iter(refused.values()))
-        return given
+        return job_count
 
     def _recover(
         self, session: str, keys: QueueKeys, patience: float, *, gone: bool, counted: bool = True, ended: int = 0
