@@ -35,7 +35,7 @@ def thread_cleans_up(thread: int) -> bool:
 
 
 def task_cleans_up(task: asyncio.Task[Any]) -> bool:
-    """Return True if an asyncio task, or one that it awaits, is in a cleanup of Lockwork."""
+    """Return True if an asyncio task, or a task that it awaits, is in a cleanup of Lockwork."""
     awaitables: list[Any] = [task]
     for _ in range(_DEEPEST):
         if not awaitables:

@@ -39,7 +39,7 @@ class SessionContext:
     driver: AsyncDriver
     session: str
     channel: str
-    """Channel on which the process receives wake-ups."""
+    """Channel for the wake-ups of the process."""
     slots: WorkerSlots
     window_ms: int
     """The app's `result_ttl` in milliseconds."""
@@ -47,25 +47,25 @@ class SessionContext:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """When a fetcher leases jobs, and when it ends."""
+    """Options of a fetcher, derived from the options of its worker."""
 
     fetch_order: FetchOrder = strict
     max_jobs: int | None = None
     """Number of jobs until the fetcher ends."""
     settled: Callable[[], Coroutine[Any, Any, bool]] | None = None
-    """If set, the fetcher ends when no queue has a job that can run now. It first awaits this function, which waits
-    until the server has all outcomes."""
+    """Function of a burst that waits until the server has all outcomes. With it, the fetcher ends when no queue has a
+    job that can run now."""
     recycle_after: int | None = None
     """Number of jobs until `on_recycle` is called, once."""
     on_recycle: Callable[[], None] = lambda: None
     ending: Callable[[], bool] = lambda: False
-    """Returns True if the process must end or be quiet, or if its supervisor is gone and no longer renews the session.
+    """Return True if the process must end or be quiet, or if its supervisor is gone and no longer renews the session.
     From then on the fetcher leases nothing, and no job starts."""
     shards: bool = False
-    """The queues are on several servers, some of which may be unreachable."""
+    """True if the queues are on several servers. Some of the servers may be unreachable."""
     known_tasks: TasksOfApp | None = None
     """The tasks whose parked jobs are claimed."""
     suspects: bool = False
-    """The session runs a single job (--once), so that job may be a suspect."""
+    """True if the session runs a single job (--once): that job may be a suspect."""
     lease: float | None = None
     """Lease of the session in seconds; without it, the session never rejoins a queue."""

@@ -37,7 +37,7 @@ class Deliveries:
     def take_unread(self, leased: Iterable[tuple[str, bytes]]) -> list[Leased]:
         """Take the leased jobs that the loop has not read; return them without records, the newest first.
 
-        leased: ids and tokens of all jobs that are leased to this process. Skips jobs that were taken before.
+        leased: ids and tokens of all jobs that are leased to this process. Skips jobs that an earlier call returned.
         """
         jobs = [Leased(id, token, b"", 0, leases.fence_of(token)) for id, token in leased]
         jobs.sort(key=lambda job: (job.fence, job.id), reverse=True)

@@ -1,6 +1,6 @@
 """Fetching: leases jobs of all queues for free slots, and sleeps without polling when there is nothing to do.
 
-An empty queue sleeps without calls until the server wakes the worker. If a wake-up comes when all slots are taken, the
+An empty queue sleeps without calls until the server wakes the worker. If a wake-up comes when no slot is free, the
 fetcher forwards it to another worker. `FetchState` is the state machine of a queue.
 """
 
@@ -226,9 +226,8 @@ class Fetcher:
         apart = self._options.shards and len(self._queues) > 1 and self._jobs_left > RESERVE_BATCH
         answer = self._client.answered(queue) if apart else asyncio.sleep(backoff(queue.failures))
         self._sleep(queue, FetchState.UNANSWERED, answer)
-        # A queue that refuses a request must not keep slots from the others, and neither must one whose server is
-        # unreachable while other servers answer. If an earlier try of this call leased jobs anyway, they run in
-        # addition.
+        # reserve no slots for a queue that refuses requests, or whose server is unreachable while other servers answer:
+        # the other queues need them. If an earlier try of this call leased jobs anyway, they run in addition
         if queue.held or apart or isinstance(error, ServerRefused):
             return 0
         queue.held = want
@@ -314,7 +313,7 @@ class Fetcher:
         for queue in self._queues:
             if queue.state is not FetchState.FORWARDING:
                 self._cancel_sleep(queue)
-                # SLEEPING is the only state in which no other worker needs to check the queue
+                # another worker must check the queue, except if the state was SLEEPING
                 self._forward(queue, awake=queue.state is not FetchState.SLEEPING)
         await asyncio.gather(*(queue.task for queue in self._queues if queue.task), return_exceptions=True)
 

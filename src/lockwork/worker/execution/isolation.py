@@ -25,7 +25,7 @@ log: Log = Log("lockwork.worker")
 _SOON = 0.5
 """Seconds until the next check if no queue has a suspect."""
 _IDLE = 3.0
-"""Seconds without a suspect after which the process ends."""
+"""Seconds without a suspect until the process ends."""
 
 
 class IsolationFetcher:

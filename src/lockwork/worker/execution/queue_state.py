@@ -62,13 +62,13 @@ class FetchState(Enum):
     """The fetcher's state for one queue.
 
     A wake-up that the fetcher cannot use must reach another worker. While the fetcher runs, `WOKEN` is the only state
-    with an unanswered wake-up. When the fetcher ends, it must forward one from every state: the server may have the
-    worker among those to wake, or the worker may be the only one that knows when the next job is due.
+    with an unanswered wake-up. When the fetcher ends, it must forward a wake-up in every state: the server may
+    list the worker as idle, or only this worker may have a timer for the next due job.
 
     | state | meaning | next state, and when |
     |---|---|---|
     | READY | requested as soon as a slot is free | ASKING; PAUSED: outcomes cannot be settled; FORWARDING: the fetcher ends |
-    | WOKEN | as READY, with a wake-up to use or forward | ASKING; FORWARDING: all slots are taken, outcomes cannot be settled, or the fetcher ends |
+    | WOKEN | as READY, with a wake-up to use or forward | ASKING; FORWARDING: no slot is free, outcomes cannot be settled, or the fetcher ends |
     | ASKING | a request is under way | READY: it brought jobs, or parked jobs can be claimed; SLEEPING and SLEEPING_UNTIL_DUE: it brought none; UNANSWERED: it failed; FORWARDING: the fetcher ends |
     | SLEEPING | the server wakes the worker | WOKEN; READY: a job came with the wake-up, or a burst checks again; FORWARDING: the fetcher ends |
     | SLEEPING_UNTIL_DUE | as SLEEPING, with a timer until the next job is due | WOKEN; READY: a burst checks again; FORWARDING: the fetcher ends |
@@ -149,7 +149,7 @@ class QueueState:
     """Limits the calls that wake-ups without a job can cause."""
 
     def enter(self, state: FetchState) -> None:
-        """Change the state; raises RuntimeError if the table has no such transition."""
+        """Change the state; raises RuntimeError if the table lacks the transition."""
         if state not in TRANSITIONS[self.state]:
             raise RuntimeError(f"queue {self.name} cannot go from {self.state.name} to {state.name}")
         self.state = state

@@ -21,7 +21,7 @@ log: Log = Log("lockwork.worker")
 _PATIENCE = 1.0
 """Seconds to wait for the server."""
 _KEEPS_OFFERS = 1 << 53
-"""A fence above all others: an offer returns only after it was taken from the deliveries."""
+"""A fence above all others. `forward_wakeup` then returns no offer; offers return as unread deliveries."""
 
 
 class UnbegunJobs:

@@ -41,7 +41,7 @@ class Overran(msgspec.Struct, frozen=True, tag=True):
 
 
 class RunnerWaits(msgspec.Struct, frozen=True, tag=True):
-    """Results for which the job waits now."""
+    """The results that the job awaits now."""
 
     waits: list[AwaitedResult]
 

@@ -30,7 +30,7 @@ from lockwork.worker.ipc.messages import HardTimeout
 log: Log = Log("lockwork.worker")
 
 Seen = Literal["joined", "recovered", "wait"]
-"""Event at which suspects were seen."""
+"""The event that revealed suspects."""
 
 _PAUSE = 5.0
 """Seconds between two trims when the dead set is within its bounds."""
@@ -176,10 +176,10 @@ class Heartbeat:
     ) -> int:
         """End the session of an ended process, and return its jobs at once; return their number.
 
-        counted: the process died without a request, so the deliveries of its jobs count. hard_timeouts: the jobs for
-        which the process was killed; calls `on_timeout_settled` with each job that had not ended before. without:
-        queues on which the session never began. If a queue refuses, raises its ServerRefused after all other queues
-        were called; call again.
+        counted: the process died without a request, so the deliveries of its jobs count. hard_timeouts: the jobs that
+        made the supervisor kill the process; calls `on_timeout_settled` with each job that had not ended before.
+        without: queues that the session never joined. If a queue refuses, raises its ServerRefused after the calls to
+        all other queues; call again.
         """
         self.forget(session)
         job_count = 0
@@ -228,7 +228,7 @@ class Heartbeat:
             self._on_timeout_settled(msgspec.structs.replace(hard_timeout, outcome=outcome))
 
     def announce_stop(self) -> None:
-        """Announce on the server, now and with each beat, that this worker was asked to stop.
+        """Announce on the server, now and with each beat, that this worker stops on request.
 
         If the worker is killed later, its jobs return uncounted.
         """

@@ -56,7 +56,7 @@ from lockwork.worker.supervisor.systemd import SystemdNotifier, warn_of_stop_tim
 log: Log = Log("lockwork.worker")
 
 _TRIES = 3
-"""Consecutive failed starts after which a worker that ends with its work gives up."""
+"""Consecutive failed starts until a worker that ends with its work gives up."""
 _PULSE = 1.0
 _PATIENCE = 1.0
 """Seconds to wait for a server that may not run yet."""
@@ -160,7 +160,7 @@ class Supervisor:
                 signal.signal(number, handler)
 
     def _wait_for_server(self) -> None:
-        """Wait until the server answers, or until the worker is asked to stop. Raises a LockworkError if it refuses."""
+        """Wait until the server answers, or until an order to stop. Raises a LockworkError if it refuses."""
         log_after = 0.0
         while self._options.wait and not self.status.stopping:
             self._heartbeat.turned = now()  # for /livez
@@ -177,7 +177,7 @@ class Supervisor:
             else:
                 return
 
-    # -- callbacks, each on a thread of its own -----------------------------------------------------------------------
+    # -- callbacks: of signals, and on other threads ------------------------------------------------------------------
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._events.post(("order", number))
@@ -238,7 +238,7 @@ class Supervisor:
             child.hard_timeouts = hard_timeouts
             child.kill()
 
-    # -- what happens -------------------------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------------------
 
     def _handle(self, event: _Event | None) -> None:
         """Handle an event; None and "buried" only cause the periodic work."""
@@ -322,7 +322,7 @@ class Supervisor:
     def _leaving(self) -> bool:
         return self.status.stopping or not self._started
 
-    # -- the clock ----------------------------------------------------------------------------------------------------
+    # -- periodic work ------------------------------------------------------------------------------------------------
 
     def _periodic_work(self) -> None:
         """Run periodic work that is due, after each event."""
