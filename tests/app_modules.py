@@ -1,4 +1,4 @@
-"""The apps that workers of the tests run, loaded here for the tests to enqueue with."""
+"""App modules that the workers of the tests run, loaded in the test process to enqueue jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 Load = Callable[[str, str], ModuleType]
-"""Takes a server's URL and a module's name."""
+"""A function of a server's URL and a module's name."""
 
 
 def load_app(folder: Path, name: str, url: str) -> ModuleType:
@@ -21,7 +21,7 @@ def load_app(folder: Path, name: str, url: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses search for their module there
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOCKWORK_URL", url)
         spec.loader.exec_module(module)
@@ -29,7 +29,7 @@ def load_app(folder: Path, name: str, url: str) -> ModuleType:
 
 
 def own_app(name: str) -> Any:
-    """Make a fixture: an app's module on a database of the test's own. No worker runs there yet."""
+    """Make a fixture: an app's module on the test's own database, without a worker."""
 
     @pytest.fixture
     def own(own_url: str, load: Load) -> Iterator[Any]:
@@ -41,9 +41,8 @@ def own_app(name: str) -> Any:
 
 
 def shared_app(name: str) -> tuple[Any, Any, Any]:
-    """Make three fixtures: the URL of a server where a worker runs for many tests, and the app's module on it.
-
-    The third is the module for asyncio tests.
+    """Make three fixtures on a shared server with a worker: its URL, the app's module, and that module for asyncio
+    tests.
     """
 
     @pytest.fixture(scope="module")

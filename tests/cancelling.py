@@ -1,4 +1,4 @@
-"""Cancellation of an asyncio task, also before its k-th turn of the event loop for every k."""
+"""Cancel an asyncio task, also before its k-th turn of the event loop for each k."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def turns(count: int) -> None:
 
 
 async def cancelled(task: asyncio.Task[Any]) -> bool:
-    """Cancel a task and say whether that ended it; it may have finished just before."""
+    """Cancel a task; return False if it finished before."""
     task.cancel()
     try:
         await task
@@ -36,7 +36,7 @@ async def cancelled(task: asyncio.Task[Any]) -> bool:
 
 
 async def auntil(found: Callable[[], Awaitable[object]], what: str, patience: float = PATIENCE) -> None:
-    """Ask again and again until the answer is true; fail the test after `patience` seconds."""
+    """Poll until the result is true; fail the test after `patience` seconds."""
     loop = asyncio.get_running_loop()
     end = loop.time() + patience
     while not await found():
@@ -51,9 +51,10 @@ async def swept(
     ready: Callable[[], Awaitable[None]] | None = None,
     most: int = 400,
 ) -> Sweep:
-    """Cancel `what` at every turn, until it comes to its end before; `clean` asserts that nothing is left of it.
+    """Cancel `what` at turn 0, 1, 2 and so on, until it finishes before its cancellation.
 
-    `ready` is awaited when the task has begun: the turns count from its return on.
+    `clean` asserts after each cancellation that nothing is left. `ready` is awaited after the task was created, and the
+    turns count from its return.
     """
     sweep = Sweep()
     for count in range(most):
@@ -72,14 +73,14 @@ async def swept(
         else:
             sweep.finished += 1
         await clean(f"cancelled at turn {count}")
-        # what others do in `ready` may have brought it to its end already the first time
+        # other code in `ready` may have ended the task before the first turn
         if early and (ready is None or sweep.ended):
             break
     return sweep
 
 
 def nothing_here(app: Lockwork, where: str) -> None:
-    """Assert that the process keeps no grant, no lease, and no waiter."""
+    """Assert that the process has no grant, no lease and no waiter."""
     runtime = app.runtime
     assert not runtime.holds, f"{where}: {runtime.holds}"
     assert not runtime.live, f"{where}: {runtime.live}"

@@ -10,7 +10,7 @@ import redis.sentinel
 
 
 class _Cluster(redis.RedisCluster):
-    """A client whose server commands go to all primaries."""
+    """A Cluster client that sends server commands to all primaries."""
 
     def config_set(self, name: Any, value: Any, *more: Any, **options: Any) -> Any:
         return super().config_set(name, value, *more, **self._all(options))
@@ -29,7 +29,7 @@ class _Cluster(redis.RedisCluster):
 
 
 class _Watched(redis.Redis):
-    """Closes its connections to the Sentinels, too."""
+    """A Sentinel client that also closes its connections to the Sentinels."""
 
     def close(self) -> None:
         super().close()

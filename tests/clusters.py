@@ -1,4 +1,4 @@
-"""A Cluster: real processes on loopback, each primary with a replica or without."""
+"""A Cluster of real processes on loopback, whose primaries may have replicas."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Cluster:
         return f"redis+cluster://{','.join(f'127.0.0.1:{node.port}' for node in self.nodes[:3])}"
 
     def primaries(self) -> list[Node]:
-        """The nodes that serve slots now."""
+        """Return the nodes that serve slots now."""
         return [node for node in self.nodes if node.process.poll() is None and node.client.role()[0] == "master"]
 
     def owner(self, slot: int) -> Node:
-        """The node that serves a slot, as most say."""
+        """Return the node that serves a slot, according to most nodes."""
         for first, last, primary, *_ in self.primaries()[0].client.execute_command("CLUSTER", "SLOTS"):
             if first <= slot <= last:
                 return next(node for node in self.nodes if node.port == primary[1])
         raise AssertionError(f"no node serves slot {slot}")
 
     def move(self, slot: int, to: Node) -> None:
-        """Move a slot with all its keys, as redis-cli does."""
+        """Move a slot and its keys, like redis-cli does."""
         source = self.owner(slot)
         if source is to:
             return
@@ -47,20 +47,20 @@ class Cluster:
 
 
 def begin_move(source: Node, to: Node, slot: int) -> None:
-    """Let both know that the slot is on its way."""
+    """Mark the slot as migrating on the source and importing on the target."""
     to.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", source.client.execute_command("CLUSTER", "MYID"))
     source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", to.client.execute_command("CLUSTER", "MYID"))
 
 
 def end_move(cluster: Cluster, to: Node, slot: int) -> None:
-    """Let all know that the slot has come."""
+    """Announce the slot's new owner to all nodes."""
     target = to.client.execute_command("CLUSTER", "MYID")
     for node in (to, *(each for each in cluster.primaries() if each is not to)):
         node.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target)
 
 
 def names_everywhere(cluster: Cluster, kind: str = "lock") -> list[str]:
-    """The name of a lock or semaphore for each primary, by its order."""
+    """Return the name of a lock or semaphore for each primary, in order."""
     found: dict[int, str] = {}
     number = 0
     while len(found) < 3:

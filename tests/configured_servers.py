@@ -24,7 +24,7 @@ class Configured:
     pid: int
 
     def fill_disk(self) -> None:
-        """Let its disk be full from now on: no file can grow."""
+        """Let all writes to files fail from now on, as on a full disk."""
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, 0))
 
 
@@ -34,7 +34,7 @@ def configured(folder: Path, *options: str) -> Iterator[Configured]:
     port = free_port()
     usual = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir", str(folder))
     command = [str(program()), *usual, *options]
-    # without the signals' defaults it ignores SIGXFSZ, as Python does, and a write to a full disk is an error
+    # Python ignores SIGXFSZ; a server that inherits this gets an error from a write to a full disk, and lives
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder, restore_signals=False) as process:
         try:
             with redis.Redis(port=port) as client:

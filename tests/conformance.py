@@ -32,7 +32,7 @@ CORE = (
     "synchronizers/test_once.py",
     "worker/test_several_queues.py",
 )
-"""Tests that `-m core` selects for short runs: some of each kind."""
+"""Tests that `-m core` selects for short runs, with each feature represented."""
 
 ONE_SERVER_FIXTURES = {
     "proxy": "loses requests and replies of one connection",
@@ -81,7 +81,7 @@ ONE_SERVER: dict[str, tuple[str, ...]] = {
         "queues/test_offers.py::test_cancelled_offered_job_ends_when_it_is_forwarded",
     ),
 }
-"""By reason: files, and tests of a file, that are about one server's own machinery."""
+"""Files, and tests of a file, that depend on a single server, by reason."""
 
 
 def select(config: pytest.Config, items: list[pytest.Item], topology: str) -> None:

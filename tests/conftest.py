@@ -1,4 +1,4 @@
-"""A real server for the whole run, and the rule that no test leaves anything behind on it or in this process."""
+"""A real server for the whole run, and a check that each test leaves nothing behind there and in this process."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ settings.register_profile(
     "lockwork", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("lockwork")
-# nor do examples depend on which modules are loaded: Hypothesis would draw some values from the constants in these
+# Hypothesis would draw some values from constants in loaded modules, so that examples depend on the loaded modules
 providers._get_local_constants = Constants
 
 TOPOLOGY = os.environ.get("LOCKWORK_TEST_TOPOLOGY", "single")
 RESP = os.environ.get("LOCKWORK_TEST_RESP", "2")
 SILENCE = 15_000
-"""Milliseconds: no server of the conformance suite fails, and on a busy machine each may be silent for seconds."""
+"""Milliseconds. No server of the conformance suite fails, but on a busy machine a server may be silent for seconds."""
 CLIENT_SOCKETS = {"single": 1, "sentinel": 3, "cluster": 4}
 LONG = (
     "chaos/",
@@ -66,12 +66,12 @@ LONG = (
     "worker/test_server_away.py",
     "worker/test_unruly_jobs.py",
 )
-"""How the ids of tests begin that take ten seconds and more."""
+"""Prefixes of the ids of tests that take ten seconds or more."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """LOCKWORK_TEST_SERVER names another server program to test against, such as /usr/bin/redis-server."""
-    # a shell's background job ignores Ctrl-C, nohup a hang-up, and so would the programs that the tests interrupt
+    """Configure the run. LOCKWORK_TEST_SERVER names another server program to test, such as /usr/bin/redis-server."""
+    # a shell's background job ignores SIGINT, and nohup ignores SIGHUP: interrupted programs would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
@@ -79,14 +79,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if given:
         for module in (embedded_server, embedded_folder):  # the embedded server, and the nodes of topologies
             pytest.MonkeyPatch().setattr(module, "program", lambda: Path(given))
-    if not hasattr(config, "workerinput"):  # once, not in each of xdist's workers
-        # tests start processes by the hundred, and with PYTHONDONTWRITEBYTECODE each would compile all of it
+    if not hasattr(config, "workerinput"):  # once per run, not in each xdist worker
+        # tests start hundreds of processes; with PYTHONDONTWRITEBYTECODE every process would compile the package
         compileall.compile_dir(Path(lockwork.__file__).parent, quiet=2)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let each of xdist's workers begin with its share of the long tests, so that none runs alone at the end."""
+    """Let each xdist worker begin with its share of the long tests, so that no long test runs alone at the end."""
     conformance.select(config, items, TOPOLOGY)
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     long = [item.nodeid.removeprefix("tests/").startswith(LONG) for item in items]
@@ -99,21 +99,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What stays for the whole run is not looked through for garbage after every test."""
+    """Exempt all present objects from garbage collection, because they stay for the whole run."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """A Valkey server of this run's own."""
+    """A private Valkey server for this run."""
     with start_private(tmp_path_factory.mktemp("server")) as started:
         yield started
 
 
 @pytest.fixture(scope="session", autouse=True)
 def forked_workers() -> None:
-    """Workers of this run start as copies of one process."""
+    """Start workers of this run as copies of one process."""
     zygote.start()
 
 
@@ -132,18 +132,18 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def app_url(url: str) -> str:
-    """Where the apps under test connect: as a user with few rights, if LOCKWORK_TEST_ROLES says so."""
+    """URL for the apps under test; with LOCKWORK_TEST_ROLES it names a user with limited rights."""
     return as_role(url)
 
 
 def app_at(url: str) -> Lockwork:
-    """Make an app; LOCKWORK_TEST_RESP=3 gives it a client that speaks RESP3 in place of the URL."""
+    """Make an app. With LOCKWORK_TEST_RESP=3 its client speaks RESP3."""
     return Lockwork(url) if RESP == "2" else Lockwork(client=client_of(url, protocol=int(RESP)))
 
 
 @pytest.fixture
 def admin(url: str) -> Iterator[redis.Redis]:
-    """A plain client, to look at the server from outside; the database is empty before and after each test."""
+    """A redis-py client that inspects the server. The database is empty before and after each test."""
     with client_of(url) as client:
         client.flushall()
         yield client
@@ -166,28 +166,28 @@ async def alw(app_url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
 
 @pytest.fixture
 def other(app_url: str, admin: redis.Redis) -> Iterator[Lockwork]:
-    """Another app on it, as another process would be."""
+    """A second app on the run's server, like another process."""
     with app_at(app_url) as app:
         yield app
 
 
 @pytest.fixture
 async def aother(app_url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
-    """The same for asyncio tests."""
+    """A second app on the run's server, for asyncio tests."""
     async with app_at(app_url) as app:
         yield app
 
 
 @pytest.fixture
 def proxy(url: str) -> Iterator[Proxy]:
-    """A proxy before it, which can lose requests and replies."""
+    """A proxy in front of the server that can lose requests and replies."""
     with proxied(url) as made:
         yield made
 
 
 @pytest.fixture
 def simulated(url: str) -> Iterator[Server]:
-    """The server as the simulator uses it, in virtual time; a connection that a time-out broke is no other test's."""
+    """The server with the simulator's virtual time. Each test has its own connection, as a time-out may break it."""
     server = Server(url)
     yield server
     server.close()
@@ -195,13 +195,13 @@ def simulated(url: str) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def apps(request: pytest.FixtureRequest) -> Path:
-    """The folder of the app modules beside the test, from which workers are started."""
+    """The folder with the app modules of the tests in this folder."""
     return Path(request.path.parent / "apps")
 
 
 @pytest.fixture(scope="module")
 def load(apps: Path) -> Load:
-    """A fresh copy of one of them, bound to the server at `url`."""
+    """Load a fresh copy of an app module, bound to the server at `url`."""
     return lambda url, name: load_app(apps, name, url)
 
 
@@ -233,7 +233,7 @@ def own_url(url: str) -> Iterator[str]:
 
 @pytest.fixture
 def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
-    """What jobs note, in whichever process they run: apps that are not told its path find it in HISTORY."""
+    """A log of jobs, at the path in the environment variable HISTORY, which apps read in their processes."""
     found = History(tmp_path / "history")
     monkeypatch.setenv("HISTORY", found.path)
     return found
@@ -241,14 +241,14 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that leaves threads, sockets, or keys which nobody would ever collect."""
+    """Fail a test that leaves threads, sockets, or keys without an expiry or owner."""
     threads = set(threading.enumerate())
     sockets = open_sockets()
     uses_server = {"lw", "alw", "admin"} & set(request.fixturenames)
     client = request.getfixturevalue("admin") if uses_server else None
     yield
     for thread in set(threading.enumerate()) - threads:
-        thread.join(5)  # a thread that was told to end may need a moment; one that was not is a leak
+        thread.join(5)  # a thread that is ending may need a moment; a thread that is not is a leak
     left = [thread.name for thread in own_threads() if thread not in threads]
     assert not left, f"threads left behind: {left}"
     gc.collect()

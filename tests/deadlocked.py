@@ -15,7 +15,7 @@ from processes import until
 def deadlock(
     lw: Lockwork, before: Callable[[str], object] = lambda _name: None, make: Callable[[str], Any] | None = None
 ) -> Iterator[None]:
-    """Two threads, A and B, that acquire the locks a and b in different orders, until the end of the block.
+    """Deadlock two threads, A and B, that acquire the locks a and b in opposite order, until the end of the block.
 
     `before` is called in each thread with its name; `make` makes other locks than `lw.lock`.
     """
@@ -24,7 +24,7 @@ def deadlock(
 
     def work(first: str, second: str) -> None:
         before(threading.current_thread().name)
-        # the holder of the lock that is released by force ends with LockLost
+        # the holder of the force-released lock ends with LockLost
         with suppress(LockLost), make(first):
             taken.wait()
             with make(second):
@@ -39,7 +39,7 @@ def deadlock(
         until(lambda: len(lw.locks().waits) == 2, "both wait")
         yield
     finally:
-        for lock in (make("a"), lw.rwlock("a")):  # a write side is released by its read-write lock
+        for lock in (make("a"), lw.rwlock("a")):  # only the read-write lock can release its write side
             getattr(lock, "force_release", int)()
         for thread in threads:
             thread.join(20)

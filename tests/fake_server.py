@@ -1,4 +1,4 @@
-"""Fake servers: one is too old, the other replies with nonsense after the handshake."""
+"""Fake servers: the first is outdated, the second replies with nonsense after the handshake."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 def old_server() -> contextlib.AbstractContextManager[tuple[str, list[bytes]]]:
-    """Yield the URL of a too old server, and the names of its received commands."""
+    """Yield the URL of an outdated server, and the names of its received commands."""
     facts = f"# Server\r\nredis_version:{VERSION}\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n".encode()
     return _served(b"$%d\r\n%b\r\n" % (len(facts), facts))
 

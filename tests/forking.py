@@ -1,4 +1,4 @@
-"""Runs a function in a forked child, and returns its result."""
+"""Run a function in a forked child."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def in_a_child(does: Callable[[], object]) -> str:
-    """Fork, run it in the child, and return its result or exception as text."""
+    """Fork, run the function in the child, and return its result or exception as text."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -14,7 +14,7 @@ import pytest
 
 @contextlib.contextmanager
 def frozen(pid: int) -> Iterator[None]:
-    """The process does not move within the block."""
+    """Stop a process within the block."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -24,7 +24,7 @@ def frozen(pid: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def black_hole() -> Iterator[int]:
-    """A port whose line of connections to accept is full: a further SYN gets no answer."""
+    """Return a port with a full accept queue: a further SYN gets no answer."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as stack:
         for _ in range(4):
             filler = stack.enter_context(socket.socket())
@@ -35,7 +35,9 @@ def black_hole() -> Iterator[int]:
 
 @contextlib.contextmanager
 def hanging_resolver(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[threading.Event]:
-    """Make lookups of this name hang from the event's set to the end of the block; it resolves to 127.0.0.1 before."""
+    """Make lookups of this name hang once the yielded event is set, until the block ends; before, it resolves to
+    127.0.0.1.
+    """
     over, hangs, resolve = threading.Event(), threading.Event(), socket.getaddrinfo
 
     def slow(host: object, *args: object, **more: object) -> object:

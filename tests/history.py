@@ -16,7 +16,7 @@ class History:
         self.path = str(path)
 
     def lines(self, event: str | None = None) -> list[dict[str, Any]]:
-        """Return all complete lines so far, of one event or of all events."""
+        """Return all complete lines, of one event or of all events."""
         path = Path(self.path)
         text = path.read_text() if path.exists() else ""
         lines = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]

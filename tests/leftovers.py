@@ -13,12 +13,12 @@ _PASSING = ("lock", "sem", "rw", "quorum", "latch", "barrier", "limiter", "once"
 
 
 def own_threads() -> list[threading.Thread]:
-    """Return the running threads, except those of pools that their owner keeps."""
+    """Return the running threads, except threads of pools, which their owners keep."""
     return [each for each in threading.enumerate() if not each.name.startswith(("ThreadPoolExecutor", "asyncio_"))]
 
 
 def open_sockets() -> set[str]:
-    """The sockets of this process."""
+    """Return the sockets of this process."""
     found = set()
     for entry in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A real server that a test may kill and start again at the same address, with its data or without."""
+"""A real server that a test may kill and restart at the same address, with or without its data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockwork.runtime.embedded import Embedded, start_private
 
 
 class MortalServer:
-    """Keeps every write, so that SIGKILL takes nothing back that was acknowledged."""
+    """A server that writes each command to disk, so that SIGKILL loses no acknowledged write."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -22,7 +22,7 @@ class MortalServer:
         self.url: str = self.start()
 
     def start(self, *, empty: bool = False) -> str:
-        """Let it come back, at the same address; `empty`: as if its disk had been replaced."""
+        """Restart the server at the same address; `empty`: as if its disk had been replaced."""
         assert self._server is None, "it runs"
         if empty:
             shutil.rmtree(self._folder / "data")
@@ -32,13 +32,13 @@ class MortalServer:
         return self._server.url
 
     def kill(self) -> None:
-        """End it with SIGKILL, and wait until it is gone."""
+        """Kill the server with SIGKILL, and wait until its process is gone."""
         assert self._server is not None, "it was killed before"
         os.kill(self._server.pid, signal.SIGKILL)
         self.close()
 
     def close(self) -> None:
-        """End it if it runs."""
+        """Kill the server if it runs."""
         server, self._server = self._server, None
         if server is not None:
             server.close()

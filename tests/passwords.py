@@ -6,7 +6,7 @@ import redis
 
 
 class Passwords(redis.CredentialProvider):
-    """Fails the next `left` times, with an error that is neither the server's nor the network's."""
+    """A provider whose next `remaining` calls raise `kind`, which is neither a server error nor a network error."""
 
     def __init__(self, kind: type[BaseException] = ValueError) -> None:
         self.remaining = 0

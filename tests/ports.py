@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO
 
 _FIRST, _BLOCKS, _SIZE = 10_000, 50, 180
-"""Below the ports that Linux gives to outgoing connections, which would take a port before its server does."""
+"""Lower than the range for outgoing connections on Linux, so that none takes a server's port before the server."""
 _ABOVE = 10_000
-"""Distance of a Cluster node's second port from its first."""
+"""Distance between a Cluster node's two ports."""
 
 
 def free_port() -> int:
@@ -25,7 +25,7 @@ def free_port() -> int:
 
 @cache
 def _block() -> tuple[IO[bytes], Iterator[int]]:
-    """Ports that are this process's as long as it lives: it holds the lock of a file."""
+    """Reserve ports for this process by locking a file until the process ends."""
     folder = Path(tempfile.gettempdir()) / "lockwork-test-ports"
     folder.mkdir(exist_ok=True)
     for number in range(_BLOCKS):

@@ -18,11 +18,11 @@ import zygote
 T = TypeVar("T")
 
 PATIENCE = 30.0
-"""Seconds until something that must happen counts as not happening; a busy machine must not decide a test."""
+"""Seconds until a missing event fails a test; long, so that a busy machine fails no test."""
 
 
 def until(found: Callable[[], T], what: str, patience: float = PATIENCE) -> T:
-    """Ask again and again until the answer is true, and return it; fail the test after `patience` seconds."""
+    """Poll until the result is true, and return it; fail the test after `patience` seconds."""
     began = time.monotonic()
     while not (answer := found()):
         waited = time.monotonic() - began
@@ -32,7 +32,7 @@ def until(found: Callable[[], T], what: str, patience: float = PATIENCE) -> T:
 
 
 def alive(pid: int) -> bool:
-    """Return True if a process of this number runs; an ended process that was not yet waited for does not count."""
+    """Return True if a process with this id runs; a zombie does not count."""
     try:
         return _state(Path(f"/proc/{pid}")) != "Z"
     except OSError:
@@ -43,7 +43,7 @@ def stopped(pid: int) -> bool:
     """Return True if a signal has stopped all threads of a process."""
     try:
         return all(_state(thread) == "T" for thread in Path(f"/proc/{pid}/task").iterdir())
-    except OSError:  # a thread has just ended
+    except OSError:  # the thread has just ended
         return False
 
 
@@ -52,7 +52,7 @@ def _state(entry: Path) -> str:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that this process started and that still run."""
+    """Return the running child processes of a process."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -67,7 +67,7 @@ def _name(pid: int) -> str:
 
 
 class Started:
-    """A process of ours; its standard input and output are pipes, its standard error is kept to be read."""
+    """A started process with pipes as standard input and output. Its standard error goes to a file."""
 
     def __init__(self, command: list[str], *, folder: Path, url: str | None, stderr: IO[bytes]) -> None:
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -87,38 +87,38 @@ class Started:
 
     @property
     def errors(self) -> str:
-        """Return its standard error so far."""
+        """Return the standard error until now."""
         return Path(self._stderr.name).read_text(errors="replace")
 
     def children(self) -> list[int]:
-        """Return its running child processes."""
+        """Return the running child processes."""
         pids = children(self.pid)
         self._descendants.update(pids)
         return pids
 
     def line(self) -> str:
-        """The next line that it prints; fails when it ends without one."""
+        """Return the next line of output; fail if the output has ended."""
         assert self.process.stdout is not None
         text = self.process.stdout.readline().decode()
         assert text, f"the process ended: {self.errors}"
         return text.rstrip("\n")
 
     def tell(self, text: str) -> None:
-        """Send it a line."""
+        """Send a line to standard input."""
         assert self.process.stdin is not None
         self.process.stdin.write(text.encode() + b"\n")
         self.process.stdin.flush()
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal to the process."""
         self.process.send_signal(number)
 
     def wait(self, patience: float = PATIENCE) -> int:
-        """Wait until it has ended, and return its exit status."""
+        """Wait until the process ends, and return its exit status."""
         return self.process.wait(patience)
 
     def end(self) -> None:
-        """End it and its children in any state, and wait for them."""
+        """Kill the process and its children in any state, and wait for them."""
         self.children()
         if self.process.poll() is None:
             self.process.kill()
@@ -137,7 +137,7 @@ class Started:
 
 @contextlib.contextmanager
 def started(command: list[str], *, folder: Path, url: str | None = None) -> Iterator[Started]:
-    """A process that is gone at the end of the block, with its children."""
+    """Start a process; kill it and its children at the end of the block."""
     with tempfile.NamedTemporaryFile() as stderr:
         process = Started(command, folder=folder, url=url, stderr=stderr)
         try:
@@ -151,7 +151,7 @@ def started(command: list[str], *, folder: Path, url: str | None = None) -> Iter
 
 @contextlib.contextmanager
 def script(code: str, *arguments: object, url: str | None = None, folder: Path | None = None) -> Iterator[Started]:
-    """A Python process that runs `code`; LOCKWORK_URL is `url`."""
+    """Start a Python process that runs `code`; LOCKWORK_URL is `url`."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     with started(command, folder=folder or Path(__file__).parent, url=url) as process:
         yield process
@@ -159,7 +159,7 @@ def script(code: str, *arguments: object, url: str | None = None, folder: Path |
 
 @contextlib.contextmanager
 def worker(app: str, *options: str, url: str, folder: Path) -> Iterator[Started]:
-    """A `lockwork worker` on the app `module:object` of `folder`."""
+    """Start a `lockwork worker` on the app `module:object` in `folder`."""
     command = [sys.executable, "-m", "lockwork", "worker", app, *options]
     with started(command, folder=folder, url=url) as process:
         yield process

@@ -14,15 +14,16 @@ Phase = Literal["request", "reply", "late"]
 
 
 class Proxy:
-    """Forwards bytes; `lose` breaks the connection of the next call that holds a text, before or after its effect.
+    """A proxy that forwards bytes, and loses a call on request: see `lose`.
 
-    Or `late`: then the request is under way still, and arrives with `deliver_late`.
+    `lose` breaks the connection of the next call with a text, before or after the call takes effect. In the phase
+    `late`, the request is delivered when the test calls `deliver_late`.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._listener = socket.create_server(("127.0.0.1", 0))
-        # bytes on a slow link wait in the client's buffers, not in ours
+        # keep the bytes of a slow link in the client's buffers instead of the proxy's
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         self._rate: int | None = None
         self._free_at = 0.0
@@ -40,18 +41,18 @@ class Proxy:
         self._fillers: list[socket.socket] = []
         self._stop = False
         self.lost = 0
-        """Number of lost calls so far."""
+        """Number of lost calls."""
         self._woken, self._waker = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._main, name="proxy")
         self._thread.start()
 
     def lose(self, text: str, phase: Phase) -> None:
-        """Lose the next call whose request holds `text`."""
+        """Lose the next call that contains `text`."""
         self._phase, self._text = phase, text.encode()
 
     def deliver_late(self) -> None:
-        """Let the request arrive, and wait until the server has answered it, or has closed its connection."""
+        """Deliver the late request, and wait until the server has replied or closed its connection."""
         assert self._late is not None
         (server, data), self._late = self._late, None
         with server, contextlib.suppress(OSError):
@@ -59,7 +60,7 @@ class Proxy:
             server.recv(1 << 16)
 
     def slow_down(self, rate: int | None) -> None:
-        """Forward `rate` bytes per second of all connections together; None: without a limit."""
+        """Forward at most `rate` bytes per second over all connections; None removes the limit."""
         self._rate = rate
 
     def refuse(self, on: bool) -> None:
@@ -67,7 +68,7 @@ class Proxy:
         self._closed = on
 
     def lead_to(self, url: str) -> None:
-        """Lead new connections to another server; existing ones stay."""
+        """Connect new clients to another server; existing connections stay."""
         self._path = url.removeprefix("unix://")
 
     def vanish(self) -> None:
@@ -137,7 +138,7 @@ class Proxy:
             if self._phase in ("request", "late"):
                 self.lost += 1
                 if self._phase == "late":
-                    # only the client's connection breaks, below: the server has received nothing
+                    # the client's connection is closed below; the server has not received the request
                     self._late = self._peers[end].dup(), data
                 data = b""
             else:
@@ -167,7 +168,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def proxied(url: str) -> Iterator[Proxy]:
-    """A proxy before the server at a unix:// URL, or at a host:port."""
+    """Start a proxy in front of the server at a unix:// URL, or at a host:port."""
     proxy = Proxy(url.removeprefix("unix://"))
     try:
         yield proxy

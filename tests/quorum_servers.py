@@ -9,7 +9,7 @@ import redis
 
 
 class Servers:
-    """Some servers, each with an app on it."""
+    """Several servers, each with an app."""
 
     def __init__(self, urls: list[str]) -> None:
         self.urls = urls
@@ -22,7 +22,7 @@ class Servers:
             return int(client.info("server")["process_id"])
 
     def stop(self, at: int) -> None:
-        """Let a server hang."""
+        """Stop a server's process, so that it hangs."""
         os.kill(self.pids[at], signal.SIGSTOP)
         self._stopped.add(at)
 

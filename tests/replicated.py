@@ -1,4 +1,4 @@
-"""A primary with one replica that follows it."""
+"""A primary with one replica."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from processes import until
 
 @dataclass
 class Pair:
-    """URLs and clients of both."""
+    """URLs and clients of a primary and its replica."""
 
     url: str
     replica_url: str
@@ -27,7 +27,7 @@ class Pair:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """The replica does not move, and the primary does not know that."""
+        """Stop the replica for the block; the primary keeps counting it as connected."""
         pid = int(self.replica.info("server")["process_id"])
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -38,14 +38,16 @@ class Pair:
 
 @contextlib.contextmanager
 def replicated(folder: Path) -> Iterator[Pair]:
-    """Start both; they end with the block."""
+    """Start a primary and its replica until the end of the block."""
     with start_private(folder / "primary") as primary, start_private(folder / "replica") as second:
         with redis.Redis.from_url(primary.url) as client, redis.Redis.from_url(second.url) as replica:
-            # servers on unix sockets have no port to follow: give the primary one
+            # a replica needs a TCP port to follow, and these servers listen on unix sockets
             port = free_port()
             client.config_set("bind", "127.0.0.1")
             client.config_set("port", port)
-            client.config_set("repl-diskless-sync-delay", 0)  # no second replica will come that could share the sync
+            client.config_set(
+                "repl-diskless-sync-delay", 0
+            )  # do not wait for another replica that could share the sync
             replica.replicaof("127.0.0.1", port)
             # a primary counts a replica as synchronized while it still loads, so check the replica
             until(lambda: replica.info("replication")["master_link_status"] == "up", "it follows")

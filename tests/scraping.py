@@ -12,7 +12,7 @@ _HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
 
 
 def parsed(text: str) -> dict[str, float]:
-    """The samples by name and labels; fails on anything that is not Prometheus' text format."""
+    """Return the samples by name and labels; fail if the text is not in Prometheus' text format."""
     found: dict[str, float] = {}
     announced: set[str] = set()
     for line in text.splitlines():

@@ -38,23 +38,23 @@ class Node:
         os.kill(self.process.pid, number)
 
     def cut_off(self) -> None:
-        """Seem dead to the Sentinels, and ignore their commands; still serve other clients."""
+        """Hide the server from the Sentinels and ignore their commands; other clients are still served."""
         self.client.execute_command("ACL", "SETUSER", "default", "-ping", "-slaveof", "-replicaof")
 
     def restart(self) -> None:
-        """Start it again, after it was killed."""
+        """Restart the server after it was killed."""
         self.process.wait()
         self.process = _start(self.command)
         until(self.answers, f"a server at port {self.port}")
 
     def answers(self) -> bool:
-        """Return True if it answers."""
+        """Return True if the server replies."""
         with contextlib.suppress(redis.ConnectionError):
             return bool(self.client.ping())
         return False
 
     def end(self) -> None:
-        """End it in any state."""
+        """Kill the server in any state."""
         self.client.close()
         with contextlib.suppress(ProcessLookupError):
             self.signal(signal.SIGCONT)
@@ -64,7 +64,7 @@ class Node:
 
 @dataclass
 class Watched:
-    """The servers; the first was the primary at the beginning."""
+    """A primary, its replicas and Sentinels. The first server was the primary at the start."""
 
     servers: list[Node]
     sentinels: list[Node]
@@ -78,7 +78,7 @@ class Watched:
         return f"redis+sentinel://{self.hosts}/{NAME}/0"
 
     def primary(self) -> Node:
-        """The server that the Sentinels name now."""
+        """Return the server that the Sentinels name as primary."""
         for sentinel in self.sentinels:
             with contextlib.suppress(redis.ConnectionError):
                 _, port = sentinel.client.sentinel_get_master_addr_by_name(NAME)
@@ -126,7 +126,7 @@ def _knows(sentinel: Node, replicas: int, others: int) -> bool:
 
 
 def start_server(stack: contextlib.ExitStack, folder: Path, options: dict[str, str]) -> Node:
-    """Start a server at a free port; it ends with the stack."""
+    """Start a server at a free port until the stack is closed."""
     folder.mkdir(parents=True)
     port = free_port()
     options = {"port": str(port), "bind": "127.0.0.1", "dir": str(folder), "logfile": str(folder / "log"), **options}

@@ -1,7 +1,6 @@
-"""Steps of the server's clock:
+"""Steps of the server's clock: scripts of chosen processes add an offset, stored in a key, to the server's time.
 
-scripts of selected processes add an offset from a key to the server's time. A test cannot set the server's clock, but
-it can change the included part with which scripts read the time.
+A test cannot set the server's clock, but it can change the included Lua part that reads the time.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ def _read(path: str) -> str:
 
 
 def obey() -> None:
-    """Let the scripts of this process tell the time so, from now on."""
+    """Make the scripts of this process use the stepped time from now on."""
     scripts.read = _read  # type: ignore[assignment]
     scripts.script.cache_clear()
 
 
 class Stepping:
-    """Sets the server's clock."""
+    """Sets the offset of a server's clock."""
 
     def __init__(self, admin: redis.Redis) -> None:
         self._admin = admin
 
     def step(self, seconds: float) -> None:
-        """Set it forward, or back when that is negative."""
+        """Move the clock forward by this time, or back if it is negative."""
         self._admin.incrby(_KEY, int(seconds * 1_000_000))
 
 
 @contextmanager
 def stepping(admin: redis.Redis) -> Iterator[Stepping]:
-    """A server whose clock can be stepped, as long as the block lasts, by the scripts of this process."""
+    """Step a server's clock within the block, for the scripts of this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scripts, "read", _read)
         scripts.script.cache_clear()

@@ -1,4 +1,4 @@
-"""A service manager such as systemd, as far as a worker sees it."""
+"""A service manager such as systemd, with the parts that a worker uses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Manager:
                 return self._heard
 
     def fill(self, address: str) -> None:
-        """Fill its receive buffer."""
+        """Fill the receive buffer of the socket."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, contextlib.suppress(BlockingIOError):
             other.setblocking(False)
             while True:

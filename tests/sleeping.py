@@ -1,4 +1,4 @@
-"""Idle workers, which the server knows by their channels."""
+"""Idle workers of a queue, by their channels on the server."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from processes import until
 
 
 def sleepers(url: str, queue: str, count: int) -> None:
-    """Wait until `count` worker processes sleep on a queue; 0: none fetches any more."""
+    """Wait until `count` worker processes sleep on a queue; 0: until no worker process fetches."""
     with client_of(url) as admin:
         until(lambda: admin.zcard(f"lw:{{q:{queue}}}:idle_workers") == count, f"{count} workers sleep on {queue}")
 
 
 def another_sleeps(url: str, queue: str, others: set[bytes]) -> None:
-    """Wait until a worker process sleeps on a queue that is none of the others."""
+    """Wait until another worker process than these sleeps on a queue."""
     until(lambda: idle(url, queue) - others, f"another worker sleeps on {queue}")
 
 
 def idle(url: str, queue: str) -> set[bytes]:
-    """The channels of the worker processes that sleep on a queue."""
+    """Return the channels of the worker processes that sleep on a queue."""
     with client_of(url) as admin:
         return set(admin.zrange(f"lw:{{q:{queue}}}:idle_workers", 0, -1))
 

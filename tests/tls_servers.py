@@ -24,18 +24,18 @@ HOST = "localhost"
 
 @cache
 def program() -> str | None:
-    """A server program that is built with TLS, as Debian's is: LOCKWORK_TLS_SERVER, else redis-server of the PATH."""
+    """Return a server program with TLS, like Debian's: LOCKWORK_TLS_SERVER, or else the one in the PATH."""
     given = os.environ.get("LOCKWORK_TLS_SERVER") or shutil.which("redis-server") or shutil.which("valkey-server")
     if given is None:
         return None
-    # without TLS it does not know the option, and ends at once; with it, it misses its certificate
+    # without TLS the program rejects the option; with TLS it reports a missing certificate
     asked = subprocess.run([given, "--port", "0", "--tls-port", "1"], capture_output=True, timeout=30, check=False)
     return given if b"tls" in asked.stdout.lower() and b"Bad directive" not in asked.stderr else None
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files of one authority: its own certificate, one of the server and one of a client, each with its key."""
+    """Files of one authority: its certificate, a server's and a client's, each with its key."""
 
     authority: Path
     server: Path
@@ -43,7 +43,7 @@ class Certificates:
 
     @classmethod
     def made(cls, folder: Path, host: str = HOST, *, expired: bool = False) -> Certificates:
-        """Make them; the server's is for `host`."""
+        """Create the files; the server's certificate is for `host`."""
         folder.mkdir()
         found = cls(folder / "ca.pem", folder / "server.pem", folder / "client.pem")
         authority = trustme.CA()
@@ -65,7 +65,7 @@ class TLSServer:
     certificates: Certificates
 
     def url(self, *, scheme: str = "rediss", host: str = HOST, port: int | None = None, **options: object) -> str:
-        """A URL that trusts its authority and shows the client's certificate, unless `options` say otherwise."""
+        """Return a URL that trusts the authority and uses the client's certificate; `options` may override both."""
         own = self.certificates
         usual = {"ssl_ca_certs": own.authority, "ssl_certfile": own.client, "ssl_keyfile": own.client}
         query = {name: value for name, value in {**usual, **options}.items() if value is not None}
@@ -73,13 +73,13 @@ class TLSServer:
 
     @property
     def plain_url(self) -> str:
-        """A URL of the same server without TLS."""
+        """Return a URL of the same server without TLS."""
         return f"redis://127.0.0.1:{self.plain}/0"
 
 
 @contextlib.contextmanager
 def tls_server(folder: Path, certificates: Certificates, *, client: bool = True) -> Iterator[TLSServer]:
-    """A server of the test's own; `client`: it wants a certificate of its clients."""
+    """Start a private server until the end of the block; `client`: it requires client certificates."""
     plain = free_port()
     options = {"port": str(plain), "tls-auth-clients": "yes" if client else "no"}
     with tls_process(folder, "server", certificates, options) as port:
@@ -94,7 +94,7 @@ def tls_process(
     options: Mapping[str, str] | None = None,
     sentinel: str | None = None,
 ) -> Iterator[int]:
-    """A server process that speaks TLS at a port, and nothing else; with the lines of a configuration, a Sentinel."""
+    """Start a server process with only a TLS port. With lines of a configuration it is a Sentinel."""
     found = program()
     assert found is not None
     home, port = folder / name, free_port()

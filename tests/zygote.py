@@ -108,8 +108,8 @@ def start() -> None:
 
 
 def _serve(requests: socket.socket) -> Callable[[], None]:
-    """Make copies until the other end is closed; returns the program to run, in each copy only."""
-    os.setpgid(0, 0)  # a terminal's signals are for the copies
+    """Make copies until the other end is closed. Only in a copy, return the program to run."""
+    os.setpgid(0, 0)  # only the copies handle signals from the terminal
     _call("prctl", _PR_SET_NAME, NAME.encode())
     gc.collect()
     gc.freeze()

@@ -36,7 +36,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _TEXT = re.compile(rf"(?:{_PART.pattern})+")
 _LONGEST = 366 * 86400.0
 _LEAST_LEASE = 0.1
-"""Minimum of a lease in seconds: a call to the server, or a pause of Python, may take longer than a shorter one."""
+"""Minimum lease in seconds: a shorter lease could end during one call to the server, or during a pause of Python."""
 
 
 def seconds(value: Duration, what: str, *, zero: bool = False) -> float:

@@ -35,7 +35,7 @@ _last = 0
 
 
 def new_id() -> str:
-    """42 bits of milliseconds since 1970, then 54 bits that start at random and count up within the millisecond."""
+    """Make an id: 42 bits of ms since 1970, then 54 bits that start at random and count up within the millisecond."""
     return b64encode(_take(1).to_bytes(12, "big")).translate(_TABLE).decode()
 
 
@@ -88,7 +88,7 @@ def _tag_bits(tag: str) -> int:
 
 
 def _key_pair(key: bytes) -> str:
-    return _PAIRS[1 + crc32(key) % 4095]  # never that of no key
+    return _PAIRS[1 + crc32(key) % 4095]  # never equal to _NO_KEY
 
 
 def _bytes(text: str) -> bytes:
@@ -96,7 +96,7 @@ def _bytes(text: str) -> bytes:
 
 
 def slot_of(id: str) -> tuple[str, int] | None:
-    """Return the schedule of a job's id, and its slot or when it was run out of turn, ms since 1970; else None."""
+    """Return the schedule in a job's id, and its slot or the time of its `run_now`, in ms since 1970; else None."""
     name, at, moment = id.rpartition("@")
     if not (at and name):
         return None
@@ -105,12 +105,12 @@ def slot_of(id: str) -> tuple[str, int] | None:
         return None if made is None else (name, made)
     try:
         return name, round(datetime.fromisoformat(moment).timestamp() * 1000)
-    except ValueError:  # there is no such day
+    except ValueError:  # the date does not exist, such as February 30
         return None
 
 
 def made_at(id: str) -> int | None:
-    """When an id was made, ms since 1970 by its maker's clock; the slot of a schedule's job; None for any other id."""
+    """Return the time in an id, in ms since 1970 by its maker's clock; for a schedule's job, its slot; else None."""
     if "@" in id:
         slot = slot_of(id)
         return slot and slot[1]

@@ -28,7 +28,7 @@ class Lifespans:
         self._all: list[Callable[[], Any]] = []
 
     def add(self, lifespan: L) -> L:
-        """Register a generator function, sync or async, with one `yield`, or one that returns a context manager."""
+        """Register a sync or async generator function with one `yield`, or a function returning a context manager."""
         if not callable(lifespan):
             raise ConfigError(f"a lifespan must be a function with one yield, not {lifespan!r}")
         try:
@@ -46,9 +46,9 @@ class Lifespans:
 
     @contextlib.asynccontextmanager
     async def around(self) -> AsyncIterator[None]:
-        """Hold all of them open; raises SetUpFailed if one fails to start.
+        """Keep all lifespans open; raises SetUpFailed if one fails to start.
 
-        Those that started always continue after their `yield`: no exception is thrown into them.
+        At the end, each started lifespan continues after its `yield`: no exception is thrown into it.
         """
         stack = contextlib.AsyncExitStack()
         try:
@@ -82,7 +82,7 @@ async def _begin(lifespan: Callable[[], Any], stack: contextlib.AsyncExitStack) 
 
 
 async def _begin_in_thread(manager: contextlib.AbstractContextManager[Any], stack: contextlib.AsyncExitStack) -> None:
-    """Enter and exit a context manager in a thread of its own, where it may block."""
+    """Enter and exit a context manager in a separate thread, where it may block."""
     thread, context, loop = ThreadPoolExecutor(1, "lockwork-lifespan"), copy_context(), asyncio.get_running_loop()
     stack.callback(thread.shutdown, wait=False)
     entering = loop.run_in_executor(thread, context.run, manager.__enter__)
@@ -98,7 +98,7 @@ async def _begin_in_thread(manager: contextlib.AbstractContextManager[Any], stac
 
 
 def _adopt(context: Context) -> None:
-    """Set the context variables here as they are in `context`."""
+    """Copy the values of the context variables from `context`."""
     for variable, value in context.items():
         if variable not in (here := copy_context()) or here[variable] is not value:
             variable.set(value)

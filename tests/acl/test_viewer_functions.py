@@ -257,7 +257,7 @@ def test_functions_are_on_the_new_primary_after_a_failover(tmp_path: Path) -> No
 
 
 def test_server_without_functions(tmp_path: Path) -> None:
-    """As Redis 6.2, which lacks these commands."""
+    """Redis 6.2 lacks these commands; here the server's configuration hides them."""
     hidden = [word for name in ("FUNCTION", "FCALL", "FCALL_RO") for word in ("--rename-command", name, "")]
     with configured(tmp_path, *hidden) as server:
         with client_of(server.url) as admin:

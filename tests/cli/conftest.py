@@ -1,4 +1,4 @@
-"""`lockwork run` as a process of its own, and an app with a worker that the other commands look at."""
+"""`lockwork run` as a separate process, and an app with a worker that the other commands inspect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Run = Callable[..., AbstractContextManager[Started]]
 
 @pytest.fixture
 def run(url: str, admin: redis.Redis, tmp_path: Path) -> Run:
-    """Begin `lockwork run --lock x` with these arguments, on the run's server or another."""
+    """Start `lockwork run --lock x` with these arguments, on the run's server or another one."""
 
     def begin(*arguments: str, options: tuple[str, ...] = (), server: str = url) -> AbstractContextManager[Started]:
         command = [sys.executable, "-m", "lockwork", "run", "--lock", "x", *options, *arguments]
@@ -36,12 +36,12 @@ def run(url: str, admin: redis.Redis, tmp_path: Path) -> Run:
 
 @pytest.fixture(autouse=True)
 def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let output that is no terminal have its own width; xdist sets one."""
+    """Remove the width that xdist sets, so that output outside of a terminal has its own width."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
 class Office:
-    """An app with a worker at work: `app` enqueues to it, `run` runs a command, `json` reads what one prints."""
+    """An app with a running worker. `app` enqueues, `run` runs a command, and `json` parses a command's JSON output."""
 
     def __init__(self, lw: Lockwork, url: str, app: ModuleType | None = None) -> None:
         self.lw = lw
@@ -49,11 +49,11 @@ class Office:
         self.app: Any = app
 
     def run(self, *words: str, answer: str | None = None) -> Result:
-        """Run a command in this process; what it raises is in the result."""
+        """Run a command in this process; the result contains its exception."""
         return CliRunner(env={"LOCKWORK_URL": self.url}).invoke(cli, words, input=answer)
 
     def json(self, *words: str) -> Any:
-        """Run a command that ends well with --json, and read its document."""
+        """Run a command with --json, check that it succeeds, and return its document."""
         found = self.run(*words, "--json")
         assert found.exit_code == 0, found.exception or found.output
         return json.loads(found.stdout)
@@ -61,13 +61,13 @@ class Office:
 
 @pytest.fixture
 def office(at_work: Callable[[Path, str], str]) -> Iterator[Office]:
-    """The app `office` with its worker, the same for all tests of the commands."""
+    """The app `office` with its worker, shared by all tests of the commands."""
     apps = Path(__file__).parent / "apps"
     url = at_work(apps, "office")
     app = load_app(apps, "office", url)
     with app.lw:
         until(lambda: app.lw.apps() and app.lw.schedules(), "its worker has announced it, and declared its schedule")
-        # the worker adds its queues to the index at another moment
+        # the worker adds its queues to the index at another time
         queues = {schedule.queue for schedule in app.lw.schedules()}
         app.lw.runtime.run(index.put(app.lw.config.prefix, index.QUEUES, sorted(queues)))
         yield Office(app.lw, url, app)

@@ -1,4 +1,4 @@
-"""Ctrl-C at the very beginning of a command, while Python still loads it, and what is loaded for nothing."""
+"""Ctrl-C while Python still loads a command, and the modules that `--help` does not import."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ COMMANDS = {"run": ["run", "--lock", "x", "--", "true"], "worker": ["worker", "a
 
 
 def slow(module: str, folder: Path) -> str:
-    """A search path where this module takes its time to load, and says so."""
-    # until its input ends; in steps: a signal just before a system call that waits does not end it
+    """Return a search path with a module that prints "loading", and then loads until its standard input ends."""
+    # poll in short steps: a signal just before a blocking system call does not interrupt it
     waiting = "while not select.select([sys.stdin], [], [], 0.01)[0]:\n    pass\n"
     (folder / f"{module}.py").write_text(f"import select, sys\nprint('loading', flush=True)\n{waiting}")
     return f"PYTHONPATH={folder}"
@@ -39,7 +39,7 @@ def test_ctrl_c_while_it_loads(entry: str, command: str, module: str, tmp_path: 
 
 
 def test_ignored_ctrl_c_stays_ignored(tmp_path: Path) -> None:
-    """A shell's background job."""
+    """A shell's background job ignores Ctrl-C."""
     inner = f"trap '' INT; exec env {slow('click', tmp_path)} {sys.executable} -m lockwork --help"
     with started(["sh", "-c", inner], folder=tmp_path) as process:
         assert process.line() == "loading"

@@ -1,4 +1,4 @@
-"""What a shell completes: through the protocol that its completion script speaks, and by Tab in a real bash."""
+"""Shell completion: through the protocol of the completion scripts, and with Tab in a real bash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from terminals import typist
 
 
 def completed(words: str, tmp_path: Path, url: str | None = None, *, shell: str = "bash") -> list[str]:
-    """What a shell offers for the last word of this line; nothing else may be printed."""
+    """Return the completions of the last word of this line; fail if anything else is printed."""
     *_, last = words.split(" ")
     asked = {"bash": len(words.split(" ")) - 1, "zsh": len(words.split(" ")) - 1, "fish": last}[shell]
     with pytest.MonkeyPatch.context() as patch:
@@ -103,7 +103,9 @@ def test_server_named_on_the_line_is_asked(office: Office, tmp_path: Path) -> No
 def test_names_that_would_steer_the_terminal_are_left_out(own_url: str, tmp_path: Path) -> None:
     with redis.Redis.from_url(own_url) as admin:
         for name in ("mail", "mail\x1b[2J", "mail\nrm"):
-            admin.hset(QueueKeys("lw", name).stats, "enqueued", "1")  # by another program: Lockwork refuses the name
+            admin.hset(
+                QueueKeys("lw", name).stats, "enqueued", "1"
+            )  # as another program may do: Lockwork refuses the name
             admin.zadd("lw:{lockwork}:index:queues", {name: time.time() * 1000})
     assert completed("lockwork queue pause ma", tmp_path, own_url) == ["mail"]
 
@@ -112,7 +114,7 @@ def test_server_that_is_away_completes_nothing_quickly_and_silently(tmp_path: Pa
     (tmp_path / "server").mkdir()
     began = time.monotonic()
     assert completed("lockwork queue", tmp_path) == ["queue"]
-    start = time.monotonic() - began  # of Python, on this machine
+    start = time.monotonic() - began  # start time of Python on this machine
     with start_private(tmp_path / "server") as server, frozen(server.pid), black_hole() as silent:
         away = [
             f"redis://127.0.0.1:{free_port()}",
@@ -145,7 +147,7 @@ def test_tab_completes_in_bash(office: Office, tmp_path: Path) -> None:
     with typist(bash, tmp_path, office.url, environment=path) as shell:
         shell.sees("ready> ")
         shell.types('eval "$(lockwork completion bash)"; bind "set enable-bracketed-paste off"; echo is" "loaded\n')
-        shell.sees("is loaded")  # not what was typed
+        shell.sees("is loaded")  # not the echo of the typed text
         shell.sees("ready> ")
         shell.types("echo lockwork schedules pau\t")
         shell.types("\x15lockwork schedules pau\t")

@@ -1,4 +1,4 @@
-"""`lockwork dead`: what is asked for is done, or is an error; nothing is passed over in silence."""
+"""`lockwork dead`: it does exactly the requested action, or fails with an error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def dead(*words: str, url: str = "redis://127.0.0.1:1") -> Result:
     ],
 )
 def test_conflicting_options_are_refused(words: list[str], text: str) -> None:
-    found = dead(*words)  # no server is asked
+    found = dead(*words)  # fails before the first call to a server
     assert found.exit_code == 2
     assert text in found.output
 
@@ -77,6 +77,6 @@ def test_bare_number_of_a_filter_is_seconds(lw: Lockwork, url: str) -> None:
     ],
 )
 def test_invalid_filter_is_refused_without_a_queue(action: str, option: str, value: str, text: str) -> None:
-    found = dead(action, option, value)  # no server is asked
+    found = dead(action, option, value)  # fails before the first call to a server
     assert text in f"{found.output}{found.exception}"
     assert found.exit_code == (2 if option.endswith("-than") else 1)

@@ -1,4 +1,4 @@
-"""`--json` of each view, empty and full: one document whose keys are those that programs rely on."""
+"""`--json` of each view, empty and full: one document with the documented keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOB = {"id", "queue", "partition", "task", "args", "kwargs", "state", "attempt",
 
 @pytest.fixture
 def busy(office: Office) -> Any:
-    """Jobs in several states, a flow, a stock, a lock; yields the office, a dead job and a flow."""
+    """Create jobs in several states, a flow, a stock and a lock; yield the office, a dead job and a flow."""
     dead = office.app.send.enqueue(7)
     until(lambda: dead.state() == "dead", "it dies")
     flow = office.lw.chain(office.app.add.call(1), office.app.add.call(2)).enqueue()
@@ -30,7 +30,7 @@ def busy(office: Office) -> Any:
 
 
 def keys(document: Any, path: str = "") -> dict[str, set[str]]:
-    """The keys of each object of a document, by where it is; entries of a list are alike."""
+    """Return the keys of each object of a document by path. Only the first entry of a list counts."""
     found: dict[str, set[str]] = {}
     if isinstance(document, dict):
         found[path] = set(document)

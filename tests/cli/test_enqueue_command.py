@@ -1,4 +1,4 @@
-"""`lockwork enqueue`: a worker runs what it enqueues."""
+"""`lockwork enqueue`: a worker runs the enqueued job."""
 
 from __future__ import annotations
 

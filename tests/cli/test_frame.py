@@ -1,4 +1,4 @@
-"""What all commands share: examples, --json, --watch, and what they say about a mistyped option."""
+"""Features of all commands: examples, --json, --watch, and errors for mistyped options."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_arguments_of_a_task_are_hidden(office: Office) -> None:
 
 
 def test_names_made_from_hidden_arguments_are_hidden(lw: Lockwork, url: str) -> None:
-    """No app has announced the task: the jobs themselves say it."""
+    """No app has announced the task, so the option comes from the jobs."""
     office = Office(lw, url)
     options: dict[str, str] = {"key": "card:{card}", "group": "all:{card}"}
     pay = lw.task(name="pay", queue="keyed", hide_arguments=True, **options)(lambda card: None)  # type: ignore[call-overload]

@@ -16,7 +16,7 @@ from processes import until
 
 @pytest.fixture
 def dead(office: Office) -> str:
-    """The id of a job that has died."""
+    """The id of a dead job."""
     job = office.app.send.enqueue(7)
     until(lambda: job.state() == "dead", "it dies")
     id: str = job.id

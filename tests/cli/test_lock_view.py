@@ -1,4 +1,4 @@
-"""What the table says of odd owners and odd names."""
+"""The table of locks with unusual owners and names."""
 
 from __future__ import annotations
 

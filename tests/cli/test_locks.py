@@ -1,4 +1,4 @@
-"""`lockwork locks` and `lw.locks()`: who holds, who waits, and every deadlock."""
+"""`lockwork locks` and `lw.locks()`: holders, waiters and deadlocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people type by mistake, and what they are told: what was meant, or what there is."""
+"""Errors for mistyped names: each suggests a close match, or lists the existing names."""
 
 from __future__ import annotations
 

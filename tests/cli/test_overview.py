@@ -1,4 +1,4 @@
-"""What a picture that is not atomic may say: a deadlock only when it is one."""
+"""Overviews read in several calls: only real deadlocks are reported."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Entry = list[Any]
 
 
 def lock(name: str, holder: str, fence: int, *line: tuple[str, int]) -> Entry:
-    """What the script says of a lock; the line is of owners, and of ms that they have waited."""
+    """Return the script's entry for a lock; `line` has the waiters, each with its waiting time in ms."""
     waiters = [[owner.encode(), f"{owner}.r".encode(), 1, ms] for owner, ms in line]
     return [f"lw:{{lock:{name}}}".encode(), b"lock", 1, 0, 0, 0, [[holder.encode(), b"r", fence, 1, 900, 100]], waiters]
 
 
 def played(*replies: Sequence[Entry]) -> Overview:
-    """The overview that is made of these replies."""
+    """Return the overview made from these replies."""
     protocol = look("lw")
     effect = next(protocol)
     left, reply = iter([[7, [b"{lock:a}", b"{lock:b}"]], *replies]), None
@@ -52,8 +52,8 @@ def test_deadlock_seen_by_two_checks() -> None:
     [
         [],
         [lock("a", "A", 7), lock("b", "B", 8)],
-        [lock("a", "A", 7, ("B", 100)), lock("b", "B", 9, ("A", 100))],  # another grant of the same owner
-        [lock("a", "A", 7, ("B", 100)), lock("b", "B", 8, ("A", 2))],  # it left the line, and came again
+        [lock("a", "A", 7, ("B", 100)), lock("b", "B", 9, ("A", 100))],  # the owner has a new grant
+        [lock("a", "A", 7, ("B", 100)), lock("b", "B", 8, ("A", 2))],  # the waiter left, and waits again
         [lock("a", "C", 9, ("B", 100)), lock("b", "B", 8, ("A", 100))],
     ],
 )
@@ -64,7 +64,7 @@ def test_deadlock_of_the_first_inspection_alone_is_not_reported(later: list[Entr
 
 
 def test_lock_granted_to_earlier_call_of_waiter() -> None:
-    """Its next call takes it over, so that is no deadlock of one."""
+    """The waiter's next call receives the grant, so it is not a deadlock of one owner."""
     seen = played([lock("a", "A", 7, ("A", 5), ("B", 3))])
     assert seen.deadlocks == ()
     assert [(edge.waiter, edge.blocker) for edge in seen.waits] == [("B", "A")]
@@ -74,7 +74,7 @@ NAMES = [f"{{sem:s{at}}}" for at in range(20)]
 
 
 def limited(protocol: Protocol[T], client: redis.Redis, work: int) -> tuple[T, int]:
-    """Run a protocol whose script may look at so little in one call; returns its result, and how many calls it took."""
+    """Run a protocol whose script reads at most `work` entries in one call; return its result and number of calls."""
     calls, value = 0, None
     while True:
         try:
@@ -105,7 +105,7 @@ def test_overview_is_read_in_steps(lw: Lockwork, admin: redis.Redis) -> None:
 
 
 def test_sticky_lock_has_its_thread_as_holder_only_in_its_block(lw: Lockwork, url: str) -> None:
-    """Another thread of the process may use it now, so its first thread is not taken for the holder."""
+    """Outside of the block any thread of the process may use the lock, so the first thread is not its holder."""
     with lw.lock("kept", sticky=True, tags=["t"]):
         (held,) = lw.locks().locks[0].holders
         assert (held.holder.label, held.holder.tags) == ("MainThread", ("t",))
@@ -113,7 +113,7 @@ def test_sticky_lock_has_its_thread_as_holder_only_in_its_block(lw: Lockwork, ur
 
 
 def test_exported_grant_has_no_holder(lw: Lockwork, url: str) -> None:
-    """Its thread waits for what the other one holds, who waits for the exported grant: whoever adopts it ends that."""
+    """Two threads wait for each other's lock, but one lock is an exported grant: adopting it ends the wait."""
     with Lockwork(url) as other, lw.lock("b"):
         moved: list[str] = []
 
@@ -162,7 +162,7 @@ def test_waiting_multilock_holds_no_later_lock(lw: Lockwork) -> None:
 
 
 def test_locks_taken_in_order_report_no_deadlock(lw: Lockwork) -> None:
-    """Everything is taken in the order of its name, so nobody waits for ever, however the looks fall in between."""
+    """All threads take the locks in order of their names, so no overview may report a deadlock."""
     done = threading.Event()
 
     def work(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Progress bars: seen in a terminal when something takes over a second, and nowhere else."""
+"""Progress bars: visible in a terminal if a command takes over a second, and nowhere else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from terminals import Typist, typist
 APPS = Path(__file__).parents[1] / "doctor" / "apps"
 XTERM = {"TERM": "xterm-256color"}
 PAUSE = 2.0
-"""Seconds for which the server answers nobody: more than one, less than a command is patient."""
+"""Pause of the server in seconds: longer than a bar's delay, shorter than a command's patience."""
 
 
 def command(words: str) -> list[str]:
@@ -54,7 +54,7 @@ def test_bar_is_drawn_in_a_terminal_and_gone_at_the_end(
         somebody.sees("[y/N]")
         answer_slowly(admin, somebody)
         somebody.sees(doing)
-        somebody.sees("\x1b[?25h")  # the cursor is back: the bar has gone
+        somebody.sees("\x1b[?25h")  # the cursor is back, so the bar is gone
         somebody.sees(done)
         assert somebody.process.wait(PATIENCE) == 0
 
@@ -90,7 +90,7 @@ def test_ctrl_c_takes_the_bar_away(full: Lockwork, url: str, admin: redis.Redis,
 
 
 def answer_slowly(admin: redis.Redis, somebody: Typist) -> None:
-    """Say yes to a question, when the server has just begun a pause."""
+    """Answer yes to a question right after the server has begun a pause."""
     admin.client_pause(int(PAUSE * 1000))
     somebody.types("y\n")
 
@@ -109,7 +109,7 @@ def test_bar_counts_on_a_slow_link(full: Lockwork, proxy: Proxy, tmp_path: Path)
 
 
 def counted(somebody: Typist) -> int:
-    """The jobs that the bar says are done."""
+    """Return the number of finished jobs on the bar."""
     return int(re.findall(r"\d+", somebody.sees(" of 200").removesuffix(" of 200"))[-1])
 
 
@@ -128,7 +128,7 @@ def test_bar_goes_to_the_terminal_and_the_result_to_the_file(
 
 @pytest.fixture
 def holding(own_url: str, tmp_path: Path) -> Iterator[Callable[[], None]]:
-    """A job runs until the returned function is called."""
+    """Run a job until the test calls the returned function."""
     app: Any = load_app(APPS, "clinic", own_url)
     began, gate = tmp_path / "began", tmp_path / "gate"
     with app.lw, worker("clinic:lw", url=own_url, folder=APPS):
@@ -149,7 +149,7 @@ def test_drain_shows_a_bar_until_the_queue_is_empty(holding: Callable[[], None],
 
 def test_progress_bar_is_not_printed_into_a_pipe(holding: Callable[[], None], own_url: str, tmp_path: Path) -> None:
     with started(command("queue drain mail --json"), folder=tmp_path, url=own_url) as process:
-        threading.Event().wait(2.5)  # longer than it takes for a bar to appear
+        threading.Event().wait(2.5)  # longer than a bar's delay
         assert process.process.poll() is None
         holding()
         assert process.process.stdout is not None

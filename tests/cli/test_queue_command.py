@@ -1,4 +1,4 @@
-"""`lockwork queue`: pause, resume, limit, drain, and how a queue stands."""
+"""`lockwork queue`: pause, resume, limit, drain and status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def command(lw: Lockwork, url: str, tmp_path: Path) -> Callable[..., Result]:
 
 
 def row(shown: Result) -> list[str]:
-    """The cells of the only queue that a table shows."""
+    """Return the cells of the only row in a table of queues."""
     _, line = shown.output.splitlines()
     return line.split()
 

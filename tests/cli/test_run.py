@@ -1,4 +1,4 @@
-"""`lockwork run`: the program's status, signals, output and environment are its own; its lock is held while it runs."""
+"""`lockwork run`: it keeps the program's status, signals, output and environment, and holds a lock while it runs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,12 @@ def test_descriptor_of_the_caller_reaches_the_program(run: Run, url: str, tmp_pa
 def test_our_own_descriptors_do_not_reach_the_program(run: Run) -> None:
     with run("--", "ls", "/proc/self/fd") as process:
         assert process.process.stdout is not None
-        assert process.process.stdout.read().split() == [b"0", b"1", b"2", b"3"]  # 3 is the listed folder
+        assert process.process.stdout.read().split() == [
+            b"0",
+            b"1",
+            b"2",
+            b"3",
+        ]  # descriptor 3 belongs to the directory listing itself
         assert process.wait() == 0
 
 
@@ -153,7 +158,7 @@ def test_not_granted_in_time(run: Run, lw: Lockwork) -> None:
 
 
 def test_granted_after_waiting(run: Run, lw: Lockwork) -> None:
-    # a grant that is handed over begins with a short lease: that must not look like one that ends
+    # a handed-over grant begins with a short lease, and must not look like an expiring one
     with lw.lock("x") as grant, run("--", "echo", "ran", options=("--wait", "1m")) as process:
         until(lambda: lw.lock("x").inspect().waiters, "it stands in line")
         grant.release()

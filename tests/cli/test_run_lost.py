@@ -1,4 +1,4 @@
-"""`lockwork run` and a lock that is being lost, or itself: the program never goes on without a lock for long."""
+"""`lockwork run` that loses its lock, or is killed or stopped: the program never runs long without the lock."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MEEK = "sleep 100 & echo $$ $!; wait"
 
 
 def begun(process: Started) -> list[int]:
-    """The program and its child, once they run."""
+    """Return the process ids of the program and its child after their start."""
     return [int(pid) for pid in process.line().split()]
 
 
 def watcher(process: Started, program: int) -> int:
-    """The third one beside us and the program."""
+    """Return the process id of the watcher."""
     (found,) = [pid for pid in process.children() if pid != program]
     return found
 
@@ -71,7 +71,7 @@ def test_next_holder_keeps_the_lock(run: Run, lw: Lockwork) -> None:
 def test_lock_lost_at_the_end_of_the_program_is_reported(run: Run, lw: Lockwork, admin: redis.Redis) -> None:
     with run("--", "sh", "-c", "echo began; read line; exit 3") as process:
         process.line()
-        process.send(signal.SIGSTOP)  # it shall not see the loss before the end of the program
+        process.send(signal.SIGSTOP)  # it must not notice the loss before the program ends
         until(lambda: stopped(process.pid), "it is stopped")
         admin.delete("lw:{lock:x}")
         process.tell("go")
@@ -83,7 +83,7 @@ def test_lock_lost_at_the_end_of_the_program_is_reported(run: Run, lw: Lockwork,
 
 
 def test_lost_server_ends_the_program_before_the_lease_expires(run: Run, tmp_path: Path) -> None:
-    """Nobody else can have the lock before the lease's end: then the program has ended."""
+    """Other callers get the lock only after the lease's end, and the program ends before."""
     (tmp_path / "own").mkdir()
     with (
         start_private(tmp_path / "own") as server,
@@ -91,7 +91,9 @@ def test_lost_server_ends_the_program_before_the_lease_expires(run: Run, tmp_pat
     ):
         pids = begun(process)
         with redis.Redis.from_url(server.url) as admin:
-            admin.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")  # it listens, but renews nothing
+            admin.execute_command(
+                "CLIENT", "PAUSE", 60_000, "WRITE"
+            )  # connections stay open, but the server renews no lease
             until(lambda: gone(pids), "all of it is gone")
             admin.execute_command("CLIENT", "UNPAUSE")
         assert process.wait() == 76
@@ -137,7 +139,7 @@ def test_kill_9_while_it_waits_leaves_no_watcher(run: Run, lw: Lockwork) -> None
 
 
 def test_paused_past_its_lease(run: Run) -> None:
-    """SIGSTOP on us: somebody else may hold the lock soon, so the watcher ends the program."""
+    """After SIGSTOP on `lockwork run`, its lease ends, so the watcher ends the program."""
     with run("--", "sh", "-c", STUBBORN, options=("--lease", "1s", "--grace", "0.2")) as process:
         pids = begun(process)
         process.send(signal.SIGSTOP)

@@ -16,7 +16,7 @@ SOON = "10m"
 
 @pytest.fixture
 def ran(tmp_path: Path) -> Path:
-    """A file to which each run of the program appends a line."""
+    """A file with one line for each run of the program."""
     path = tmp_path / "ran"
     path.touch()
     return path
@@ -43,7 +43,7 @@ def test_lock_stays_taken_for_its_minimum(run: Run, lw: Lockwork, ran: Path) -> 
 
 @pytest.mark.parametrize("then", ["true", "exit 7"])
 def test_program_runs_once_in_a_period(run: Run, lw: Lockwork, ran: Path, then: str) -> None:
-    """A failed program counts, too, or all machines would run it one after the other."""
+    """A failed run counts as well; otherwise all machines would run the program one after the other."""
     statuses = []
     for _ in range(4):
         with run("--every", SOON, *program(ran, then)) as process:

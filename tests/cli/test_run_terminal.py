@@ -1,4 +1,4 @@
-"""`lockwork run` in a terminal: the program has it, Ctrl-C is the program's, and Ctrl-Z stops both."""
+"""`lockwork run` in a terminal: the program reads from it and receives Ctrl-C, and Ctrl-Z stops both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUN = f"{sys.executable} -m lockwork run --lock x"
 
 @pytest.fixture
 def direct(lw: Lockwork, url: str, tmp_path: Path) -> Iterator[Typist]:
-    """`lockwork run` started by the terminal itself: it says what it reads, and that it heard Ctrl-C."""
+    """`lockwork run` started directly in a terminal; the program prints its input, and reports Ctrl-C."""
     code = "trap 'echo heard it; exit 5' INT; read line; echo got $line; while :; do sleep 0.05; done"
     with typist([*RUN.split(), "--", "sh", "-c", code], tmp_path, url) as at_work:
         yield at_work
@@ -97,7 +97,7 @@ def test_ctrl_z_stops_all_of_it_and_fg_goes_on(shell: Typist, lw: Lockwork) -> N
 
 
 def test_nested_shell_has_the_terminal(shell: Typist, lw: Lockwork) -> None:
-    """It makes process groups of its own and moves the terminal between them."""
+    """The nested shell creates process groups, and moves the terminal between them."""
     shell.types(f"{RUN} -- bash --norc --noprofile --noediting -i; echo status $?\n")
     shell.sees("ready> ")
     shell.types("sh -c 'echo began; read a; echo got $a'\n")
@@ -135,7 +135,7 @@ def test_from_the_background_to_the_foreground(shell: Typist, lw: Lockwork) -> N
         shell.types("jobs; echo looked\n")
         return "Stopped" in shell.sees("looked")
 
-    # It wants to read, and is stopped for that. A shell that has not noticed yet would not let it go on.
+    # The program is stopped when it reads from the terminal. `fg` works only after the shell has noticed the stop.
     until(stopped, "the job is stopped")
     shell.types("fg; echo status $?\n")
     shell.types("one\n")

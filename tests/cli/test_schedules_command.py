@@ -14,7 +14,7 @@ from processes import until, worker
 
 @pytest.fixture
 def declared(office: Office) -> None:
-    office.app.add.enqueue(1)  # a queue is found from its first job on
+    office.app.add.enqueue(1)  # a queue is listed after its first job
     until(lambda: office.lw.schedules("sums"), "the worker declares its schedule")
 
 

@@ -1,4 +1,4 @@
-"""Tables on narrow terminals: nothing is wider than the screen, no column vanishes, and ids stay whole."""
+"""Tables on narrow terminals: no line is wider than the screen, all columns stay, and ids are not cut."""
 
 from __future__ import annotations
 

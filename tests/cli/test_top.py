@@ -33,13 +33,13 @@ from terminals import typist
 
 
 def rows(app: Top, name: str) -> list[list[str]]:
-    """The cells of a table."""
+    """Return the cells of a table."""
     table = app.query_one(f"#{name}", DataTable)
     return [[str(cell) for cell in table.get_row_at(at)] for at in range(table.row_count)]
 
 
 async def shown(app: Top, name: str, text: str) -> list[str]:
-    """Wait for a row that has this text, and return its cells."""
+    """Wait for a row with this text, and return its cells."""
     while True:
         await app.animator.wait_for_idle()
         await app.workers.wait_for_complete()
@@ -50,7 +50,7 @@ async def shown(app: Top, name: str, text: str) -> list[str]:
 
 @pytest.fixture
 def resting(office: Office) -> Iterator[str]:
-    """The id of a job that runs; a lock is held as well."""
+    """Hold a lock, run a job, and yield the job's id."""
     job = office.app.rest.enqueue()
     until(lambda: job.state() == "running", "it runs")
     with office.lw.lock("catalog"):

@@ -1,4 +1,4 @@
-"""`--watch` in a terminal: it redraws, survives a server that goes away, and Ctrl-C gives the terminal back."""
+"""`--watch` in a terminal: it redraws, survives an outage of the server, and Ctrl-C restores the terminal."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ HEAD = "every 0.2 s, Ctrl-C ends"
 
 @pytest.fixture
 def shell(lw: Lockwork, url: str, tmp_path: Path) -> Iterator[Typist]:
-    """A shell in a terminal that can be drawn on."""
+    """A shell in a terminal that supports cursor movement."""
     bash = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
     with typist(bash, tmp_path, url, environment=XTERM) as at_work:
         at_work.sees("ready> ")
         at_work.types("bind 'set enable-bracketed-paste off' 2>/dev/null; stty -echo; echo no' 'echo\n")
-        at_work.sees("no echo")  # not what was typed: that was still echoed
+        at_work.sees("no echo")  # the result, not the typed command: the shell still echoed that
         yield at_work
 
 
 def settings(shell: Typist) -> str:
-    """The terminal's settings."""
+    """Return the terminal's settings."""
     shell.types("echo is $(stty -g) so\n")
     shell.sees("is ")
     return shell.sees(" so")

@@ -1,4 +1,4 @@
-"""What the main commands print at 60, 80 and 120 columns; LOCKWORK_PICTURES keeps it."""
+"""The output of the main commands at 60, 80 and 120 columns; LOCKWORK_PICTURES names a folder to store it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ WORKER = Worker(
 
 @pytest.fixture
 def shop(own_url: str) -> Iterator[Lockwork]:
-    """Two workers are announced, and a job waits."""
+    """Announce two workers and enqueue a job."""
     with Lockwork(own_url) as lw:
 
         @lw.task(queue="mail")

@@ -11,7 +11,7 @@ import redis
 
 
 class ExpiringLock:
-    """SETNX, then EXPIRE; a key without an expiry is taken over by SET. `Lock:NAME`, Unix seconds."""
+    """A lock by SETNX and then EXPIRE. A key without an expiry is overwritten with SET. `Lock:NAME`, Unix seconds."""
 
     def __init__(self, client: redis.Redis, *, dies_between: bool = False) -> None:
         self._client = client
@@ -26,7 +26,7 @@ class ExpiringLock:
                     self._client.expire(key, ends)  # the flaw: an absolute time as a duration
                 return True
             if self._client.ttl(key) < 0:  # the bug: true also for -2, a key released at this moment
-                self._client.set(key, ends)  # the bug: two clients may do so, and without an expiry others do it again
+                self._client.set(key, ends)  # the bug: two clients may run this, and more after them: no expiry
                 return True
             if time.time() >= till:
                 return False

@@ -172,7 +172,7 @@ def test_we_hold_and_an_expiring_client_waits(lw: Lockwork, admin: redis.Redis) 
 
 
 def test_killed_expiring_client_leaves_its_key_for_54_years(lw: Lockwork, admin: redis.Redis) -> None:
-    """It passes an absolute time to EXPIRE; the value contains the end of the lock."""
+    """The client passes an absolute time to EXPIRE, but the value contains the end of the lock."""
     assert ExpiringLock(admin).lock("sale", expire=1)
     assert admin.ttl(A1) > 50 * 365 * 86400
     with TimestampLock(lw, A1, wait=30):

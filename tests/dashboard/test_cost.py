@@ -97,7 +97,7 @@ async def board(own_url: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 class Used(NamedTuple):
-    """The server's work so far: milliseconds of CPU, which other programs do not lengthen, and calls."""
+    """The server's total work: milliseconds of CPU time, independent of other programs, and calls."""
 
     ms: float
     calls: int

@@ -205,7 +205,7 @@ def test_page_is_updated_live_and_says_when_the_server_is_lost(page: Page, shop:
     expect(page.locator(".lost")).to_contain_text("What you see is of")
     page.context.set_offline(False)
     expect(page.locator(".lost")).to_be_hidden(timeout=10_000)
-    troubles_of(page).clear()  # the browser logs that it was offline
+    troubles_of(page).clear()  # the browser logs its offline period
 
 
 def test_keys_move_open_search_and_explain(page: Page, shop: Lockwork) -> None:

@@ -18,7 +18,7 @@ from lockwork import errors, types
 ROOT = Path(__file__).parents[2]
 PUBLIC = re.compile(r"lockwork(\.(types|errors|dashboard|telemetry\.prometheus|(contrib|compat)\.\w+))?")
 PROGRAMS = {"examples/flashsale/play/stage.py": {"lockwork.runtime.embedded"}}
-"""Other modules that examples import: the demo stops and kills a server of its own."""
+"""Other modules that examples import: the demo stops and kills a private server."""
 INTERNAL = {
     "Config", "Interruptible", "LockScripts", "Leased", "Lease", "NewJob", "QueueRules", "QuorumApp", "Registry",
     "ResultWait", "Runtime", "StockKeys",

@@ -19,7 +19,7 @@ async def test_connection_that_breaks_before_use_mixes_up_no_replies(
     broken: list[Mux] = []
 
     def breaks(mux: Mux, opening: asyncio.Task[None]) -> None:
-        # the callers that wait for the connection are not notified yet
+        # callers that wait for the connection are notified only later
         opened(mux, opening)
         if len(broken) < 3:
             broken.append(mux)

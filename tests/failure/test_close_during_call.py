@@ -42,20 +42,20 @@ async def test_calls_under_way(url: str, close: Close) -> None:
     await step.aenqueue(0)
     calls = [asyncio.ensure_future(app.queue().astatus()) for _ in range(5)]
     job = asyncio.ensure_future(step.aenqueue(1))
-    await asyncio.sleep(0)  # all are sent, and none is answered
+    await asyncio.sleep(0)  # all requests are sent, and the server has answered none
     await close(app)
     async with asyncio.timeout(5):
         ended = await asyncio.gather(*calls, job, return_exceptions=True)
     assert [type(error) for error in ended] == [ServerUnavailable] * 6
     assert "was closed" in str(ended[0])
-    await step.aenqueue(2)  # it opens again
+    await step.aenqueue(2)  # the app opens again
     await app.aclose()
 
 
 @closing
 async def test_close_ends_a_call_that_waits_for_its_connection(url: str, close: Close) -> None:
     app = Lockwork(url)
-    await asyncio.to_thread(app.queues)  # there is a server, but this loop has no connection to it yet
+    await asyncio.to_thread(app.queues)  # there is a server, but this event loop has no connection to it yet
     call = asyncio.ensure_future(app.aqueues())
     while not app.runtime._loops:
         await asyncio.sleep(0)

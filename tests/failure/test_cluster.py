@@ -1,4 +1,4 @@
-"""A Cluster: slots over several nodes, which move, and whose primaries fail."""
+"""A Cluster whose slots move and whose primaries fail."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from sentinels import Node, start_server, watched
 
 @pytest.fixture(scope="module")
 def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three primaries whose slots stay where they are."""
+    """Three primaries whose slots do not move."""
     with clustered(tmp_path_factory.mktemp("still")) as found:
         yield found
 
 
 @pytest.fixture
 def moving(tmp_path: Path) -> Iterator[Cluster]:
-    """Three primaries with a replica each, of this test alone."""
+    """Three primaries with a replica each, for one test only."""
     with clustered(tmp_path / "nodes", replicas=1) as found:
         yield found
 
@@ -151,7 +151,7 @@ def test_unusable_cluster_address_is_one_clear_error(
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
-    """A free port, a server outside of a Cluster, a node without slots, and a Sentinel."""
+    """Ports without a usable Cluster: a free port, a single server, a node without slots, and a Sentinel."""
     folder = tmp_path_factory.mktemp("ports")
     with ExitStack() as stack:
         single = start_server(stack, folder / "single", {"save": ""})
@@ -221,7 +221,7 @@ async def test_key_in_migration_is_found_by_ask(moving: Cluster) -> None:
 
 @pytest.mark.parametrize("way", ["blocking", "in a loop"])
 def test_call_for_several_keys_waits_until_its_slot_has_moved(moving: Cluster, way: str) -> None:
-    """With some keys here and some there, both nodes answer TRYAGAIN."""
+    """While a slot's keys are on two nodes, both nodes answer TRYAGAIN."""
     slot = slots.slot("q:default")
     source = moving.owner(slot)
     target = next(node for node in moving.nodes[:3] if node is not source)

@@ -22,7 +22,7 @@ from proxy import proxied
 
 @pytest.fixture(scope="module")
 def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three primaries whose slots stay where they are."""
+    """Three primaries whose slots do not move."""
     with clustered(tmp_path_factory.mktemp("still")) as found:
         yield found
 
@@ -52,7 +52,7 @@ def test_overviews_walk_all_shards(still: Cluster) -> None:
 
 
 def test_multilocks_over_slots_never_deadlock(still: Cluster) -> None:
-    """Each takes its locks in another order, and all collect them in one: by slot."""
+    """The callers name their locks in different orders, but each multilock acquires them in order of slots."""
     names = [*names_everywhere(still), "x", "y"]
     owners: dict[str, int] = {}
     rounds = 15
@@ -97,7 +97,7 @@ def test_multilock_collects_in_the_order_of_the_slots(still: Cluster) -> None:
 def test_call_that_comes_late_is_ended_at_its_own_node(
     still: Cluster, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """A request is held up on its way to one node; when its caller gives up, that node ends the connection."""
+    """A request is delayed on its way to one node; when its caller gives up, that node closes the connection."""
     node = still.nodes[number]
     name = names_everywhere(still)[number]
     with proxied(f"127.0.0.1:{node.port}") as proxy:
@@ -113,7 +113,7 @@ def test_call_that_comes_late_is_ended_at_its_own_node(
         monkeypatch.setattr(ClusterEndpoint, "_node", through)
         with Lockwork(still.url, patience=0.3) as app:
             for each in names_everywhere(still):
-                with app.lock(each):  # the servers have the scripts, and the connections are there
+                with app.lock(each):  # the servers have the scripts, and the connections are open
                     pass
             proxy.lose(on_cluster("locks/acquire").sha, "late")
             grant = app.lock(name, wait=5).acquire()

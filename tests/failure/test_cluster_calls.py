@@ -23,13 +23,13 @@ from processes import until
 
 @pytest.fixture(scope="module")
 def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three primaries whose slots stay where they are."""
+    """Three primaries whose slots do not move."""
     with clustered(tmp_path_factory.mktemp("still")) as found:
         yield found
 
 
 class Writes:
-    """Counts how often blocking connections write."""
+    """Counts the writes of blocking connections."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ports: list[int] = []
@@ -50,7 +50,7 @@ def test_status_of_a_queue_is_one_round_trip_per_shard(
         send = app.task(queue="mail", name="send")(lambda: None)
         for number in range(60):
             send.options(key=f"user:{number}").enqueue()
-        app.queue("mail").status()  # it connects, and the servers have the script
+        app.queue("mail").status()  # open the connection, and load the script
         before = count_calls(still, "evalsha")
         writes = Writes(monkeypatch)
         status = app.queue("mail").status()
@@ -109,7 +109,7 @@ async def test_overviews_in_a_loop(still: Cluster) -> None:
 
 
 def test_partitions_are_asked_together(still: Cluster, turns: list[int]) -> None:
-    """Schedules, jobs that wait, limits and pauses: one round trip per shard for all partitions."""
+    """Schedules, job counts, limits and pauses of all partitions take one round trip per shard."""
     with Lockwork(still.url, partitions={"asked": 6}) as app:
         task = app.task(queue="asked", name="asked", cron="0 3 * * *")(lambda: None)
         for number in range(30):
@@ -137,7 +137,7 @@ def test_leases_are_renewed_with_one_round_trip_per_shard(still: Cluster, monkey
         grants = [app.lock(f"many-{number}").acquire() for number in range(200)]
         shards = {still.owner(slots.slot(f"lock:many-{number}")).port for number in range(200)}
         assert len(shards) == 3
-        time.sleep(1.5)  # all were renewed once
+        time.sleep(1.5)  # every lease was renewed once
         before = count_calls(still, "evalsha")
         writes = Writes(monkeypatch)
         time.sleep(3)
@@ -163,13 +163,13 @@ def test_hung_shard_keeps_no_other_lease_from_being_renewed(tmp_path: Path) -> N
 
 
 def states(names: list[str]) -> Protocol[list[Any]]:
-    """Ask for the locks of these names, all at once."""
+    """Inspect the locks with these names in one group of calls."""
     found: list[Any] = yield Calls([script_call("locks/state", f"lw:{{lock:{name}}}", [0]) for name in names])
     return found
 
 
 def fences(found: list[Any]) -> list[int]:
-    """The fences in the replies."""
+    """Return the fences in the replies."""
     return [reply[2] for reply in found]
 
 

@@ -34,21 +34,21 @@ from processes import until, worker
 from sentinels import Node
 
 SOON = 0.1
-"""Seconds, for the median of several waits."""
+"""Seconds; maximum for the median of several waits."""
 ONCE = 0.5
-"""Seconds, for a single wait: a waiter without a message does not ask the server again before."""
+"""Seconds; maximum for one wait. A waiter without a message polls later than this."""
 
 
 @pytest.fixture(scope="module")
 def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three primaries whose slots stay where they are."""
+    """Three primaries whose slots do not move."""
     with clustered(tmp_path_factory.mktemp("still")) as found:
         yield found
 
 
 @pytest.fixture
 def moving(tmp_path: Path) -> Iterator[Cluster]:
-    """Three primaries with a replica each, of this test alone."""
+    """Three primaries with a replica each, for one test only."""
     with clustered(tmp_path / "nodes", replicas=1) as found:
         yield found
 
@@ -66,7 +66,7 @@ def hears(cluster: Cluster, app: Lockwork, tag: str) -> bool:
 
 
 class Waiting:
-    """A thread that acquires something, and when it has got it."""
+    """A thread that acquires something and records the time."""
 
     def __init__(self, acquire: Callable[[], object]) -> None:
         self._acquire = acquire
@@ -79,7 +79,7 @@ class Waiting:
         self.got = time.monotonic()
 
     def late(self, since: float) -> float:
-        """Seconds from then until it got it."""
+        """Return the seconds from `since` until the acquisition."""
         self.thread.join(20)
         assert not self.thread.is_alive()
         return self.got - since
@@ -151,7 +151,7 @@ def test_each_kind_of_waiter_wakes_at_once(still: Cluster, kind: str) -> None:
         wait, end, tag = kinds(app, other)[kind]
         waiting = Waiting(wait)
         until(lambda: hears(still, other, tag), "it is subscribed")
-        time.sleep(0.3)  # it has polled once after the subscription
+        time.sleep(0.3)  # the waiter has polled once after its subscription
         since = time.monotonic()
         end()
         assert waiting.late(since) < ONCE
@@ -179,7 +179,7 @@ def test_idle_worker_wakes_at_once_and_is_handed_its_job(still: Cluster, apps: P
 
 
 def test_job_comes_along_with_the_wake_up(still: Cluster) -> None:
-    """The slot's primary knows who listens, so it offers the job to a session that does, and to no other."""
+    """The slot's primary offers the job to a session with a subscription, and to no other session."""
     keys, session = QueueKeys("lw", "offers"), "host/1/a"
     wakeups = channel("lw", session)
     home = still.owner(slots.slot("q:offers"))
@@ -226,7 +226,7 @@ def test_subscriptions_are_closed_after_the_last_waiter(still: Cluster) -> None:
 
 
 def test_forked_child_hears_for_itself(still: Cluster) -> None:
-    """Also when the parent asked for the slots at that very moment."""
+    """The child gets wake-ups even if the parent was reading the slots at the time of the fork."""
     with Lockwork(still.url) as holder, Lockwork(still.url) as app:
         app.lock("parent").acquire()
         holder.lock("fork").acquire()
@@ -262,7 +262,7 @@ def test_wait_costs_few_calls(still: Cluster, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Mailboxes, "wake", noted)
     monkeypatch.setattr(
         shard_channels, "LINGER", 60.0
-    )  # so that even on a slow machine the second wait follows in time
+    )  # long enough that the second wait is in time even on a slow machine
     with Lockwork(still.url) as holder, Lockwork(still.url) as other:
         spent: list[tuple[int, int]] = []
         for _ in range(2):
@@ -329,7 +329,7 @@ def test_waiters_follow_a_slot_that_moves(moving: Cluster) -> None:
 
 
 def half_moved(cluster: Cluster, tag: str) -> Callable[[], None]:
-    """Move the keys of a slot, and nothing else yet; returns what finishes that."""
+    """Move the keys of a slot, but not the slot; return a function that moves the slot."""
     slot = slots.slot(tag)
     source = cluster.owner(slot)
     to = next(node for node in cluster.nodes[:3] if node is not source)
@@ -360,15 +360,15 @@ def test_message_finds_its_waiter_while_the_slot_is_under_way(moving: Cluster) -
 def test_waiters_look_again_when_the_slot_has_moved(
     moving: Cluster, monkeypatch: pytest.MonkeyPatch, looks_again: bool
 ) -> None:
-    """The end, missed at the old owner, is seen at once instead of at the next poll in five seconds."""
+    """The end is published on the old node only; the waiter sees it at once, not at its next poll in five seconds."""
     gate = threading.Event()
     with Lockwork(moving.url) as app, Lockwork(moving.url) as other:
-        other.runtime.engine._own.clear()  # it is subscribed by slot alone
+        other.runtime.engine._own.clear()  # the app is subscribed by slot only
         runs = Waiting(lambda: app.once("x", every="1h").run(gate.wait))
         until(lambda: app.once("x", every="1h").inspect().state == "running", "it runs")
         waiting = Waiting(lambda: other.once("x", every="1h").run(gate.wait))
         until(lambda: hears(moving, other, "once:x"), "it is subscribed")
-        time.sleep(3.6)  # it has polled four times; the next poll is after 3.2 s
+        time.sleep(3.6)  # the waiter has polled four times; the next poll is after 3.2 s
         if not looks_again:
             monkeypatch.setattr(Mailboxes, "wake", lambda *_: None)
         finish = half_moved(moving, "once:x")
@@ -403,7 +403,7 @@ def test_waiters_follow_a_failover(moving: Cluster, how: str) -> None:
 
 @pytest.mark.parametrize("missing", [("ssubscribe", "spublish"), ("spublish",), ("ssubscribe",), ("pubsub",)])
 def test_servers_and_users_without_sharded_channels(tmp_path: Path, missing: tuple[str, ...]) -> None:
-    """As before Redis 7: messages reach the processes' own channels on any node."""
+    """Without sharded channels, as before Redis 7, messages reach each process's own channel on any node."""
     with clustered(tmp_path / "nodes") as cluster:
         for node in cluster.nodes:
             node.client.execute_command("ACL", "SETUSER", "default", *(f"-{command}" for command in missing))

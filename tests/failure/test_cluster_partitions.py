@@ -1,4 +1,4 @@
-"""A partitioned queue on a Cluster: each shard has its share, and a shard that hangs holds up no other."""
+"""A partitioned queue on a Cluster: each shard serves its share, and a hanging shard does not delay the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from processes import until, worker
 
 @pytest.fixture
 def still(tmp_path: Path) -> Iterator[Cluster]:
-    """Three primaries that take a silent node for silent, and serve the slots of the others."""
+    """Three primaries that never declare a silent node failed, and serve their own slots without it."""
     with clustered(tmp_path / "nodes") as numbers:
         for node in numbers.nodes:
             node.client.config_set("cluster-node-timeout", 60_000)
@@ -30,12 +30,12 @@ def still(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def shard(cluster: Cluster, queue: str) -> int:
-    """The number of the node that has a partition."""
+    """Return the number of the node with a partition."""
     return cluster.nodes.index(cluster.owner(slots.slot(slots.tag(queue))))
 
 
 def tasks(app: Lockwork) -> Any:
-    """The task of the workers, to enqueue it here."""
+    """Define the workers' task, to enqueue it here."""
 
     @app.task(queue="mail", key="{name}", name="mark")
     async def mark(path: str, name: str, number: int) -> None: ...
@@ -44,7 +44,7 @@ def tasks(app: Lockwork) -> Any:
 
 
 def per_name(history: History) -> dict[str, list[int]]:
-    """Return the numbers of each key's jobs, in the order in which they ran."""
+    """Return the numbers of each key's jobs, in the order of their runs."""
     numbers: dict[str, list[int]] = {}
     for line in history.lines("ran"):
         numbers.setdefault(line["name"], []).append(line["number"])
@@ -94,7 +94,7 @@ def test_hung_shard_holds_up_only_its_own_partitions(still: Cluster, apps: Path,
 def test_growth_keeps_every_job_and_the_order_of_every_key(
     still: Cluster, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Follows docs/queues.md: stop enqueues, drain, and restart everything with the new number."""
+    """The steps from docs/queues.md: stop enqueuing, drain, and restart all processes with the new number."""
     names = [f"user:{number}" for number in range(100)]
     monkeypatch.setenv("PARTITIONS", "8")
     with (
@@ -122,7 +122,7 @@ def test_growth_keeps_every_job_and_the_order_of_every_key(
 
 
 async def test_wake_ups_reach_a_worker_on_every_shard(still: Cluster, apps: Path, history: History) -> None:
-    """One job at a time on each partition, so that the worker sleeps in between."""
+    """Run one job at a time on each partition, so that the worker sleeps in between."""
     async with Lockwork(still.url, partitions={"mail": 6}) as app:
         mark = tasks(app)
         names = {app.config.partitions.place("mail", f"user:{number}"): f"user:{number}" for number in range(100)}

@@ -19,7 +19,7 @@ SECRET = "s3cr3t"
 
 
 def refusal(process: Started, status: int = 1) -> str:
-    """Wait for the process to give up; return its last line."""
+    """Wait until the process exits; return its last line."""
     assert process.wait() == status, process.errors
     text = process.errors
     assert "Traceback" not in text, text

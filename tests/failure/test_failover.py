@@ -1,4 +1,4 @@
-"""A primary is demoted while its connections live, and its address moves: calls, locks and workers move with it."""
+"""A primary is demoted while clients are connected, and its address moves: calls, locks and workers follow it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Failover:
 
     def demote(self) -> None:
         """Promote the replica; the old primary's clients stay connected."""
-        self.pair.primary.incr("last")  # WAIT covers the writes of its own connection
+        self.pair.primary.incr("last")  # WAIT only covers writes of the same connection
         until(lambda: self.pair.primary.wait(1, 100) == 1, "it has everything")
         self.pair.replica.replicaof("NO", "ONE")
         self.pair.primary.replicaof("127.0.0.1", "1")
 
     def move(self) -> None:
-        """The address leads to the new primary."""
+        """Lead the address to the new primary."""
         self.proxy.lead_to(self.pair.replica_url)
 
 

@@ -1,4 +1,4 @@
-"""A message that a stranger publishes on a wake channel is a hint to look: it grants nothing, and breaks nothing."""
+"""A forged message on a wake channel only makes the waiter ask the server: it grants nothing and breaks nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lockwork import Lockwork
 _ODD = ("x", "1", "a b", "1 2 3", "look", f"1 {10**30}", "\x00", " ", "٣ ٣", "9" * 5000, "y" * 200_000)
 
 Case = tuple[Callable[[Lockwork], Coroutine[Any, Any, Any]], Callable[[Lockwork], object], str, bytes]
-"""The wait, the call that makes it wait, the key with its ticket, and the first letter of the ticket's field."""
+"""The wait, a call that blocks it, the key with its ticket, and the first letter of the ticket's field."""
 
 LINES: dict[str, Case] = {
     "lock": (lambda app: app.lock("x").aacquire(), lambda app: app.lock("x").acquire(), "lw:{lock:x}", b"i"),

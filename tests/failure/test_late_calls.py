@@ -49,7 +49,7 @@ def test_ctrl_c_while_the_answer_is_awaited(lw: Lockwork, proxy: Proxy, monkeypa
 
         def receive(_: Wire) -> object:
             monkeypatch.setattr(Wire, "receive", real)
-            while not proxy.lost:  # it has left
+            while not proxy.lost:  # the waiter has left
                 pass
             raise KeyboardInterrupt
 
@@ -65,7 +65,7 @@ async def test_late_request_of_a_cancelled_task_grants_nothing(alw: Lockwork, pr
     """A lock that waits for replicas has its own connection, which must be cleaned up too."""
     async with Lockwork(proxy.url) as app:
         lock = app.lock("x", lease="1h", replicas=replicas)
-        async with app.lock("warm"):  # the server has the scripts, and the connections are there
+        async with app.lock("warm"):  # the servers have the scripts, and the connections are open
             with suppress(NotReplicated):
                 async with lock:
                     pass

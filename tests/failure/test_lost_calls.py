@@ -1,4 +1,4 @@
-"""Calls that are lost on their way, or whose reply is: sent again, and done once (L6, Q1)."""
+"""Calls that are lost, or whose replies are lost: the client repeats them, and they take effect once (L6, Q1)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_lock_of_a_task(alw: Lockwork, proxy: Proxy, phase: Phase) -> None
 async def test_cancelled_call_with_a_lost_reply_leaves_no_waiter(alw: Lockwork, proxy: Proxy, phase: Phase) -> None:
     async with Lockwork(proxy.url) as app:
         for turns in range(8):
-            async with app.lock("warm"):  # the first call of a connection brings the script, and would not be lost
+            async with app.lock("warm"):  # a connection's first call loads the script, and would not match
                 pass
             proxy.lose(sha("locks/acquire"), phase)
             task = asyncio.create_task(app.lock("x").aacquire())
@@ -163,7 +163,7 @@ def test_stock(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
 def test_worker_that_gives_up_a_call_loses_no_job(
     lw: Lockwork, admin: redis.Redis, proxy: Proxy, apps: Path, phase: Phase
 ) -> None:
-    """The reply of a reserve call is lost, and the server stays away longer than the app is patient."""
+    """The reply of a reserve call is lost, and the server is away for longer than the app's patience."""
 
     @lw.task
     def add(a: int, b: int = 1) -> int:
@@ -171,7 +171,7 @@ def test_worker_that_gives_up_a_call_loses_no_job(
 
     with worker("good:lw", "--lease", "10s", url=proxy.url, folder=apps) as process:
         assert add.enqueue(1).result(30) == 2
-        own = {lw.runtime.channel.encode()}  # subscribed only if this process had to wait for the result
+        own = {lw.runtime.channel.encode()}  # only a process that had to wait for the result is subscribed
         heard = "it hears its process's channel and its session's"
         until(lambda: len(set(admin.pubsub_channels("lw:wake:*")) - own) == 2, heard)
         proxy.lose(sha("queue/reserve"), phase)
@@ -202,7 +202,7 @@ def test_lost_settle_call_settles_the_job_once(lw: Lockwork, proxy: Proxy, apps:
 
 @pytest.mark.parametrize("sync", [True, False], ids=["sync", "asyncio"])
 async def test_request_that_arrives_after_its_retry_adds_no_job(lw: Lockwork, proxy: Proxy, *, sync: bool) -> None:
-    """The sender had given up on it, and its job has ended."""
+    """A repeated enqueue arrives after its sender gave up and the job has ended."""
 
     def work() -> None:
         """Do nothing; the test itself is the worker."""
@@ -214,7 +214,7 @@ async def test_request_that_arrives_after_its_retry_adds_no_job(lw: Lockwork, pr
             proxy.lose(sha("queue/push_one"), "late")
             job = await asyncio.to_thread(task.enqueue)
         else:
-            await app.task(name="warm", queue="other")(work).aenqueue()  # it sends the script whole the first time
+            await app.task(name="warm", queue="other")(work).aenqueue()  # the first call sends the script's source
             proxy.lose(sha("queue/push_one"), "late")
             job = await task.aenqueue()
         keys = QueueKeys("lw", "default")

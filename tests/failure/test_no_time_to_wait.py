@@ -1,4 +1,4 @@
-"""A caller who would not wait finds the server in spite of a connection that broke while it was idle."""
+"""A call without a wait reaches the server even if its idle connection was broken."""
 
 from __future__ import annotations
 

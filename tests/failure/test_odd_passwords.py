@@ -28,7 +28,7 @@ def passwords() -> Passwords:
 # with both schemes: on a unix socket redis-py's asyncio side replaces the error
 @pytest.fixture(params=["tcp", "unix"])
 def app(request: pytest.FixtureRequest, passwords: Passwords, admin: redis.Redis) -> Iterator[Lockwork]:
-    """An app that gets its passwords there."""
+    """An app that gets its passwords from the failing provider."""
     where = request.getfixturevalue("proxy").url if request.param == "tcp" else request.getfixturevalue("url")
     client = redis.Redis.from_url(where, credential_provider=passwords)
     with Lockwork(client=client, lock_lease="10s", patience="0.5s") as made:
@@ -74,7 +74,7 @@ def test_each_outage_is_traced(
 def test_engine_releases_a_lock_after_an_outage(
     app: Lockwork, passwords: Passwords, admin: redis.Redis, other: Lockwork, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A lock whose release fails ends with its lease; a later one is released at once."""
+    """A lock whose release fails ends with its lease; a later lock is released at once."""
     for name in ("early", "late"):
         app.lock(name).acquire()
     held = {hold.options.name: hold for hold in app.runtime.live}

@@ -1,4 +1,4 @@
-"""One key that cannot be renewed or released costs its own lease, and no other of the same call."""
+"""A key that cannot be renewed or released costs only its own lease, and no other lease of the same call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[Callable[[Lockwork, str, Any], Any], Callable[[str], str]
 
 
 class Held:
-    """Many grants of one kind, and the numbers of those whose loss was notified."""
+    """Many grants of one kind, and the numbers of the grants reported as lost."""
 
     def __init__(self, lw: Lockwork, kind: str) -> None:
         make, self.key = KINDS[kind]
@@ -81,7 +81,7 @@ def test_foreign_key_costs_its_own_lease(own: Lockwork, spoil: redis.Redis, kind
 
 
 def test_foreign_key_costs_its_own_run(own: Lockwork, spoil: redis.Redis) -> None:
-    """Runs of `once` are renewed together, too."""
+    """Runs of `once` are renewed in one call, too."""
     gate, running = threading.Event(), threading.Barrier(6)
     results: list[object] = []
 

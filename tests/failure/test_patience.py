@@ -79,7 +79,7 @@ def test_call_that_waits_for_replicas_gives_up(spoiled: Embedded) -> None:
         began = time.monotonic()
         with pytest.raises(ServerUnavailable):
             app.lock("x", replicas=1).acquire()
-        assert time.monotonic() - began < PATIENCE + 1 + SLACK  # a second for the replicas
+        assert time.monotonic() - began < PATIENCE + 1 + SLACK  # a second of waiting for the replicas
 
 
 @pytest.mark.parametrize("way", ["thread", "task"])

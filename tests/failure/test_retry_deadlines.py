@@ -1,4 +1,4 @@
-"""A call that may have taken effect is sent again only for as long as the scripts remember it."""
+"""A call that may have taken effect is repeated only while the scripts remember it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lost(lw: Lockwork, proxy: Proxy, name: str) -> Callable[[], object]:
     """Return the call; its reply will be lost, and afterwards connections are refused."""
     name, made = CALLS[name]
     call = made(lw)
-    call()  # connects, and brings the script to the server
+    call()  # opens the connection, and loads the script
     proxy.refuse(True)
     proxy.lose(script(name).sha, "reply")
     return call
@@ -85,7 +85,7 @@ async def test_unsent_async_call_uses_its_full_patience(proxy: Proxy, admin: red
 
 
 def test_reply_logs_outlast_the_retries_of_a_call(lw: Lockwork, admin: redis.Redis) -> None:
-    """The server remembers a call for a minute; a margin of 10 s is for the last retry."""
+    """The server remembers a call for a minute, which leaves the last retry a margin of 10 s."""
     for _, made in CALLS.values():
         before = set(keys_but_indexes(admin))
         made(lw)()

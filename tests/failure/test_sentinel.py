@@ -1,4 +1,4 @@
-"""A primary that Sentinels name: found at first use, and followed when it is killed, hung or demoted."""
+"""A primary named by Sentinels: found at first use, and followed after it is killed, hangs or is demoted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 @pytest.fixture
 def moving(tmp_path: Path) -> Iterator[Watched]:
-    """Servers of this test alone."""
+    """Servers for one test only."""
     with watched(tmp_path / "servers") as servers:
         yield servers
 
@@ -117,7 +117,7 @@ def test_forked_child_starts_its_own_sentinel_watch(still: Watched) -> None:
 
 
 def test_start_needs_a_quorum_of_sentinels(still: Watched) -> None:
-    """One alone may be cut off with an old primary."""
+    """A single Sentinel may be cut off together with an old primary."""
     dead = f"127.0.0.1:{free_port()}"
     with Lockwork(f"redis+sentinel://{dead},127.0.0.1:{still.sentinels[0].port},{dead}/{NAME}", patience=1) as app:
         with pytest.raises(ServerUnavailable, match="only 1 of the 3 Sentinels at .* answer, and 2 must agree"):
@@ -133,7 +133,7 @@ def test_loss_of_the_quorum_is_logged_once(moving: Watched, caplog: pytest.LogCa
             sentinel.signal(signal.SIGKILL)
             sentinel.process.wait()
         for _ in range(2):
-            asyncio.run(app.lock("one").ainspect())  # a connection of this loop
+            asyncio.run(app.lock("one").ainspect())  # open a connection on this event loop
     assert caplog.text.count("only 1 of the 3 Sentinels at") == 1
 
 
@@ -218,7 +218,7 @@ async def test_tasks_on_a_loop_follow_a_hung_primary(moving: Watched) -> None:
 
 
 def test_sentinel_that_announces_an_election_is_asked_first(moving: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other Sentinels learn of the election a moment later."""
+    """The other Sentinels learn about the election later."""
     announcing = moving.sentinels[0].port
     ask = Sentinels._ask
     before: dict[int, Address | None] = {}
@@ -265,9 +265,7 @@ def test_worker_continues_at_the_new_primary(moving: Watched, apps: Path, tmp_pa
 
 
 def _found_at(app: Lockwork, node: Node) -> bool:
-    """Return True if a write reaches the node; until the Sentinels have announced the election, the old primary takes
-    it.
-    """
+    """Return True if a write reaches the node. Until the Sentinels announce the election, the old primary gets it."""
     name = f"write:{uuid4()}"
     app.lock(name).acquire()
     return node.client.hget(f"lw:{{lock:{name}}}", "o") is not None

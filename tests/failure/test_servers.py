@@ -1,4 +1,4 @@
-"""Servers that cannot be used: one clear error each, for threads and tasks alike, and nothing half done."""
+"""Unusable servers: each causes one clear error, in threads and asyncio tasks, and no partial effect."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def every_way(app: Lockwork) -> list[Callable[[], object]]:
 
 
 def refused(app: Lockwork, kind: type[Exception]) -> set[str]:
-    """Every call raises this error, from a thread and from a task; returns the messages."""
+    """Check that every call raises this error, in a thread and in a task; return the messages."""
     texts = set()
     for call in every_way(app):
         with pytest.raises(kind) as caught:

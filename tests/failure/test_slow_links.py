@@ -1,4 +1,4 @@
-"""A slow link is slow: no call fails as long as bytes move, and no batch is so large that it takes very long."""
+"""Slow links: no call fails while bytes move, and batches are small enough to arrive in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD = record_header.head(1, 5)
 QUEUE = QueueKeys("lw", "slow")
 MB = 1_000_000
 LIMIT = 2.0
-"""Seconds without progress after which these tests drop a connection."""
+"""Seconds without progress before these tests drop a connection."""
 
 
 @pytest.fixture

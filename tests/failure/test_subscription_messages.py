@@ -1,4 +1,4 @@
-"""Errors and nonsense on the subscription's connection: the engine continues and renews."""
+"""Errors and nonsense on the subscription's connection: the engine continues to renew."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Handler(socketserver.StreamRequestHandler):
 
 @pytest.fixture
 def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
-    """A server that answers on the subscription as the test's parameter says."""
+    """A server that replies on the subscription with the test's parameter."""
     for module in (pubsub, async_pubsub):
         monkeypatch.setattr(module, "PING", 0.05)
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Handler) as server:
@@ -122,7 +122,7 @@ async def test_subscription_resumes_after_reconnect(
 async def test_subscription_resumes_after_any_error(
     proxy: Proxy, admin: redis.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An ended subscription would report nothing, and its worker would only poll every five seconds."""
+    """An ended subscription would report no error, and its worker would only poll every five seconds."""
     # over TCP: on a unix socket redis-py replaces the error
     passwords, mail = Passwords(), Mailboxes()
     endpoint = Endpoint.from_client(redis.Redis.from_url(proxy.url, credential_provider=passwords))

@@ -1,4 +1,4 @@
-"""Users without channel permissions, the default of Redis 7: their calls have their full effect, without wake-ups."""
+"""Users without channel permissions, as by default since Redis 7: calls work, but send no wake-ups."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_enqueued_job_waits_without_a_wake_up(mute: Lockwork, app: Lockwork, spo
 
 @pytest.mark.usefixtures("asleep")
 def test_awaited_job_ends_once(mute: Lockwork, app: Lockwork, spoil: redis.Redis) -> None:
-    """The script stopped between its lease and its outcome: the job was in no place, and sent again it was refused."""
+    """The script stopped between lease and outcome: the job was in no place, and a repeated call was refused."""
     app.runtime.run(enqueue.push(_KEYS, [NewJob("j1", _RECORD)]))
     (job,) = app.runtime.run(leases.reserve(_KEYS, _WORKER, 1, "r2", "")).jobs
     app.runtime.run(leases.job_state(_KEYS, "j1", channel("lw", "host/2/b")))

@@ -1,4 +1,4 @@
-"""A user who may not run CLIENT KILL, CLIENT ID or INFO: a late call of its cannot be stopped, and must do nothing."""
+"""Users that may not run CLIENT KILL, CLIENT ID or INFO: they cannot stop a late call, so it must have no effect."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from proxy import Proxy, proxied
 _KEYS = QueueKeys("lw", "default")
 _WORKER = "host/1/a"
 _WINDOW_MS = 600_000
-# Redis 6.2 knows rules for subcommands only of the form +command|subcommand
+# Redis 6.2 supports rules for subcommands only in the form +command|subcommand
 _REQUESTS = count()
 RULES = ["-client +client|id", "-client", "-info"]
 
 
 def set_user(client: redis.Redis, name: str, *rules: str) -> None:
-    """Let a user have all keys and channels, and these commands."""
+    """Create a user with all keys and channels, and these commands."""
     words = ("ACL", "SETUSER", name, "on", ">secret", "~*", "&*", *rules)
     client.execute_command(*words)  # type: ignore[no-untyped-call]
 
@@ -44,7 +44,7 @@ def nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=RULES)
 def limited(request: pytest.FixtureRequest, proxy: Proxy, spoil: redis.Redis) -> str:
-    """The URL, through the proxy, of a user who lacks something."""
+    """Return the URL, through the proxy, of a user without some of the commands."""
     set_user(spoil, "limited", "+@all", *request.param.split())
     return proxy.url.replace("://", "://limited:secret@", 1)
 
@@ -57,7 +57,7 @@ def app(spoiled: Embedded) -> Iterator[Lockwork]:
 
 
 def run_all(app: Lockwork) -> list[str]:
-    """Run ready jobs to their end, as a worker does; return the ids."""
+    """Run all ready jobs like a worker; return their ids."""
     app.runtime.run(leases.beat(_KEYS, {_WORKER: True}, 600_000, 1.0))
     leased = app.runtime.run(leases.reserve(_KEYS, _WORKER, 100, f"r{next(_REQUESTS)}", "")).jobs
     outcomes = [Outcome(job.id, job.token, "s", b"null") for job in leased]

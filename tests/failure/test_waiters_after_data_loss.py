@@ -1,4 +1,4 @@
-"""Waiters of every kind whose state the server lost (FLUSHALL) notice it within seconds, although no message comes."""
+"""Waiters of every kind whose state the server lost (FLUSHALL) notice it within seconds without a message."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def delay_queue(lw: Lockwork, other: Lockwork) -> Case:
 
 
 def stock(lw: Lockwork, other: Lockwork) -> Case:
-    """The stock is whole again."""
+    """After the data loss the stock has all its units again."""
     other.stock("a", 1).reserve("first")
     return lambda: lw.stock("a", 1).reserve("second", wait=60), lambda: None
 
@@ -109,7 +109,7 @@ def result(lw: Lockwork, other: Lockwork) -> Case:
 
 
 def limiter_that_others_use_first(lw: Lockwork, other: Lockwork) -> Case:
-    """The new booking lies further ahead than the caller waits."""
+    """After the data loss the caller's next slot is later than the caller may wait."""
     other.limiter("a", "2/h").acquire(2)
 
     def wait() -> None:

@@ -22,7 +22,7 @@ LATE = 1.0
 
 
 class Holder:
-    """Holds some locks, and notes when it was notified of their loss."""
+    """Holds several locks, and records the time of each notification."""
 
     def __init__(self, app: Lockwork, locks: int = 1) -> None:
         self.notified: list[float] = []
@@ -44,7 +44,7 @@ class Holder:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The subscription soon takes a silent server for dead, and connects again while the leases last."""
+    """The subscription soon drops a silent server, and connects again while the leases last."""
     monkeypatch.setattr(pubsub, "PING", 0.1)
     monkeypatch.setattr(pubsub, "SILENCE", 0.4)
 

@@ -1,4 +1,4 @@
-"""Programs that end leave no open socket, file or task: Python's development mode reports none."""
+"""A program leaves no open socket, file or task at its end: Python's development mode reports none."""
 
 from __future__ import annotations
 

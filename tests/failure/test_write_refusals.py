@@ -40,7 +40,7 @@ def test_job_that_ends_during_write_refusals_is_settled_afterwards(
         until(started.exists, "it runs")
         trouble(spoil, True)
         gate.touch()
-        threading.Event().wait(0.7)  # longer than the app is patient
+        threading.Event().wait(0.7)  # longer than the app's patience
         trouble(spoil, False)
         assert job.result(30) == "done"
         status = until(lambda: status if (status := lw.queue().status()).running == 0 else None, "settled")

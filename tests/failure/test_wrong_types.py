@@ -1,4 +1,4 @@
-"""Keys of ours that hold data of another program: one clear error, and nothing half done."""
+"""Lockwork keys that contain data of another program: one clear error, and no partial effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOOKS, HOLDS = KEYS.stock("phone")
 
 
 def snapshot(client: redis.Redis) -> dict[bytes, bytes | None]:
-    """Return the contents of all keys except the indexes of names, to which another thread adds."""
+    """Return the contents of all keys except the indexes of names, because another thread writes these."""
     return {key: client.dump(key) for key in keys_but_indexes(client)}
 
 

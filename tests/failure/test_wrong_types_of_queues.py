@@ -44,7 +44,7 @@ Ask = Callable[[Protocol[Any]], Any]
 
 
 class Populated:
-    """A queue with a job in every place."""
+    """Fill a queue with a job in every place."""
 
     def __init__(self, ask: Ask) -> None:
         plain, keyed = record_header.head(1, 4), record_header.head(1, 4, "k", "g", JobLimits(at_once=5))
@@ -138,7 +138,7 @@ def test_operation_is_refused_whole_or_done(lw: Lockwork, admin: redis.Redis, na
 
 
 def test_session_begins_on_the_usable_queues(lw: Lockwork, admin: redis.Redis) -> None:
-    """The other queues report later when a session could begin, and get nothing from the session's end."""
+    """A refusing queue later reports that a session could begin there; the session's end skips this queue."""
     queues = {name: QueueKeys("lw", name) for name in "ab"}
     nobody: list[Any] = []
     possible: list[str] = []
@@ -167,7 +167,7 @@ def test_session_begins_on_the_usable_queues(lw: Lockwork, admin: redis.Redis) -
 
 @pytest.fixture
 def busy(lw: Lockwork, admin: redis.Redis) -> Iterator[Callable[..., Heartbeat]]:
-    """A heartbeat on the queues a, b and c, whose session has a job of each in hand."""
+    """Return a heartbeat on the queues a, b and c, with one leased job per queue."""
 
     def make(on_timeout_settled: Callable[[HardTimeout], None] = lambda _: None) -> Heartbeat:
         queues = {name: QueueKeys("lw", name) for name in "abc"}
@@ -188,7 +188,7 @@ def busy(lw: Lockwork, admin: redis.Redis) -> Iterator[Callable[..., Heartbeat]]
 def test_session_ends_on_the_usable_queues(
     lw: Lockwork, admin: redis.Redis, busy: Callable[..., Heartbeat], *, counted: bool
 ) -> None:
-    """Jobs of queues after a refusing one were only returned at the end of the lease."""
+    """The bug: jobs of the queues after a refusing queue were returned only at the end of the lease."""
     beats = busy()
     refuses = QueueKeys("lw", "b").workers
     admin.rename(refuses, "aside")
@@ -204,7 +204,7 @@ def test_session_ends_on_the_usable_queues(
 def test_job_of_a_killed_process_waits_for_its_outcome(
     lw: Lockwork, admin: redis.Redis, busy: Callable[..., Heartbeat]
 ) -> None:
-    """Returned without the outcome, it would run again as after any crash."""
+    """A job returned without its outcome would run again, as after a crash."""
     judged: list[HardTimeout] = []
     beats = busy(judged.append)
     hard_timeouts = []
@@ -229,7 +229,7 @@ def _add(a: int, b: int = 1) -> int:
 
 
 def test_worker_continues_with_a_foreign_key(spoiled: Embedded, spoil: redis.Redis, apps: Path) -> None:
-    """It works for another queue meanwhile, and for this queue when its key is restored."""
+    """Meanwhile the worker runs jobs of another queue, and jobs of this queue after its key is restored."""
     url = spoiled.url
     options = ("--queues", "default,other", "--lease", "5s")
     with Lockwork(url) as lw, Lockwork(url) as app, worker("good:lw", *options, url=url, folder=apps) as process:

@@ -1,4 +1,4 @@
-"""Runs protocols one step at a time, at a time that the test sets; and the settings of state machines."""
+"""Run protocols step by step against a server whose clock the test sets; settings of the state machines."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SECOND = 1_000_000
 CHANNEL = "channel"
 BEGIN = 1_800_000_000 * SECOND
 _ENDLESS = 10_000
-"""Steps; broken builds make protocols that go on while there is more, for ever."""
-# Hypothesis's own generator, but as another backend: Hypothesis then leaves out its search for small examples, which
-# are forty steps of next to nothing. Mutants are caught in a tenth of the examples and of the time.
+"""Maximum steps of one protocol. A mutant of a script can make a protocol loop without end."""
+# Hypothesis's own generator, registered as another backend: Hypothesis then skips its search for small examples, which
+# spends forty steps on almost empty ones. Mutants are caught in a tenth of the examples and of the time.
 AVAILABLE_PROVIDERS["at random"] = AVAILABLE_PROVIDERS["hypothesis"]
 EXAMPLES = settings(
     max_examples=int(os.environ.get("LOCKWORK_EXAMPLES", "100")),
@@ -32,11 +32,11 @@ EXAMPLES = settings(
     suppress_health_check=list(HealthCheck),
 )
 ONE_EXAMPLE = settings(EXAMPLES, max_examples=2, phases=[Phase.generate])
-"""The first example of a seed, after the smallest of all, with which Hypothesis always begins."""
+"""Generate two examples: Hypothesis always begins with the smallest one, so only the second depends on the seed."""
 
 
 class Bench:
-    """A server whose clock stands still until the test moves it."""
+    """A server whose clock moves only when the test moves it."""
 
     def __init__(self, server: Server, build: Build) -> None:
         server.reset()
@@ -46,51 +46,52 @@ class Bench:
         self.now: int = BEGIN
         self.messages: list[tuple[str, str]] = []
         self.named: list[str] = []
-        """Names that the process would add to an index."""
+        """Names that the process would add to an index, as returned for `Indexed`."""
 
     def hear(self, channel: str) -> None:
-        """Hear one more channel, as the process does whose channel it is."""
+        """Subscribe to another channel, like the process that owns it."""
         self._server.hear(channel)
 
     def deafen(self, channel: str) -> None:
-        """Stop hearing a channel, as when its process dies."""
+        """Unsubscribe from a channel, as if its process had died."""
         self._server.deafen(channel)
 
     def call(self, call: Call, *, later: int = 1) -> Any:
-        """Run one script, a microsecond later than what was before."""
+        """Run one script `later` microseconds after the previous call."""
         self.now += later
         applied = self._server.run(self._build.script(call.script.name), call.keys, call.args, self.now)
         self.messages += applied.messages
         return applied.reply
 
     def lose(self, key: str) -> None:
-        """Let the server forget a key."""
+        """Delete a key on the server, as if it had been lost."""
         self._server.command("DEL", key)
 
     def lose_field(self, key: str, field: str) -> None:
-        """Let the server forget a field of a hash."""
+        """Delete a field of a hash on the server, as if it had been lost."""
         self._server.command("HDEL", key, field)
 
     def hash(self, key: str) -> dict[str, str]:
-        """What a hash on the server holds."""
+        """Return the fields and values of a hash."""
         return {name.decode(): value.decode() for name, value in self._server.command("HGETALL", key).items()}
 
     def list(self, key: str) -> list[str]:
-        """What a list on the server holds."""
+        """Return the entries of a list."""
         return [entry.decode() for entry in self._server.command("LRANGE", key, 0, -1)]
 
     def scores(self, key: str) -> dict[str, float]:
-        """What a sorted set on the server holds."""
+        """Return the members and scores of a sorted set."""
         return {member.decode(): score for member, score in self._server.command("ZRANGE", key, 0, -1, "WITHSCORES")}
 
     def fields(self, key: str) -> set[str]:
-        """The fields of a hash."""
+        """Return the field names of a hash."""
         return {field.decode() for field in self._server.command("HKEYS", key)}
 
     def run(self, protocol: Protocol[T], *, twice: bool = False, again: bool = False) -> T:
-        """Run a protocol to its end; `twice`: each reply is lost once, so that each call is sent again.
+        """Run a protocol to its end and return its result.
 
-        `again`: what went before was long ago.
+        twice: send each call again right after it, as if its reply had been lost. again: mark each call as a repeated
+        one.
         """
         value: Any = None
         for _ in range(_ENDLESS):

@@ -99,7 +99,7 @@ _BARRIERS, _BARRIER_STEPS = barrier_mutants.MUTANTS, barrier_mutants.ONE_BY_ONE
 _ANY_SEAL: Mapping[str, Patch] = {
     "believes any seal": (messages, "opened", lambda _secret, _ticket, text: text.partition(" ")[2] or None)
 }
-"""A stranger who has received an offer can then run jobs of its own making."""
+"""A worker then runs jobs forged by a stranger who received an offer."""
 
 MODELS: Mapping[str, Model] = {
     "barrier": Model(BarrierMachine, _stepwise(_BARRIERS, _BARRIER_STEPS, wanted=False)),

@@ -25,7 +25,7 @@ async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
 
 
 async def test_cancelled_latch_wait_leaves_nothing(alw: Lockwork, rival: Lockwork) -> None:
-    """Its process's place expires later, and a message until then is ignored."""
+    """The process's place on the server expires later; until then the process ignores messages for it."""
     boot = alw.latch("boot", 1)
     await boot.ainspect()
 

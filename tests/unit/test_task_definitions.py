@@ -274,7 +274,7 @@ def test_second_function_in_a_thread_is_refused(tmp_path: Path) -> None:
 
 
 def test_executed_module_may_be_imported_too(shop: Path) -> None:
-    """Its file is then loaded twice: as the script, and by the import."""
+    """Python then loads the file twice: as the script, and for the import."""
     app, tasks = shop / "defined_app.py", shop / "defined_tasks.py"
     app.write_text(f"{app.read_text()}import defined_tasks\n")
     tasks.write_text(_TASKS.format(queue="mail") + "print(lw.registry.get('send').function())\n")

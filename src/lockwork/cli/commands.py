@@ -1,4 +1,4 @@
-"""The subcommands; the module of one is loaded when it is used, and none for `lockwork --help`."""
+"""The subcommands. A subcommand's module is loaded at its first use; `lockwork --help` loads none."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def _serve(lw: Lockwork, asgi: ASGIApp, host: str, port: int, root_path: str, *,
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # a client could say that it is on this machine
+        proxy_headers=False,  # a client could forge a local address
         timeout_graceful_shutdown=1,  # live pages never end on their own
         lifespan="off",
     )

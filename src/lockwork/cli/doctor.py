@@ -76,7 +76,7 @@ def _checked(seen: Examination) -> dict[str, Any]:
 
 
 def _scope(seen: Examination) -> list[Text]:
-    """Return the line that lists what was checked."""
+    """Return the line that lists the checked servers, and the numbers of checked queues, workers and apps."""
     if not seen.servers:
         return []
     servers = [f"{each.version}, {_call(each.latency)} a call" for each in seen.servers if each.info]

@@ -180,7 +180,7 @@ def _report(lw: Lockwork, found: Job[Any]) -> Report:
     nodes = [] if seen.flow is None else graph(lw, seen.flow, found.queue)
     document = {field.name: getattr(seen, field.name) for field in fields(JobSnapshot)} | {"graph": nodes}
     hidden = seen.hidden or seen.task in Announced.read(lw).hidden
-    if hidden:  # its names may be made from its arguments
+    if hidden:  # its key and group may contain its arguments
         document |= {"args": None, "kwargs": None, "key": None, "group": None, "hidden": True}
     return Report(document, list(_body(seen, nodes, hidden=hidden)))
 

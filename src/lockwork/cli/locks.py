@@ -274,7 +274,7 @@ def _force(lw: Lockwork, lock: LockSnapshot) -> int:
     if lock.kind == "lock":
         return int(lw.lock(typed(lock.name)).force_release())
     if lock.kind == "queuelock":
-        # its key says which slash is whose: that of a partition, one in the lock's name, or the one between them
+        # the name is ambiguous: a slash may belong to a partition, or to the lock's name, or separate the two
         queue, _, name = lock.key.partition("{q:")[2].partition("}:lock:")
         return int(lw.queue(queue_of(queue)).lock(typed(shown(name))).force_release())
     if lock.kind == "rwlock":

@@ -1,4 +1,4 @@
-"""What a command shows: tables for people, one JSON document for programs, once or until Ctrl-C."""
+"""The output of commands: tables for people, one JSON document for programs, once or until Ctrl-C."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _served(queue: PartitionState) -> Text:
 
 
 def _waited(age: ReadyAge) -> str:
-    """Say how long the oldest ready job has waited; nothing when none is ready."""
+    """Format the wait of the oldest ready job; empty if no job is ready."""
     if age.known:
         return lasting(age.seconds) if age.seconds else ""
     return f"at least {lasting(age.seconds)}" if age.seconds else "unknown"

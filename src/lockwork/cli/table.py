@@ -14,7 +14,7 @@ GAP = 2
 """Blanks between two columns."""
 _INDENT = 4
 _CUT, _FOLDED, _NAME = 12, 10, 24
-"""Columns of the terminal that are kept by a cut cell, by a folded one, and by a name that should stay whole."""
+"""Minimum width of a cut cell, of a folded cell, and of a name that should stay whole."""
 
 
 class Column(NamedTuple):
@@ -24,15 +24,15 @@ class Column(NamedTuple):
     right: bool = False
     """Align to the right, as numbers are; never fold or cut."""
     cut: bool = False
-    """Cut long cells by an ellipsis on a terminal; else they are folded."""
+    """Cut long cells with an ellipsis on a terminal; otherwise fold them."""
     whole: bool = False
-    """Fold its cells last of all: they are copied, as ids are."""
+    """Fold its cells after all other columns, because people copy them, such as ids."""
     least: int = 0
-    """The least width of a terminal that shows this column, if there is room."""
+    """Minimum width of a terminal that shows this column, if there is room."""
     below: int = 0
-    """With room for fewer columns of the terminal, its cells are shown below their rows; 0: never."""
+    """Minimum width of its cells; if there is no room for it, show them below their rows. 0: never."""
     wide: int = 0
-    """On a terminal of fewer columns, its cells are shown below their rows, even if they are short."""
+    """On a terminal narrower than this, show its cells below their rows, even if they are short."""
 
 
 class Listing:

@@ -117,14 +117,14 @@ def arguments(args: Any, kwargs: Any) -> str:
 
 
 def count(number: int, word: str = "") -> Text:
-    """A number in a table, in the color of the state `word`; a zero is faint, so that the others are seen."""
+    """Format a number in a table, in the color of the state `word`; a zero is faint, to emphasize other numbers."""
     return Text(f"{number:,}", style=STYLES.get(word, "") if number else _FAINT)
 
 
 EMPTY = "(empty)"
-"""Instead of a name that is an empty text."""
+"""Shown instead of an empty name."""
 HIDDEN = "(hidden)"
-"""Instead of the arguments of a task with `hide_arguments`."""
+"""Shown instead of the arguments of a task with `hide_arguments`."""
 
 
 def state(word: str, text: str = "") -> Text:

@@ -116,7 +116,7 @@ class Top(App[None]):
 
     def _show(self, view: Screen) -> None:
         self._looking = False
-        if self._paused or not self._head.is_attached:  # since this look began the user has paused, or has left
+        if self._paused or not self._head.is_attached:  # the user paused or left during this look
             return
         head = Text.assemble(
             (f"{view.rates[-1]:,.1f} jobs/s", "bold"),

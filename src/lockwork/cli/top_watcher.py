@@ -41,7 +41,7 @@ class QueueLine:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What one look has found."""
+    """The data of one look."""
 
     queues: list[QueueLine]
     workers: list[WorkerInfo]
@@ -49,12 +49,12 @@ class Screen:
     locks: Overview | None
     """None if this user may not read locks."""
     findings: list[Finding]
-    """What is wrong, read every LOCKS_EVERY seconds."""
+    """Findings of `doctor`, read every LOCKS_EVERY seconds."""
     rates: tuple[float, ...]
-    """Jobs that ended a second, of the last looks, the newest last; at first by the metrics of the server."""
+    """Ended jobs per second in each of the last looks, the newest last; at first from the server's metrics."""
 
     def total(self, place: str) -> int:
-        """Jobs of all queues in a place."""
+        """Return the number of jobs of all queues in a place."""
         return sum(getattr(line.status, place) for line in self.queues)
 
 
@@ -91,7 +91,7 @@ class Watcher:
         return Screen(lines, workers, jobs, overview.locks, self._findings, tuple(self._rates))
 
     def _first_speeds(self, names: Sequence[str]) -> dict[str, tuple[float, float]]:
-        """Return the speeds of the last minute, and note those of the minutes before it."""
+        """Return the speeds of the last minute, and record the rates of the earlier minutes."""
         self._rates.clear()
         minutes = self._lw.runtime.run(metrics.minutes(self._lw.config.prefix, names))
         for points in [*zip(*minutes.values(), strict=True)][:-1]:

@@ -189,7 +189,7 @@ class DeadGroups:
 
     @property
     def groups(self) -> list[Group]:
-        """Groups, the one with the last death first."""
+        """Groups, sorted by their last deaths, the newest first."""
         return sorted(self._shown.groups.values(), key=lambda group: group.deaths[0])
 
     @property

@@ -25,7 +25,7 @@ class Prose(str):
 
 
 def visible(text: str) -> str:
-    """Replace characters that make a text resemble another one with codes, such as `\\u202e`."""
+    """Replace invisible characters, which make a text resemble another text, with codes, such as `\\u202e`."""
     return text.translate(_CODES_IN_PROSE if isinstance(text, Prose) else _CODES)
 
 

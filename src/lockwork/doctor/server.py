@@ -15,7 +15,7 @@ _CLOCK = 5.0
 _SLOW = 0.1
 """Minimum seconds of a slow script."""
 _LATELY = 3600
-"""Seconds for which slow scripts count: the server's slow log keeps them until it is full."""
+"""Maximum age in seconds of reported slow scripts: the server's slow log keeps them until it is full."""
 _CALLS = 5
 
 

@@ -44,7 +44,7 @@ class FlowStatus:
 
     @property
     def ended(self) -> int:
-        """How many jobs have ended."""
+        """Number of jobs that have ended."""
         return self.succeeded + self.failed + self.cancelled
 
 
@@ -133,7 +133,7 @@ class FlowRun:
         return Job(origin, flows_protocol.job_id(self.id, number))
 
     def jobs(self) -> list[Job[Any]]:
-        """Return all of its jobs, in the order in which they were added; none if the flow is unknown."""
+        """Return all jobs of the flow, in the order of their `add` calls; none if the flow is unknown."""
         return self._all(self._runtime.run(flows_protocol.look(self._keys, self.id)))
 
     async def ajobs(self) -> list[Job[Any]]:

@@ -17,7 +17,7 @@ class LockCache:
         """Start with an empty cache.
 
         contended: read only locks that have waiters.
-        cheap: maximum duration in seconds of a read for which the locks are read each time.
+        cheap: if a read takes longer (seconds), the reads in the next 15 s use the cache.
         """
         self._contended = contended
         self.cheap = cheap

@@ -47,11 +47,11 @@ class QueueContext:
         self.runtime: Runtime = runtime
         self.session: str = session
         self.cap: int = cap
-        """Bytes that a job may write down."""
+        """Maximum bytes of a job's checkpoints and progress."""
         self.on_overrun: Callable[[str], None] = on_overrun
         """Called with the task of each job that ignores its time-out, once."""
         self.on_wait: Callable[[], object] = on_wait
-        """Called when a job begins or ends to wait for a result, on any thread."""
+        """Called when a job starts or stops waiting for a result, on any thread."""
 
 
 class ResultWait(Shape):
@@ -74,16 +74,16 @@ class ResultWait(Shape):
 
 
 class Interruptible(Shape):
-    """Where a job runs that is no coroutine of this process."""
+    """A thread or runner process that runs a job, instead of a coroutine of this process."""
 
     def interrupt(self, kind: type[BaseException], /) -> None:
         """Raise `kind` in it, as soon as that is possible."""
 
 
 def meant(error: BaseException) -> BaseException:
-    """What a job wants that ended like this: the first Again of an exception group that holds nothing else.
+    """Return the first Again of an exception group that contains nothing else; any other error unchanged.
 
-    So a job may call `retry` and `snooze` in a task group, too. Any other error is what it is.
+    So a job may also call `retry` and `snooze` in a task group.
     """
     if not isinstance(error, BaseExceptionGroup) or error.split(Again)[1] is not None:
         return error
@@ -134,9 +134,9 @@ class JobContext:
         self.over: bool = False
         """True if only its hooks still run, so that there is nothing to cancel."""
         self.waits: list[ResultWait] = []
-        """The waits for results that its code is in."""
+        """The current waits of its code for results."""
         self.runner: RunnerState = ""
-        """For the worker: whether a job of an `executor="process"` task has a runner, or waits for one."""
+        """For the worker: "runs" or "waits" for the runner of an `executor="process"` task; "" for other tasks."""
         self.overran: bool = False
         """True if it returned after its time-out, or ran on for 10 s."""
 
@@ -173,7 +173,7 @@ class JobContext:
         return self._in_requests
 
     def in_thread(self, run: Interruptible) -> None:
-        """The job's function is called in a thread from now on."""
+        """Note that a thread, or a runner, now runs the job's function."""
         self.thread = run
 
     @property
@@ -259,7 +259,7 @@ class JobContext:
 
 
 class SlotContext:
-    """Where one lane of a worker keeps its current job; tasks and threads that the job starts see it too."""
+    """The current job of one slot of a worker; asyncio tasks and threads that the job starts see it, too."""
 
     __slots__ = ("batch", "job", "owners", "task")
 
@@ -270,7 +270,7 @@ class SlotContext:
         self.batch: list[JobContext] = []
         """The jobs of one batch call, instead of a single job."""
         self.task: asyncio.Task[None] | None = None
-        """The lane's own task."""
+        """The slot's own asyncio task."""
 
     def stop(self) -> None:
         """Cancel the current job, once: a coroutine at its `await`, a thread between two instructions."""

@@ -42,7 +42,7 @@ class RunOptions:
     give_up_on: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     result_ms: int = 0
-    """Time for which the result is stored, in ms; 0: the app's `result_ttl`."""
+    """Time that the result is stored, in ms; 0: the app's `result_ttl`."""
     max_deliveries: int | None = None
 
     def again(self, error: BaseException) -> bool:
@@ -62,7 +62,7 @@ class RunOptions:
         while left:
             each = left.pop()
             if isinstance(each, Again) or _is_one_of(each, self.retry_on):
-                continue  # what calls `retry` in a task group is no reason against a retry
+                continue  # a call of `retry` in a task group does not prevent a retry
             if not isinstance(each, BaseExceptionGroup):
                 return False
             left += each.exceptions
@@ -146,7 +146,7 @@ def at(given: object, what: str) -> int:
 
 
 def sent(given: Mapping[str, Any], options: RunOptions, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return what a job must carry for its options, added to `known`; raises ConfigError for a function as backoff."""
+    """Return the options for a job's record, added to `known`; raises ConfigError for a function as backoff."""
     extra: dict[str, Any] = dict(known or {})
     if "backoff" in given:
         extra.pop("pauses", None)
@@ -170,7 +170,7 @@ def sent(given: Mapping[str, Any], options: RunOptions, known: Mapping[str, Any]
 
 
 def carried(extra: object, options: Options) -> Options:
-    """Return the options of a job that carries some of its own; raises ValueError if they cannot be read."""
+    """Return the task's `options` with the changes in a job's record; raises ValueError if they cannot be read."""
     if not isinstance(extra, dict):
         raise ValueError("its options are not an object")  # noqa: TRY004 - stored data has no type yet
     try:

@@ -42,7 +42,7 @@ _LETTERS = {"succeeded": "s", "cancelled": "c", "expired": "x"}
 _STATES = {place: state for state, places in _PLACES.items() for place in places if state not in ("done", *_LETTERS)}
 _ENDED = {letter: state for state, letter in _LETTERS.items()} | {"f": "dead"}
 _SAFE = re.compile(r"[\w .:@/+-]+", re.ASCII)
-"""A text that JSON and MessagePack store as it is."""
+"""A text that JSON and MessagePack store unchanged."""
 MOST = 1000
 _BUDGET = 1_000_000
 
@@ -91,7 +91,7 @@ class JobRow:
     attempt: int
     """The number of the attempt that runs; else how many have ended."""
     args: tuple[Any, ...] | None
-    """None if its record is long: `lw.job(id).inspect()` reads all of it."""
+    """None if its record is long: `lw.job(id).inspect()` reads the whole record."""
     kwargs: dict[str, Any] | None
     size: int
     """Bytes of its record."""
@@ -119,11 +119,11 @@ class Visible:
     """Limits on the fields that a search shows and matches."""
 
     hidden: frozenset[str] = frozenset()
-    """Tasks that hide their arguments, beside those whose jobs say so."""
+    """Tasks that hide their arguments, besides the tasks of jobs with `hidden`."""
     finds: Callable[[JobRow], bool] | None = None
-    """Refuses jobs that match by values that are not shown."""
+    """Returns False for a job that matches only by values that are not shown."""
     shows: Callable[[JobRow], bool] | None = None
-    """Chooses among the jobs that match."""
+    """Returns True for a matching job to include."""
     hints: bool = True
     """False: the server may not look for the texts, so that its steps do not depend on values that are not shown."""
 
@@ -153,9 +153,10 @@ def read_filter(
     *,
     from_now_on: bool = True,
 ) -> Wanted:
-    """Check what to search by; `from_now_on`: jobs that come later are meant, too. Raises ConfigError.
+    """Check the filters of a search; raises ConfigError.
 
-    visible: what the search hides, with `hide_arguments`.
+    visible: limits on the fields that the search shows, with `hide_arguments`.
+    from_now_on: include jobs that are enqueued later.
     """
     check_names(given, JobFilter, "jobs cannot be searched by")
     for name in ("tag", "arg", "error", "text"):
@@ -197,7 +198,7 @@ def _stored(name: object, what: str) -> str:
 
 
 def _texts(given: JobFilter, key: str | None, group: str | None) -> list[str]:
-    """What the id, the record or the error of a job that matches surely contains."""
+    """Return texts that the id, the record or the error of each matching job contains."""
     found = [] if key is None else [f",{key},"]
     found += [f'"{text}"' for text in (given.get("task", ""), given.get("tag", "")) if _SAFE.fullmatch(text)]
     found += [] if group is None else [group]
@@ -209,7 +210,7 @@ def _texts(given: JobFilter, key: str | None, group: str | None) -> list[str]:
     error, text = given.get("error", ""), given.get("text", "")
     if _SAFE.fullmatch(error):  # it may begin in an error's type and end in its text
         found += [part for each in error.split(": ") if (part := each.strip(" :"))]
-    # it may also be in a name, whose spaces are escaped, or as which a hash is shown
+    # the text may also be in a name, which has escaped spaces, or which is shown as a hash
     if _SAFE.fullmatch(text) and not any(part in text for part in names.HASHED.split()):
         found += [part for each in text.split(" ") if (part := each.strip(":"))]
     return found
@@ -224,7 +225,7 @@ def _matcher(
         return lambda _: True
 
     def verdicts(job: StoredJob) -> Iterator[bool | None]:
-        """Yield what each filter says of a job: None if the read part of its record does not decide it."""
+        """Yield each filter's decision about a job: None if the read part of its record does not decide it."""
         said = f"{job.error.type}: {job.error.text}" if job.error else ""
         unknown = None if len(job.record) < job.size else False
         yield error is None or error in said

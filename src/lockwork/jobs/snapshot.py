@@ -73,7 +73,7 @@ class JobSnapshot:
     worker: str | None = None
     """The session of the worker process that runs it, or ran it last."""
     timeline: tuple[Attempt, ...] = ()
-    """The last ten attempts that did not succeed, and the one that runs or ended the job."""
+    """The last ten attempts that did not succeed, and the attempt that runs or ended the job."""
     args: tuple[Any, ...] | None = None
     kwargs: dict[str, Any] | None = None
     result: Any = None
@@ -216,7 +216,7 @@ def state_of(found: JobState) -> State:
 
 
 def whereabouts(place: Whereabouts | None) -> str:
-    """Say where a job is that has not ended, and whether a worker serves its queue."""
+    """Describe the state of a job that has not ended, and whether a worker serves its queue."""
     if place is None or place.state == "gone":
         return ""
     said = f": it is {place.state}"

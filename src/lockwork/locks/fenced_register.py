@@ -16,11 +16,11 @@ from lockwork.protocol.locks import fenced_register
 from lockwork.runtime.runtime import Runtime
 
 HIGHEST = 2**53 - 1
-"""The server's scripts count in doubles. A fence is about the server's time in microseconds: it is reached in 2255."""
+"""Maximum fence: the server's scripts count in doubles. Fences, about the server's time in µs, reach it in 2255."""
 
 
 def number(fence: Grant | int) -> int:
-    """Return a grant's fence, or the number itself; raises ConfigError for what protects nothing."""
+    """Return a grant's fence, or the number itself; raises ConfigError unless it is a fence that protects a write."""
     found = fence.fence if isinstance(fence, Grant) else fence
     if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= HIGHEST:
         raise ConfigError(

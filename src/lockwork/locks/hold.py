@@ -110,7 +110,7 @@ class Hold(Generic[G]):
             raise LockLost(f"the lease of {self.shown} ended before it was extended")
 
     def owner_gone(self) -> bool:
-        """Return whether the owner has ended, so that it can release nothing any more."""
+        """Return True if the owner has ended, so that it cannot release the hold any more."""
         return self.owner.gone
 
     def notify_abandoned(self) -> None:
@@ -150,7 +150,7 @@ class Hold(Generic[G]):
                 hold.strike_lost()
 
     def strike_lost(self) -> None:
-        """Take the hold, whose lease is lost, out of this process's books; its grant still says that it was lost."""
+        """Forget the hold, whose lease is lost, in this process; its grant still reports the loss."""
         self.options.runtime.live.pop(self, None)
         self._strike_place()
 
@@ -224,15 +224,15 @@ class Hold(Generic[G]):
         lease.holder = self
         before = runtime.holds.get(place)
         if before is not None:
-            self.bodies = before.bodies  # the earlier hold was given up inside a body, which has not ended
+            self.bodies = before.bodies  # the body of an earlier hold, which ended inside it, still runs
         runtime.live[self] = None
         runtime.holds[place] = self
         runtime.engine.keep(lease)
-        if self.options.at_least > 1:  # it stays taken for so long, also when it is released before
+        if self.options.at_least > 1:  # the lock stays taken for `at_least`, even if it is released earlier
             runtime.names.note(lease.renewal.key)
 
     def forget(self) -> Ended | None:
-        """Take the hold out of this process's books; None when it had ended before."""
+        """Forget the hold in this process; None if it had already ended."""
         in_time, lease, runtime = not self.lost, self.lease, self.options.runtime
         try:
             if runtime.live.pop(self, self) is not None or lease is None:
@@ -240,7 +240,7 @@ class Hold(Generic[G]):
             self._strike_out(lease)
             runtime.engine.drop(lease)
         except BaseException:
-            # interrupted: without this the engine would renew the lease for ever
+            # interrupted: otherwise the engine would renew the lease forever
             if lease is not None and self not in runtime.live:
                 self._strike_out(lease)
                 runtime.engine.give_back(lease)
@@ -255,7 +255,7 @@ class Hold(Generic[G]):
         return ended
 
     def _check_struck(self) -> None:
-        """Raise LockLost if the hold was taken out of the books because its lease was lost."""
+        """Raise LockLost if this process has forgotten the hold because its lease was lost."""
         lease = self.lease
         if lease is not None and lease.lost:
             self._check_released(kept=False)
@@ -264,7 +264,7 @@ class Hold(Generic[G]):
         return NotHeld(f"{self.shown} was already released")
 
     def _strike_out(self, lease: Lease) -> None:
-        self.lease = self.grant = None  # code that still looks at the grant must not take it for held
+        self.lease = self.grant = None  # code that still has the grant must see that it has ended
         if self.on_end is not None:
             self.ended()
         if not self.bodies:  # else the end of the body will look for it
@@ -284,19 +284,19 @@ class Hold(Generic[G]):
 
 
 def new_lease(options: LockOptions, request: Request, granted: Granted, since: float) -> Lease:
-    """The lease of a grant that the server has just given."""
+    """Make the lease of a new grant."""
     renewal = Renewal(request.key, request.owner, granted.fence, request.lease_ms, options.scripts)
     return Lease(renewal, granted, since, renewed=request.renewed, on_lost=nothing)
 
 
 def release(lease: Lease, extra: tuple[int, ...], scripts: LockScripts) -> Protocol[bool]:
-    """End a lease on the server; False when it was over."""
+    """End a lease on the server; False if it had already ended."""
     renewal = lease.renewal
     return grants.release(renewal.key, renewal.owner, renewal.fence, *extra, scripts=scripts)
 
 
 def disown(runtime: Runtime, request: Request, granted: Granted) -> None:
-    """Forget what an interrupted `keep` has noted."""
+    """Forget the hold that an interrupted `keep` has noted."""
     for hold in list(runtime.live):
         lease: Lease | None = hold.lease  # once: another thread may release it at any time
         renewal = lease and lease.renewal
@@ -305,9 +305,9 @@ def disown(runtime: Runtime, request: Request, granted: Granted) -> None:
 
 
 def extend(engine: Engine, leases: Sequence[Lease], lease_ms: int) -> Protocol[bool]:
-    """Let these leases last for `lease_ms` from now on; False when one was over.
+    """Let these leases last for `lease_ms` from now on; False if one had already ended.
 
-    Interrupted, it is sent once more: the next caller must know for how long the server keeps them.
+    If interrupted, it sends the call once more, so that this process knows the leases' new ends.
     """
     renewals = [replace(lease.renewal, lease_ms=lease_ms) for lease in leases]
     try:

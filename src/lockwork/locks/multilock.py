@@ -68,7 +68,7 @@ class MultiHold(Hold[MultiGrant]):
         self.notified: bool = False
         self.grouped: Callable[[Sequence[str]], list[list[str]]] = grouped
         fence = max(part.fence for part in parts)
-        # the engine does not know this lease: it only says that the whole was not given up yet
+        # the engine does not know this lease: it only records that the multilock was not released yet
         renewal = Renewal(options.key, "", fence, options.lease_ms)
         lease = Lease(renewal, Granted(fence, float("inf")), since, renewed=False, on_lost=nothing)
         super().__init__(options, owner, lease, since)
@@ -96,14 +96,14 @@ class MultiHold(Hold[MultiGrant]):
                 raise LockLost(f"the lease of {self.shown} ended before it was extended")
 
     def end(self) -> Steps[None]:
-        """Leave every part once, and return the calls to the server. Raises NotHeld."""
+        """Release every part once, and return the calls to the server. Raises NotHeld."""
         left = self._leave_parts()
         if left is None:
             raise self._not_held()
         return self._end_parts(left[1], left[0][1])
 
     def forget(self) -> Ended | None:
-        """Leave every part once; the engine ends those that are left, without the lost one they are of no use."""
+        """Release every part once; the engine ends the parts on the server: without the lost part they are useless."""
         left = self._leave_parts()
         if left is None:
             return None
@@ -121,11 +121,11 @@ class MultiHold(Hold[MultiGrant]):
         self.forget()
 
     def keep(self) -> None:
-        """Note the hold; its parts are noted, and renewed, on their own."""
+        """Note the hold in this process; its parts have separate holds and renewals."""
         self.options.runtime.holds[self.options.key, self.owner] = self
 
     def drop(self) -> None:
-        """Take the whole out of this process's books; its parts stay."""
+        """Forget the multilock's hold in this process; the holds of its parts stay."""
         self._unwatch()
         self.lease: Lease | None = None
         self.grant: MultiGrant | None = None
@@ -135,7 +135,7 @@ class MultiHold(Hold[MultiGrant]):
             self.options.runtime.holds.pop((self.options.key, self.owner), None)
 
     def _leave_parts(self) -> tuple[Ended, list[Part]] | None:
-        """Leave every part once, and return what ended with that; None when that was done before."""
+        """Release every part once, and return the lease and the parts that ended; None if that was already done."""
         whole = self.lease
         if whole is None:
             return None
@@ -151,12 +151,12 @@ class MultiHold(Hold[MultiGrant]):
         return ended, parts
 
     def _end_parts(self, parts: list[Part], in_time: bool) -> Protocol[None]:
-        """Release what ended, the parts of one owner and group with one script."""
+        """Release the ended parts on the server; one script releases the parts of one owner and group."""
         kept = True
         together: dict[str, dict[str, int]] = {}
         for options, lease, extra in parts:
             renewal = lease.renewal
-            if extra:  # it was first taken for a minimum
+            if extra:  # a lock with `at_least` stays taken for some time
                 kept = (yield from release(lease, extra, options.scripts)) and kept
             else:
                 together.setdefault(renewal.owner, {})[renewal.key] = renewal.fence
@@ -179,7 +179,7 @@ class MultiHold(Hold[MultiGrant]):
 
 
 class WatchedLease:
-    """What a lease calls when it is lost and others than its own hold must be notified."""
+    """The `on_lost` of a lease that notifies its own hold first, and then other callers."""
 
     __slots__ = ("first", "others")
 
@@ -213,7 +213,7 @@ def unwatch(part: Hold[Grant], notify: Callable[[], None]) -> None:
 
 
 class MultiLock(Handle[MultiGrant]):
-    """A handle to several locks, the same ones that `lw.lock` takes one by one."""
+    """A handle to several locks, the same locks that `lw.lock` returns one by one."""
 
     noun: ClassVar[str] = "multilock"
 
@@ -321,7 +321,7 @@ class MultiLock(Handle[MultiGrant]):
             disown(self._runtime, replace(request, key=key), granted)
 
     def _grouped(self, wanted: Sequence[str]) -> list[list[str]]:
-        """The keys, as many together as one script may touch, in the same order for everybody."""
+        """Group the keys so that one script may access each group; all processes use the same order."""
         if not (self._by_slot or self._runtime.clustered):
             return [list(wanted)] if wanted else []
         tags: dict[tuple[int, str], list[str]] = {}

@@ -71,7 +71,7 @@ class QuorumHold(Hold[QuorumGrant]):
         self.notified: bool = False
         self.abandoned: bool = False
         """True if the servers' engines stopped renewing it because the owner is gone."""
-        # no engine knows this lease: it only says that the hold was not given up yet
+        # no engine knows this lease: it only records that the hold was not released yet
         renewal = Renewal(options.key, "", granted.fence, options.lease_ms)
         lease = Lease(renewal, Granted(granted.fence, float("inf")), since, renewed=False, on_lost=nothing)
         self.votes: dict[Node, Lease] = {
@@ -94,7 +94,7 @@ class QuorumHold(Hold[QuorumGrant]):
 
     @property
     def lost(self) -> bool:
-        """True if it was given up, or fewer than a majority of the leases run."""
+        """True if the lock was released, or if fewer than a majority of the leases last."""
         return self.lease is None or now() >= self.deadline
 
     @property
@@ -116,7 +116,7 @@ class QuorumHold(Hold[QuorumGrant]):
             super().notify_abandoned()
 
     def drop(self) -> Ended | None:
-        """Take the hold out of this process's books; None when it had ended before."""
+        """Forget the hold in this process; None if it had already ended."""
         lease = self.lease
         if lease is None:
             return None
@@ -132,7 +132,7 @@ class QuorumHold(Hold[QuorumGrant]):
         return lease, in_time
 
     def forget(self) -> Ended | None:
-        """Take the hold out of this process's books; the engines end what servers still keep of it."""
+        """Forget the hold in this process; the engines end its remaining leases on the servers."""
         ended = self.drop()
         if ended is not None:
             for node, vote in self.votes.items():
@@ -155,7 +155,7 @@ class QuorumHold(Hold[QuorumGrant]):
         return self._end_everywhere(ended[1])
 
     def extend(self, lease: Duration | None) -> Rounds[None]:
-        """Extend the leases on all servers. Raises LockLost when they are fewer than a majority."""
+        """Extend the leases on all servers. Raises LockLost if fewer than a majority are extended."""
         self.check()
         lease_ms = self.options.lease_ms if lease is None else lease_milliseconds(lease)
         try:
@@ -163,7 +163,7 @@ class QuorumHold(Hold[QuorumGrant]):
         except GeneratorExit:
             raise
         except BaseException:
-            yield from self._extend(lease_ms)  # the next caller must know for how long the servers keep it
+            yield from self._extend(lease_ms)  # this process must know the leases' new ends
             raise
         if extended < majority(self._servers) or self.lost:
             raise LockLost(f"{self.shown} was not extended by a majority of its servers")

@@ -28,16 +28,16 @@ from lockwork.validation import whole
 
 
 class PermitStack(list[Hold[Grant]]):
-    """The permits that one thread or task took, the newest last. Others may remove one, only it adds."""
+    """The permits of one thread or task, the newest last. Other threads may remove permits, but not add any."""
 
     def discard(self, hold: Hold[Grant]) -> None:
-        """Take it out if it is there, the first time."""
+        """Remove the hold, if it is there."""
         with contextlib.suppress(ValueError):
             self.remove(hold)
 
 
 class PermitOwner(Owner):
-    """The owner of one permit: to the server the thread or task that took it, in this process a place of its own."""
+    """The owner of one permit. On the server it is the thread or task that took the permit; here it is unique."""
 
     __slots__ = ("stack", "taker")
 
@@ -57,7 +57,7 @@ class PermitOwner(Owner):
         return self.taker.gone
 
     def acts_for(self, owner: Owner) -> bool:
-        """Return whether `owner` took the permit."""
+        """Return True if `owner` took the permit."""
         return self.taker is owner
 
 
@@ -72,15 +72,15 @@ class PermitHold(LockHold):
         assert isinstance(owner, PermitOwner)
         self.stack: PermitStack = owner.stack
         self._given: ref[Grant] | None = None
-        """The grant, once only the program refers to it."""
+        """The grant, after the hold has dropped its own reference."""
 
     def new_grant(self) -> Grant:
-        """Return the grant that the program has, or another one of this hold."""
+        """Return the program's grant, or a new grant of this hold."""
         given = self._given and self._given()
         return given or super().new_grant()
 
     def owner_gone(self) -> bool:
-        """Return whether the taker has ended, and no one refers to the grant any more."""
+        """Return True if the taker has ended, and the program does not refer to the grant any more."""
         if not self.owner.gone:
             return False
         grant = self.grant
@@ -91,7 +91,7 @@ class PermitHold(LockHold):
         return self._given is None or self._given() is None
 
     def strike_lost(self) -> None:
-        """Take the hold, whose lease is lost, out of this process's books."""
+        """Forget the hold, whose lease is lost, in this process."""
         super().strike_lost()
         self.stack.discard(self)
 
@@ -101,7 +101,7 @@ class PermitHold(LockHold):
         self.stack.append(self)
 
     def forget(self) -> Ended | None:
-        """Take the hold out of this process's books."""
+        """Forget the hold in this process."""
         ended = super().forget()
         if ended is not None and not self.bodies:  # else the end of the body will look for it
             self.stack.discard(self)
@@ -179,7 +179,7 @@ class Semaphore(Handle[Grant]):
         """Async version of `force_release`."""
         return await self._runtime.arun(permits_protocol.force(self._key, self._runtime.channels))
 
-    # -- each acquire has a place of its own in this process ----------------------------------------------------------
+    # -- each acquire has a separate owner in this process ------------------------------------------------------------
 
     def _key_of(self, name: str) -> str:
         return keys.semaphore(self._prefix, name)
@@ -197,7 +197,7 @@ class Semaphore(Handle[Grant]):
         stack = _stacks.get(place)
         if stack is None:
             stack = _stacks[place] = PermitStack()
-        elif len(stack) > self.permits:  # some must be over that were never released: they would pile up
+        elif len(stack) > self.permits:  # some have ended without a release, and would accumulate
             self._drop_lost(stack)
         return PermitOwner(taker, stack)
 
@@ -212,7 +212,7 @@ class Semaphore(Handle[Grant]):
         return _stacks.get((self._runtime.process, self._key, owners.current())) or PermitStack()
 
     def _all_mine(self) -> list[Hold[Grant]]:
-        """Return the holds of the current thread or task that were not given up, the newest first."""
+        """Return the unreleased holds of the current thread or task, the newest first; raises NotHeld without any."""
         held = [hold for hold in reversed(tuple(self._stack())) if hold.lease is not None]
         if not held:
             raise self._not_held()
@@ -244,7 +244,7 @@ class Semaphore(Handle[Grant]):
         hold.bodies -= 1
         if hold.lease is not None:
             return hold
-        if not hold.bodies:  # the body has given it up
+        if not hold.bodies:  # the body has released it
             self._runtime.holds.pop((self._key, hold.owner), None)
         stack.discard(hold)
         return None
@@ -259,7 +259,7 @@ class Semaphore(Handle[Grant]):
         return state if state.capacity else replace(state, capacity=self.permits)
 
 
-# A stack lives as long as a permit that is in it: nothing is left of a thread or task that gave back all it took.
+# Only the permits in a stack refer to it, so the stack of a thread or task disappears with its last permit.
 _stacks: WeakValueDictionary[tuple[str, str, Owner], PermitStack] = WeakValueDictionary()
 
 

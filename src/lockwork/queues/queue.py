@@ -197,7 +197,10 @@ class Queue:
         return combined_rules((yield from self._each(rules.rules)))
 
     def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
-        """Wait for one partition after the other, until a round finds every partition empty: jobs enqueue more jobs."""
+        """Wait for one partition after the other; repeat until a round did not have to wait for any partition.
+
+        A job may enqueue jobs in any partition. Returns True if the first round did not have to wait.
+        """
         channel = self._runtime.channel
         if len(self._partitions) == 1:
             return (yield from rules.drain(self._partitions[0], channel, limit, delayed=delayed))

@@ -87,7 +87,7 @@ class Stock:
         """Set `n` units aside for `buyer` until `hold` is over, and enqueue a job whose id is the reservation's.
 
         With `key`, a second call returns the first one's reservation while that lasts, and enqueues nothing. `wait` is
-        how long to wait for returned units (0: not at all, None: without limit): they go to the first waiter whose
+        how long to wait for returned units (0: do not wait, None: without limit): they go to the first waiter whose
         request they satisfy. Raises SoldOut, LimitReached, or QueueFull if the queue is full; then nothing was reserved
         or enqueued.
         """

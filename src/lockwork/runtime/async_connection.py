@@ -60,7 +60,7 @@ class Answers(asyncio.Protocol):
 _SOON = 8
 """Number of calls that are written at once, unless many more are under way."""
 _LOOK = 0.00015
-"""Seconds for which the loop polls for the first answer before it sleeps: a wake-up costs more than a poll."""
+"""Seconds that the loop polls for the first answer before it sleeps: a wake-up costs more than a poll."""
 _SKIPPED = 64
 """Number of calls without polling after an answer that took longer: the server is distant, or busy."""
 
@@ -71,7 +71,7 @@ class Mux:
     def __init__(self, endpoint: Endpoint, *, silence: float, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._silence = silence
-        """Seconds without a reply after which the connection is abandoned; also the time limit for opening it."""
+        """Maximum seconds without a reply; then the connection is abandoned. Also the time limit for opening it."""
         self._allow_eviction = allow_eviction
         self._loop = asyncio.get_running_loop()
         self._opening: asyncio.Task[None] | None = None

@@ -91,8 +91,8 @@ class AsyncDriver:
         self.mux: Mux = self._new_mux(endpoint)
         """Connection to the server; unused for a Cluster."""
         self._others: dict[tuple[Endpoint, bool], Mux] = {}
-        """Connections by node of a Cluster, and a second one for calls that wait for replicas, so that other calls do
-        not queue behind them.
+        """Connections by node of a Cluster. Calls that wait for replicas have a second connection, so that other calls
+        do not queue behind them.
         """
 
     def run(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:

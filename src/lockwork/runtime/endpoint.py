@@ -144,7 +144,7 @@ TIMEOUT: float = 5.0
 
 
 YOUNG: float = 1.0
-"""Seconds in which a new connection is not replaced, unless its server is a replica."""
+"""Seconds that a new connection is not replaced, unless its server is a replica."""
 SHORTEST: float = 0.05
 """Minimum seconds for the last try of a call."""
 
@@ -185,7 +185,7 @@ class Endpoint:
         self._run: bytes | None = None
 
     def of_cluster(self) -> str:
-        """Return the URL of the Cluster to which this node belongs."""
+        """Return the URL of this node's Cluster."""
         if self._kind == "unix":
             return "redis+cluster://host:port"
         return f"{self._kind}+cluster://{self.options.get('host', 'localhost')}:{self.options.get('port', 6379)}"

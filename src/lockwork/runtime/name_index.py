@@ -22,7 +22,7 @@ from lockwork.runtime.sync_driver import SyncDriver
 log: Log = Log("lockwork")
 
 EVERY = 60.0
-"""Seconds after which a name in use is added again."""
+"""Seconds until a name in use is added again."""
 _PAUSE = 1.0
 """Seconds between two calls; the first recorded name is added at once."""
 _TROUBLED = 5.0
@@ -30,7 +30,7 @@ _TROUBLED = 5.0
 _REFUSED = 3600.0
 """Seconds until the next try after the server refused: its access rules rarely change soon."""
 _IDLE = 5.0
-"""Seconds after which the connection of the last call is closed, if no other call needs it."""
+"""Seconds until the connection of the last call is closed, if no other call needs it."""
 _PATIENCE = 0.2
 """Time limit of a call in seconds: the engine's thread must also renew leases."""
 _MOST = 10_000
@@ -53,9 +53,9 @@ class NameIndex:
         self._next = 0.0
         """Earliest time of the next call."""
         self._again = 0.0
-        """Time of the next reset, after which names are added again."""
+        """Time of the next reset; then names are added again."""
         self._idle = inf
-        """Time at which the connection is closed."""
+        """Time when the connection is closed."""
         self._refused: dict[IndexedKind, float] = {}
         """Time until which names of a kind are not added, because the server refused."""
         self.wake: Callable[[], None] | None = None

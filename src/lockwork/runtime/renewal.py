@@ -27,7 +27,7 @@ _FAILING = 0.5
 _LEAST = 0.25
 """Minimum seconds for a call, even if a lease ends earlier: its holder is then notified later by this amount."""
 _AGAIN = 0.1
-"""Seconds in which a failed call is retried at once: an idle connection may have broken long ago."""
+"""Seconds that a failed call is retried at once: an idle connection may have broken long ago."""
 
 
 class Renewing:
@@ -48,7 +48,7 @@ class Renewing:
         """True if the log already has the traceback of a lasting problem."""
 
     def renew(self) -> bool:
-        """Renew due leases; return True if the server answered for any of them."""
+        """Renew due leases; return True if the server answered any renewal."""
         batches: list[list[Lease]] = []
         for _, due in groupby(sorted(self._book.due(now()), key=self._batch), key=self._batch):
             leases = list(due)
@@ -89,7 +89,7 @@ class Renewing:
         return self._driver.server(batch[0].renewal.key)
 
     def _batch(self, lease: Lease) -> tuple[str, bool, int]:
-        """Return the key by which leases share a call: refused leases are separate."""
+        """Return a key that is equal for leases in the same call: refused leases are separate."""
         return lease.renewal.scripts.renew, lease in self._refused, self._driver.slot(lease.renewal.key)
 
     def _renew_batch(self, batch: list[Lease]) -> bool:

@@ -194,7 +194,7 @@ def gone(where: str, why: object, tried: float) -> LockworkError:
 
 
 def _speaking(text: str, where: str) -> str:
-    """Suggest a TLS mismatch: a server without TLS waits for more bytes, and one with TLS disconnects."""
+    """Suggest a TLS mismatch: without TLS, a server waits for more bytes; with TLS, it disconnects."""
     if where.startswith("rediss"):
         return ", does it speak TLS there, and does it want a certificate of its clients (ssl_certfile=, ssl_keyfile=)"
     if not where.startswith("unix") and re.search(

@@ -1,4 +1,4 @@
-"""The app whose worker the tests of the commands look at."""
+"""The app whose jobs and worker the tests of the commands inspect."""
 
 from __future__ import annotations
 

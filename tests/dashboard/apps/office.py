@@ -1,4 +1,4 @@
-"""An app with a task that takes a while, and a schedule that never fires on its own here."""
+"""An app with a slow task, and a schedule that is not due during the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The app `clinic` as it was before its queue got partitions, or will be: the two differ in their number."""
+"""The app `clinic` with another number of partitions, as during a change of that number."""
 
 from __future__ import annotations
 

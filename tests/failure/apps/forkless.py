@@ -1,4 +1,4 @@
-"""Tasks that use something which takes long to make; NOTES is a file to which each making of it appends a line."""
+"""Tasks that share one resource per process. Each creation of the resource appends a line to the file NOTES."""
 
 from __future__ import annotations
 

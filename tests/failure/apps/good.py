@@ -1,4 +1,4 @@
-"""An app that works; it does not try long to reach its server."""
+"""An app without mistakes, with a short patience."""
 
 from __future__ import annotations
 

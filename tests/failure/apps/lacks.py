@@ -1,4 +1,4 @@
-"""A module that needs one that is not installed."""
+"""A module that imports a missing module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of the named bugs; `path` is a file to which each attempt appends a line before it does anything."""
+"""Tasks of the named bugs. Each attempt first appends a line to the file `path`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ lw = Lockwork()
 
 
 def note(path: str, event: str) -> None:
-    """Append one line in one write, so that lines of several processes never mix."""
+    """Append a line in a single write, so that lines of several processes never mix."""
     job = current_job()
     line = {"event": event, "id": job.id, "attempt": job.attempt, "pid": os.getpid(), "at": time.time()}
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -68,7 +68,7 @@ async def gated(path: str, gate: str) -> int:
 
 
 def plainly(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that was written for functions, and not for coroutines."""
+    """A decorator for functions that does not support coroutines."""
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:

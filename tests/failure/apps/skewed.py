@@ -1,4 +1,4 @@
-"""The same tasks, in processes whose clock is an hour behind or ahead: CLOCK_ERROR is how many seconds it is off."""
+"""The tasks of `named`, in processes whose clock is CLOCK_ERROR seconds fast or slow."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ _right = time.time
 _error = float(os.environ["CLOCK_ERROR"])
 time.time = lambda: _right() + _error
 
-lw = importlib.import_module("named").lw  # not before the clock is wrong
+lw = importlib.import_module("named").lw  # import only after the clock is changed

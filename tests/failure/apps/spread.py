@@ -1,4 +1,4 @@
-"""A queue of as many partitions as the environment says; `path` is a file to which each job appends a line."""
+"""A queue with PARTITIONS partitions. Each job appends a line to the file `path`."""
 
 from __future__ import annotations
 

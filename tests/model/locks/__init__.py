@@ -1,1 +1,1 @@
-"""Locks and their kin, against plain models."""
+"""State machines and models of locks, semaphores, multilocks and quorums."""

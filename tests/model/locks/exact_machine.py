@@ -1,4 +1,4 @@
-"""What machines share that foretell each answer about locks: who asks, how a call is repeated, and how time passes."""
+"""Base of the machines that predict each reply about locks: owners, repeated calls and time."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ WHO = st.integers(0, len(_OWNERS) - 1)
 EVERYBODY = st.permutations(range(len(_OWNERS)))
 LEASES = st.sampled_from([500, 2000, 20_000])
 SENT = st.sampled_from([((0, 1),), ((0, 1),), ((1, 1),), ((0, 1), (1, 0)), ((0, 1), (1, 3 * SECOND))])
-"""How a call is sent: (whether an earlier try may have been applied, microseconds after what was before)."""
+"""Tries of one call: (1 if the call is marked as repeated, microseconds since the previous call)."""
 Sent = tuple[tuple[int, int], ...]
 ONCE: Sent = ((0, 1),)
 
 
 @dataclass(frozen=True)
 class Given:
-    """One grant of now or before."""
+    """A grant that a lock made, current or ended."""
 
     key: str
     owner: str
@@ -40,7 +40,7 @@ class Given:
 
 
 class ExactMachine(RuleBasedStateMachine):
-    """Locks with these names, and owners with one request at a time; every third is a sticky lock's."""
+    """Locks named `names`, and owners with one request at a time. Every third request belongs to a sticky lock."""
 
     names: tuple[str, ...] = ("a",)
 
@@ -66,7 +66,7 @@ class ExactMachine(RuleBasedStateMachine):
         return Asker(process, f"{owner}~{request}", f"~{request}")
 
     def anew(self, owner: str, request: str) -> None:
-        """That request is over: its owner's next one is another."""
+        """Replace a request that has ended: its owner gets a new one."""
         for who, asker in enumerate(self.askers):
             if (asker.owner, asker.request) == (owner, request):
                 self.askers[who] = self._asker(who)
@@ -81,7 +81,7 @@ class ExactMachine(RuleBasedStateMachine):
         *,
         marked: bool = False,
     ) -> Any:
-        """Run a script: it must answer what `expected` says for (now, again), and tell just who is to be told."""
+        """Run a script; check the reply against `expected(now, again)`, and the messages against the model's."""
         self.bench.messages.clear()
         self.wakes.messages.clear()
         one = not name.startswith("locks/multi") and not name.endswith("renew")
@@ -101,31 +101,31 @@ class ExactMachine(RuleBasedStateMachine):
                 self.given.append(Given(key, one.grant.owner, one.grant.request, one.grant.fence))
 
     def some(self, data: st.DataObject) -> Given:
-        """A grant of now or before."""
+        """Draw a grant, current or ended; current ones are more likely."""
         now = [given for given in self.given if self.holds(given)]
         return data.draw(st.sampled_from(now + now + self.given[-3:]))
 
     def earlier(self) -> list[Given]:
-        """Grants that came to an end, of owners who have the same lock again."""
+        """Return ended grants whose owner holds the same lock again."""
         now = {(given.key, given.owner) for given in self.given if self.holds(given)}
         return [given for given in self.given if (given.key, given.owner) in now and not self.holds(given)]
 
     def holds(self, given: Given) -> bool:
-        """Whether that grant still is the lock's last, be it in time or not."""
+        """Return True if the lock has not changed since this grant; the lease may have run out."""
         grant = self.locks[given.key].grant
         return grant is not None and (grant.owner, grant.fence) == (given.owner, given.fence)
 
-    # -- what happens to all ------------------------------------------------------------------------------------------
+    # -- rules of all machines ----------------------------------------------------------------------------------------
 
     @rule(who=WHO)
     def forget(self, who: int) -> None:
-        """An owner begins anew, and the server is not told: its place goes stale, or its grant is nobody's."""
+        """An owner makes a new request without telling the server: its place becomes stale, or its grant unclaimed."""
         self.askers[who] = self._asker(who)
 
     @precondition(lambda self: self.given)
     @rule(data=st.data(), stranger=st.booleans(), lease=LEASES, count=st.integers(1, 3))
     def extend(self, data: st.DataObject, stranger: bool, lease: int, count: int) -> None:
-        """Several grants of now or before, in one call; also somebody else's."""
+        """Extend up to three grants in one call, current or ended, with the right owner or another one."""
         wanted = [self.some(data) for _ in range(count)]
         owners = ["stranger" if stranger and not at else given.owner for at, given in enumerate(wanted)]
         args: list[Argument] = []
@@ -141,12 +141,12 @@ class ExactMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.given)
     @rule(data=st.data(), sent=SENT)
     def force(self, data: st.DataObject, sent: Sent) -> None:
-        """Somebody takes away the grant that it has seen, which may have ended since."""
+        """Force a release with the fence of a grant that may have ended."""
         given = self.some(data)
         self.force_one(given.key, given.fence, sent)
 
     def force_one(self, key: str, fence: int, sent: Sent) -> None:
-        """Take away the grant of that lock with that fence."""
+        """Force the release of lock `key` if its fence is `fence`."""
         self.answers(
             "locks/force",
             [key],
@@ -162,7 +162,9 @@ class ExactMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), off=st.integers(-2, 0))
     def wait_for_an_end(self, data: st.DataObject, off: int) -> None:
-        """Until a lease or a place ends: the next call comes a microsecond before it, with it, or after it."""
+        """Move the clock close to the end of a lease or place: the next call runs just before it, at it, or just after
+        it.
+        """
         ends = [one.grant.ends for one in self.locks.values() if one.grant is not None]
         ends += [waiter.until for one in self.locks.values() for waiter in one.line]
         ahead = sorted({end + off for end in ends if end + off > self.bench.now})
@@ -171,13 +173,13 @@ class ExactMachine(RuleBasedStateMachine):
 
     @rule(process=PROCESSES)
     def hang_up(self, process: str) -> None:
-        """A process does not listen any more: it died, or its connection broke."""
+        """A process stops listening: it died, or its connection broke."""
         self.bench.deafen(CHANNELS + process)
         self.wakes.heard.discard(CHANNELS + process)
 
     @rule(process=PROCESSES)
     def listen(self, process: str) -> None:
-        """A process listens, again or for the first time."""
+        """A process starts to listen, again or for the first time."""
         self.bench.hear(CHANNELS + process)
         self.wakes.heard.add(CHANNELS + process)
 

@@ -1,4 +1,4 @@
-"""The lock and its line, and what a plain Python model says of them: who is granted, in which order, and until when."""
+"""A plain Python model of a lock and its waiters: order of grants, fences and deadlines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from model.bench import CHANNEL, SECOND, Bench
 _SECRET = "a waiter's secret"
 
 _PLACE = 15 * SECOND
-"""How long a place in the line lasts unless it is asked for again."""
+"""Lifetime of a waiter's place, in microseconds, unless the waiter asks again."""
 _OWNERS = ["ann", "bob", "eve", "joe"]
 
 
@@ -36,7 +36,7 @@ class _Grant:
 
 
 class LockMachine(RuleBasedStateMachine):
-    """Rules are what owners do, each with one request at a time, and what time does."""
+    """Owners with one request at a time, and a clock."""
 
     key = keys.lock("sim", "a")
 
@@ -60,7 +60,9 @@ class LockMachine(RuleBasedStateMachine):
         return given
 
     def _pass(self, mine: str = "") -> bool:
-        """The lock is free: the first live waiter gets it; `mine` counts as live. True when that is `mine`."""
+        """Free the lock and grant it to the first live waiter; `mine` counts as live. Return True if that waiter is
+        `mine`.
+        """
         self.grant = None
         while self.line:
             first = self.line.pop(0)
@@ -125,7 +127,7 @@ class LockMachine(RuleBasedStateMachine):
 
     @rule(owner=st.sampled_from(_OWNERS), data=st.data(), twice=st.booleans())
     def release(self, owner: str, data: st.DataObject, twice: bool) -> None:
-        """Release a grant of now or before, also somebody else's."""
+        """Release a current or ended grant, with the right owner or another one."""
         fence = data.draw(st.sampled_from([fence for _, fence in self.old[-5:]] or [1]))
         mine = self.grant is not None and (self.grant.owner, self.grant.fence) == (owner, fence)
         live = self._live()
@@ -141,7 +143,7 @@ class LockMachine(RuleBasedStateMachine):
 
     @rule(owner=st.sampled_from(_OWNERS), lease=st.sampled_from([500, 20_000]), data=st.data())
     def renew(self, owner: str, lease: int, data: st.DataObject) -> None:
-        """Renew a grant of now or before, also somebody else's."""
+        """Renew a current or ended grant, with the right owner or another one."""
         fence = data.draw(st.sampled_from([fence for _, fence in self.old[-5:]] or [1]))
         kept = self.bench.run(grants.renew([Renewal(self.key, owner, fence, lease)], patience=0.0))[0]
         grant = self.grant

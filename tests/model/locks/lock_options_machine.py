@@ -1,4 +1,4 @@
-"""One lock in every way that an owner may come to it or leave it, foretold answer by answer."""
+"""One lock with all its options, each reply predicted exactly."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from model.locks.waiters_model import SECRET, Asker
 
 _KEY = keys.lock("sim", "a")
 _MINIMUM = st.sampled_from([0, 0, 1, 800, 10_000])
-"""Milliseconds that a lock stays taken after its release."""
+"""Minimum time (ms) that a lock stays locked after its release."""
 
 
 class LockOptionsMachine(ExactMachine):
-    """Acquired, extended, exported, adopted, released in time or too late, kept for its minimum, taken away."""
+    """A lock that is acquired, extended, exported, adopted, forced, and released in time, late or with a minimum."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.lock = self.locks[_KEY]
         self.passed: list[Given] = []
-        """What was exported, and under which name it waits to be adopted."""
+        """Exported grants, each with the owner and request under which it can be adopted."""
         self.adopted: set[int] = set()
 
     @rule(who=WHO, lease=LEASES, wait=st.sampled_from([True, True, False]), sent=SENT)
@@ -33,13 +33,13 @@ class LockOptionsMachine(ExactMachine):
 
     @rule(order=EVERYBODY, lease=LEASES)
     def crowd(self, order: list[int], lease: int) -> None:
-        """All come, one after the other."""
+        """All owners acquire, one after the other."""
         for who in order:
             self._acquire(self.askers[who], lease, ONCE, wait=True)
 
     @rule(data=st.data(), lease=LEASES, turn=st.booleans())
     def come_again(self, data: st.DataObject, lease: int, turn: bool) -> None:
-        """An owner whose request got lost on its way out asks once more, and may stand in the line twice."""
+        """An owner asks again after its request was lost; it may then have two places."""
         who = data.draw(self._known())
         self.forget(who)
         if not self._acquire(self.askers[who], lease, ONCE, wait=True) and turn:
@@ -53,7 +53,7 @@ class LockOptionsMachine(ExactMachine):
         sent=SENT,
     )
     def work(self, who: int, lease: int, keep: int, microseconds: int, sent: Sent) -> None:
-        """An owner comes, and if it is let in, it works for a while and releases the lock, perhaps too late."""
+        """An owner acquires, works for a while if granted, and releases, perhaps after the lease ended."""
         if given := self._acquire(self.askers[who], lease, ONCE, wait=True):
             self.bench.now += microseconds
             self._release(given.owner, given, keep, sent)
@@ -62,7 +62,7 @@ class LockOptionsMachine(ExactMachine):
 
     @rule(order=EVERYBODY, lease=st.sampled_from([500, 2000]), exports=st.booleans())
     def shorten(self, order: list[int], lease: int, exports: bool) -> None:
-        """All expect a long lease to go on, but it is exported for a short one, or released for its minimum."""
+        """All waiters expect a long lease, but the grant is exported with a short one or released with a minimum."""
         self.crowd(order, 20_000)
         held = self.lock.held(self.bench.now)
         assert held is not None
@@ -76,11 +76,11 @@ class LockOptionsMachine(ExactMachine):
     @precondition(lambda self: self._waiting())
     @rule(data=st.data())
     def give_way(self, data: st.DataObject) -> None:
-        """It comes to the turn of somebody who waits."""
+        """The holders ahead of a waiter release the lock until the waiter is granted it."""
         self._give_way(data.draw(st.sampled_from(self._waiting())))
 
     def _give_way(self, asker: Asker) -> None:
-        """All who have the lock before `asker` release it, or lose it."""
+        """Release or force the grants ahead of `asker` until `asker` is granted the lock, and release that."""
         for _ in range(self.requests):
             if given := self._acquire(asker, 20_000, ONCE, wait=True):
                 break
@@ -98,7 +98,7 @@ class LockOptionsMachine(ExactMachine):
     @precondition(lambda self: self._waiting())
     @rule(data=st.data())
     def stop_waiting(self, data: st.DataObject) -> None:
-        """Who stands in the line asks without waiting."""
+        """A waiter asks again without waiting."""
         self._acquire(data.draw(st.sampled_from(self._waiting())), 2000, ONCE, wait=False)
         self.look()
 
@@ -108,7 +108,7 @@ class LockOptionsMachine(ExactMachine):
     @precondition(lambda self: self.lock.line)
     @rule(who=WHO, data=st.data(), off=st.integers(-2, 0))
     def come_at_an_end(self, who: int, data: st.DataObject, off: int) -> None:
-        """Somebody comes when a place in the line ends, just before, or just after, and the lock is free by then."""
+        """An owner acquires a free lock at the end of a waiter's place, or just before or after it."""
         place = data.draw(st.sampled_from(self.lock.line))
         self.bench.now = max(self.bench.now, place.until + off - 1)
         if held := self.lock.held(self.bench.now):
@@ -125,7 +125,7 @@ class LockOptionsMachine(ExactMachine):
 
     @rule(data=st.data(), sent=SENT)
     def give_up(self, data: st.DataObject, sent: Sent) -> None:
-        """A request is taken back, mostly one that the server knows of."""
+        """Abandon a request, usually a granted or waiting one."""
         self._abandon(self.askers[data.draw(self._known())], sent)
 
     def _known(self) -> st.SearchStrategy[int]:
@@ -145,14 +145,14 @@ class LockOptionsMachine(ExactMachine):
 
     @rule(who=WHO)
     def begin_in_vain(self, who: int) -> None:
-        """An owner's next request is taken back before it was asked: what the one before has stays."""
+        """Abandon a request that was never sent: the grant or place of the owner's previous request stays."""
         self.forget(who)
         self._abandon(self.askers[who], ONCE)
 
     @precondition(lambda self: self.given)
     @rule(data=st.data(), stranger=st.booleans(), keep=_MINIMUM, sent=SENT)
     def release(self, data: st.DataObject, stranger: bool, keep: int, sent: Sent) -> None:
-        """Release a grant of now or before, also somebody else's; some stay taken for a minimum."""
+        """Release a current or ended grant, with the right owner or another one, some with a minimum."""
         given = self.some(data)
         self._release("stranger" if stranger else given.owner, given, keep, sent)
         if not stranger:
@@ -162,7 +162,7 @@ class LockOptionsMachine(ExactMachine):
     @precondition(lambda self: self.earlier())
     @rule(data=st.data(), exports=st.booleans(), lease=LEASES, sent=SENT)
     def come_with_an_old_fence(self, data: st.DataObject, exports: bool, lease: int, sent: Sent) -> None:
-        """An owner's earlier grant is over, though the lock is that owner's again."""
+        """Export or release with an ended grant's fence while the same owner holds the lock again."""
         given = data.draw(st.sampled_from(self.earlier()))
         if exports:
             assert not self._adopt(Asker("", "stranger", "stranger"), given, lease, sent)
@@ -173,7 +173,7 @@ class LockOptionsMachine(ExactMachine):
     @precondition(lambda self: self.given)
     @rule(process=PROCESSES, sent=SENT)
     def release_all(self, process: str, sent: Sent) -> None:
-        """A process releases all that it was ever granted; nothing of that is left, only what it is granted by this."""
+        """Release all grants that a process ever had, and check that the process no longer holds any."""
         mine = [given for given in self.given if given.owner.startswith(f"{process}:")]
         for given in mine:
             self._release(given.owner, given, 0, sent)
@@ -194,7 +194,7 @@ class LockOptionsMachine(ExactMachine):
     @precondition(lambda self: self.given)
     @rule(data=st.data(), lease=LEASES, sent=SENT)
     def export(self, data: st.DataObject, lease: int, sent: Sent) -> None:
-        """A grant becomes that of nobody who asks: it lasts for its lease, unless it is adopted."""
+        """Export a grant: it has a new owner and lease, and ends with that lease unless it is adopted."""
         self._export(self.some(data), lease, sent)
 
     def _export(self, given: Given, lease: int, sent: Sent) -> None:
@@ -207,7 +207,7 @@ class LockOptionsMachine(ExactMachine):
     @precondition(lambda self: self.passed)
     @rule(who=WHO, data=st.data(), lease=LEASES, sent=SENT)
     def adopt(self, who: int, data: st.DataObject, lease: int, sent: Sent) -> None:
-        """Whoever has the text takes the grant over; who comes second, or too late, is refused."""
+        """Adopt an exported grant; a second or late adoption is refused."""
         passed = data.draw(st.sampled_from(self.passed[-3:]))
         self.askers[who] = self._asker(who)
         fence = self._adopt(self.askers[who], passed, lease, sent)

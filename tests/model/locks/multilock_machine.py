@@ -1,4 +1,4 @@
-"""Several requests for several locks, beside requests for single ones, foretold answer by answer."""
+"""Requests for several locks together with requests for single ones, each reply predicted exactly."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ _LEASES = st.sampled_from([2, 500, 2000, 2000, 20_000, 20_000])
 
 
 class MultilockMachine(ExactMachine):
-    """A request asks for the same locks each time; who asks for one may do so with a lock's own scripts."""
+    """Requests that ask for the same locks each time. Some requests for one lock use the scripts of a single lock."""
 
     names = ("a", "b", "c", "d")
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.wanted: dict[str, list[str]] = {}
-        """The keys of each request, in the order of their names."""
+        """The sorted keys that each request asks for."""
         self.got: list[list[Given]] = []
-        """What requests were granted as a whole."""
+        """Requests that were granted completely, as one grant for each lock."""
 
     # -- the model ----------------------------------------------------------------------------------------------------
 
     def _collected(self, asker: Asker, at: list[str], lease: int, now: int, *, wait: bool) -> list[int]:
-        """Lock by lock up to the first busy one; of what comes behind that it has nothing."""
+        """Predict `multi_acquire`: ask for each lock up to the first busy one, and withdraw the request from the later
+        locks.
+        """
         found = [1, now]
         for place, key in enumerate(at):
             answer = self.locks[key].ask(asker, lease, now, wait=wait)
@@ -39,7 +41,7 @@ class MultilockMachine(ExactMachine):
             for other in at[place + 1 :] if wait else at[place + 1 :] + at[:place]:
                 self.locks[other].withdraw(asker.owner, asker.request, now)
             if wait and place:
-                answer[1] = max(1, min(answer[1], lease // 3))  # before what it has runs out
+                answer[1] = max(1, min(answer[1], lease // 3))  # asks again before the leases it already holds end
             return answer
         return found
 
@@ -51,7 +53,7 @@ class MultilockMachine(ExactMachine):
 
     @invariant()
     def nobody_waits_in_a_circle(self) -> None:
-        """Who waits for a lock has none behind it in the order, and waits for no other."""
+        """A waiting request holds and waits for no lock that is later in the order than the one it waits for."""
         for asker in self.askers:
             at = self.wanted.get(asker.request, [])
             first = next((place for place, key in enumerate(at) if self._waits(asker, key)), len(at))
@@ -59,7 +61,7 @@ class MultilockMachine(ExactMachine):
                 assert not self._has(asker, key)
                 assert not self._waits(asker, key)
 
-    # -- what owners do -----------------------------------------------------------------------------------------------
+    # -- rules --------------------------------------------------------------------------------------------------------
 
     @rule(who=WHO, data=st.data(), lease=_LEASES, wait=st.sampled_from([True, True, True, False]), sent=SENT)
     def acquire(self, who: int, data: st.DataObject, lease: int, wait: bool, sent: Sent) -> None:
@@ -68,7 +70,7 @@ class MultilockMachine(ExactMachine):
     @precondition(lambda self: any(map(self._partly, self.askers)))
     @rule(data=st.data(), lease=_LEASES, wait=st.booleans())
     def ask_again(self, data: st.DataObject, lease: int, wait: bool) -> None:
-        """Who has some of its locks asks again; it may have lost others meanwhile."""
+        """A request that holds some of its locks asks again; it may have lost others since."""
         asker = data.draw(st.sampled_from([asker for asker in self.askers if self._partly(asker)]))
         self._acquire(asker, data, lease, ONCE, wait=wait)
 
@@ -78,7 +80,7 @@ class MultilockMachine(ExactMachine):
 
     @rule(who=WHO, data=st.data(), least=st.integers(2, 4))
     def try_several(self, who: int, data: st.DataObject, least: int) -> None:
-        """A newcomer wants at least two, and does not wait for them."""
+        """A new request asks for at least two locks without waiting."""
         self.forget(who)
         chosen = data.draw(st.sets(st.sampled_from(sorted(self.locks)), min_size=least))
         self.wanted[self.askers[who].request] = sorted(chosen)
@@ -88,7 +90,9 @@ class MultilockMachine(ExactMachine):
     @precondition(lambda self: self._rich())
     @rule(data=st.data(), lease=_LEASES, wait=st.booleans())
     def lose_one(self, data: st.DataObject, lease: int, wait: bool) -> None:
-        """What a request has is taken away in part, and goes to the next in line or a newcomer; then it asks again."""
+        """Force one lock of a request, so that the next waiter or a new request gets it; then the first request asks
+        again.
+        """
         who = data.draw(st.sampled_from(self._rich()))
         asker, thief = self.askers[who], who - 1
         key = data.draw(st.sampled_from([key for key in self.wanted[asker.request][:-1] if self._has(asker, key)]))
@@ -99,13 +103,13 @@ class MultilockMachine(ExactMachine):
         self._acquire(asker, data, lease, ONCE, wait=wait)
 
     def _rich(self) -> list[int]:
-        """Owners that have a lock and want another behind it."""
+        """Return the owners that hold a lock and also want a later one."""
         wanted = [(who, asker, self.wanted.get(asker.request, [])) for who, asker in enumerate(self.askers)]
         return [who for who, asker, at in wanted if any(self._has(asker, key) for key in at[:-1])]
 
     @rule(order=EVERYBODY, data=st.data(), lease=_LEASES)
     def crowd(self, order: list[int], data: st.DataObject, lease: int) -> None:
-        """All come, one after the other."""
+        """All owners acquire, one after the other."""
         for who in order:
             self._acquire(self.askers[who], data, lease, ONCE, wait=True)
 
@@ -130,20 +134,22 @@ class MultilockMachine(ExactMachine):
             assert not any(self._has(asker, key) or self._waits(asker, key) for key in at), "or nothing"
 
     def _alone(self, asker: Asker) -> bool:
-        """Whether this request is a single lock's: a sticky one, and every other of those that want but one."""
+        """Return True if the request uses the scripts of a single lock: each sticky request, and half of the requests
+        for one lock.
+        """
         at = self.wanted.get(asker.request, [])
         return len(at) == 1 and (asker.request.startswith("~") or "v1.2" in asker.request)
 
     @rule(data=st.data(), sent=SENT)
     def give_up(self, data: st.DataObject, sent: Sent) -> None:
-        """A request is taken back, mostly one that has got something."""
+        """Abandon a request, usually one holding several locks."""
         having = [asker for asker in self.askers if sum(self._has(asker, key) for key in self.locks) > 1]
         self._abandon(data.draw(st.sampled_from(having or self.askers)), sent)
         self.look()
 
     @rule(who=WHO)
     def begin_in_vain(self, who: int) -> None:
-        """An owner's next request is taken back before it was asked: what the one before has stays."""
+        """Abandon a request that was never sent: the grants and places of the owner's previous request stay."""
         self.forget(who)
         self._abandon(self.askers[who], ONCE)
 
@@ -163,7 +169,7 @@ class MultilockMachine(ExactMachine):
     @precondition(lambda self: self.got)
     @rule(data=st.data(), stranger=st.booleans(), part=st.booleans(), sent=SENT)
     def release(self, data: st.DataObject, stranger: bool, part: bool, sent: Sent) -> None:
-        """Release what a request had or has, or a part of it; also somebody else's."""
+        """Release all or some locks of a complete grant, current or ended, with the right owner or another one."""
         had = data.draw(st.sampled_from(self._latest()))
         if part:
             had = [given for given in had if data.draw(st.booleans())] or had[:1]
@@ -178,7 +184,7 @@ class MultilockMachine(ExactMachine):
     @precondition(lambda self: self.given)
     @rule(data=st.data(), sent=SENT)
     def release_mixed(self, data: st.DataObject, sent: Sent) -> None:
-        """Fences of different grants, some of them another's: each lock decides for itself."""
+        """Release fences of different grants and owners in one call: each lock decides separately."""
         mixed = {given.key: given for given in (self.some(data) for _ in range(3))}
         had = [mixed[key] for key in sorted(mixed)]
         self._release(had[0].owner, had, sent)
@@ -187,7 +193,7 @@ class MultilockMachine(ExactMachine):
     @precondition(lambda self: self._latest())
     @rule(data=st.data(), sent=SENT)
     def release_before(self, data: st.DataObject, sent: Sent) -> None:
-        """An owner has lost sight of what it had, is granted the same anew, and then releases what was before."""
+        """An owner makes a new request for the same locks, and then releases the grants of its previous request."""
         having = [asker for asker in self.askers if any(had[0].request == asker.request for had in self._latest())]
         asker = data.draw(st.sampled_from(having or self.askers))
         had = {given.key: given for given in self.given if given.request == asker.request}
@@ -208,7 +214,7 @@ class MultilockMachine(ExactMachine):
     @precondition(lambda self: self.given)
     @rule(data=st.data(), stranger=st.booleans(), sent=SENT)
     def release_one(self, data: st.DataObject, stranger: bool, sent: Sent) -> None:
-        """The same with a single lock's script."""
+        """Release one lock with the script of a single lock."""
         given = self.some(data)
         owner = "stranger" if stranger else given.owner
         self._release_alone(owner, given.key, given.fence, sent)
@@ -228,7 +234,7 @@ class MultilockMachine(ExactMachine):
     @precondition(lambda self: self._waiting())
     @rule(data=st.data())
     def give_way(self, data: st.DataObject) -> None:
-        """All who have what somebody waits for, or are given it before, release it: so that one gets everything."""
+        """Release the locks that block a waiter, again and again, until the waiter is granted all its locks."""
         asker = data.draw(st.sampled_from(self._waiting()))
         collected = len(self.got)
         for _ in range(len(self.locks) * self.requests):

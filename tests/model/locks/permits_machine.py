@@ -1,4 +1,4 @@
-"""Permits and their line, and what a plain Python model says of them: who gets how many, in which order, until when."""
+"""A plain Python model of permits and their waiters: number of permits, order of grants, fences and deadlines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECRET = "a waiter's secret"
 
 _KEY = keys.semaphore("sim", "a")
 _PLACE = 5 * SECOND
-"""How long a place in the line lasts after the time at which its waiter meant to look again."""
+"""Lifetime of a waiter's place, in microseconds, after the time of its next planned check."""
 _REQUESTS = ["ann", "bob", "eve", "joe", "kim", "lea"]
 
 
@@ -30,7 +30,7 @@ class _Waiter:
     claim: int
     until: int
     looks: int = 0
-    """When it means to look again."""
+    """Time of its next planned check, in microseconds."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class _Grant:
 
 
 class PermitsMachine(RuleBasedStateMachine):
-    """Rules are what owners do, each with one request at a time, and what time does."""
+    """Owners with one request at a time, and a clock."""
 
     capacities: tuple[int, ...] = (2, 2, 2, 2, 2, 3)
     sizes: tuple[int, ...] = (1, 1, 2)
@@ -49,7 +49,7 @@ class PermitsMachine(RuleBasedStateMachine):
     def __init__(self, bench: Bench) -> None:
         super().__init__()
         self.bench = bench
-        for request in _REQUESTS:  # each in a process of its own: one that leaves a hand-over unclaimed is passed over
+        for request in _REQUESTS:  # each in its own process: a process that leaves a hand-over unclaimed is skipped
             bench.hear(f"{CHANNEL}:{request}")
         self.capacity = 0
         self.granted: dict[int, _Grant] = {}
@@ -77,12 +77,14 @@ class PermitsMachine(RuleBasedStateMachine):
         return next(((fence, grant) for fence, grant in self._live().items() if grant.request == request), None)
 
     def _some(self, data: st.DataObject) -> tuple[str, int]:
-        """A grant of now or before: its owner and fence."""
+        """Draw a current or ended grant: its request and fence."""
         newest = [(grant.request, fence) for fence, grant in self.granted.items()]
         return data.draw(st.sampled_from(newest[-3:] + self.old[-2:]))
 
     def _serve(self, reply: list[int] | None = None, asked: _Waiter | None = None, *, once: bool = True) -> bool:
-        """Who is first gets what it waits for if that is free, and so on; True when `asked` was granted by `reply`."""
+        """Grant permits to the first waiters while enough are free. Return True if `reply` granted the request in
+        `asked`.
+        """
         handed = [text.split() for _, text in self.bench.messages if not text.endswith("look")]
         told = [text.split()[0] for _, text in self.bench.messages if text.endswith("look")]
         for waiter in self.line:
@@ -112,7 +114,7 @@ class PermitsMachine(RuleBasedStateMachine):
         self.bench.messages += [("", " ".join(parts)) for parts in handed]
         return served
 
-    # -- what owners do -----------------------------------------------------------------------------------------------
+    # -- rules --------------------------------------------------------------------------------------------------------
 
     @rule(
         request=st.sampled_from(_REQUESTS),
@@ -125,7 +127,7 @@ class PermitsMachine(RuleBasedStateMachine):
 
     @rule(lease=st.sampled_from([2000, 20_000]), data=st.data())
     def crowd(self, lease: int, data: st.DataObject) -> None:
-        """All come, one after the other."""
+        """All owners acquire, one after the other."""
         for request in data.draw(st.permutations(_REQUESTS)):
             self._acquire(request, lease, data, wait=True)
 
@@ -178,7 +180,7 @@ class PermitsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.old)
     @rule(data=st.data(), stranger=st.booleans(), twice=st.booleans())
     def release(self, data: st.DataObject, stranger: bool, twice: bool) -> None:
-        """Release a grant of now or before, also somebody else's."""
+        """Release a current or ended grant, with the right owner or another one."""
         owner, fence = self._some(data)
         self.bench.messages.clear()
         released = self.bench.run(
@@ -187,7 +189,7 @@ class PermitsMachine(RuleBasedStateMachine):
         if stranger or fence not in self._live():
             assert released == twice, "only the owner releases"
             if not stranger and self.bench.messages:
-                self._serve()  # it came too late, and was the first to find out
+                self._serve()  # the lease had ended, and this call was the first to notice
             return
         assert released
         del self.granted[fence]
@@ -196,7 +198,7 @@ class PermitsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.old)
     @rule(data=st.data(), stranger=st.booleans(), lease=st.sampled_from([500, 20_000]))
     def renew(self, data: st.DataObject, stranger: bool, lease: int) -> None:
-        """Renew two grants of now or before in one call, also somebody else's."""
+        """Renew two current or ended grants in one call, with the right owners or another one."""
         chosen = [self._some(data) for _ in range(2)]
         asked = [
             Renewal(_KEY, "stranger" if stranger else owner, fence, lease, permits.SCRIPTS) for owner, fence in chosen
@@ -225,7 +227,7 @@ class PermitsMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.old) % 5 == 4)
     @rule(twice=st.booleans())
     def force(self, twice: bool) -> None:
-        """Take everything away while nobody waits."""
+        """Force the release of all permits while there are no waiters."""
         live = len(self._live())
         self.line.clear()
         for request in _REQUESTS:
@@ -251,7 +253,7 @@ class PermitsMachine(RuleBasedStateMachine):
 
 
 class ReadersMachine(PermitsMachine):
-    """The same as a read-write lock: readers take one unit, a writer all."""
+    """A read-write lock: a reader takes one permit, a writer takes all."""
 
     capacities = (permits.ALL,)
     sizes = (1, 1, permits.ALL)

@@ -1,4 +1,4 @@
-"""A quorum of three servers, and what a plain Python model says of it: each server's books, and who has a majority."""
+"""A plain Python model of a quorum of three servers: the state of each server, and the holder with a majority."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LEASES = [1000, 4000]
 _PATIENCE = 0.5
 _FATES = st.sampled_from(["answers", "answers", "answers", "answers", "answers late", "is not heard", "hears nothing"])
 _GAPS = st.sampled_from([0, 0, 0, 985_000, 992_000, 2 * SECOND])
-"""Time between two rounds: a lease of a second lasts for certain, or perhaps, or has ended."""
+"""Microseconds between two rounds: a lease of one second then surely lasts, may have ended, or has surely ended."""
 
 
 @dataclass
 class _Node:
-    """What one server has in its books."""
+    """The grant that one server stores."""
 
     owner: str = ""
     request: str = ""
@@ -36,7 +36,7 @@ class _Node:
     ends: int = 0
 
     def does(self, call: Call, now: int) -> Any:
-        """Do what a call says, and return the reply."""
+        """Predict the reply to a call, and apply its effect."""
         args = call.args
         if call.script.name == "locks/release":
             return self._release(str(args[1]), int(args[2]), now)
@@ -59,7 +59,7 @@ class _Node:
 
     def _acquire(self, owner: str, request: str, lease: int, now: int) -> list[int]:
         if self.ends > now:
-            return [0, 0, now]  # an owner asks once: nobody meets a grant of its own
+            return [0, 0, now]  # an owner asks only once, so the grant belongs to another one
         self.owner, self.request, self.fence, self.ends = owner, request, max(self.fence + 1, now), now + lease
         return [1, self.fence, self.ends, now]
 
@@ -72,21 +72,23 @@ class _Node:
 
 @dataclass
 class _Holder:
-    """A grant in a client's hands, and when each of its votes ends."""
+    """A client's grant, and the end of each server's vote (us)."""
 
     requests: list[Request]
     fence: int
     votes: dict[int, int]
 
     def until(self) -> float:
-        """Until when it may count on a majority, in us: the clocks may run apart by a hundredth and 2 ms."""
+        """Return when the holder can no longer rely on a majority, in us. Clocks may differ by 1% of the lease plus 2
+        ms.
+        """
         lease = self.requests[0].lease_ms * 1000
         ends = sorted(self.votes.values(), reverse=True)
         return ends[_MAJORITY - 1] - lease / 100 - 2000 if len(ends) >= _MAJORITY else float("-inf")
 
 
 class QuorumMachine(RuleBasedStateMachine):
-    """Rules are what clients do, each with one request at a time, with calls that are lost, and what time does."""
+    """Clients with one request at a time, calls and replies that get lost, and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -96,12 +98,12 @@ class QuorumMachine(RuleBasedStateMachine):
         self.fence = 0
         self.asked = 0
         self.rounds: list[dict[int, Any]] = []
-        """What each server answered in the rounds of the present operation, None for those that were not heard."""
+        """Replies of the servers in each round of the current operation. None: the client did not receive the reply."""
 
     # -- the driver ---------------------------------------------------------------------------------------------------
 
     def _run(self, data: st.DataObject, rounds: Rounds[Any]) -> Any:
-        """Perform rounds; raises what they raise."""
+        """Run rounds to their end; raises the error of the operation."""
         self.rounds = []
         value: Any = None
         while True:
@@ -119,7 +121,7 @@ class QuorumMachine(RuleBasedStateMachine):
             value = {node: self._ask(data.draw(_FATES), effect, node) for node in effect.protocols}
 
     def _meanwhile(self, data: st.DataObject) -> None:
-        """Between two rounds time passes, and then somebody may ask one of the servers, and die."""
+        """Let time pass between two rounds; then perhaps another client acquires the lock on one server, and dies."""
         gap = data.draw(_GAPS)
         self.bench.now += gap
         if gap and data.draw(st.booleans()):
@@ -156,11 +158,11 @@ class QuorumMachine(RuleBasedStateMachine):
         assert reply == self.nodes[node].does(call, self.bench.now), f"what server {node} says"
         return reply
 
-    # -- what happens -------------------------------------------------------------------------------------------------
+    # -- rules --------------------------------------------------------------------------------------------------------
 
     @rule(data=st.data(), client=st.sampled_from(_CLIENTS), lease_ms=st.sampled_from(_LEASES))
     def acquire(self, data: st.DataObject, client: str, lease_ms: int) -> None:
-        """Whoever held forgets it, as who has died."""
+        """Acquire as a new owner; a client that held the lock forgets that grant, as if it had died."""
         self.holders.pop(client, None)
         self.asked += 1
         requests = [
@@ -185,7 +187,7 @@ class QuorumMachine(RuleBasedStateMachine):
         assert isinstance(error, LockTimeout if answered >= _MAJORITY else ServerUnavailable)
 
     def _raised(self, given: dict[int, list[int]]) -> dict[int, int]:
-        """Which servers have the new fence for certain, and until when they keep the grant."""
+        """Return the servers that surely stored the raised fence, with the end of their grant."""
         if len(given) < _MAJORITY:
             return {}
         return {node: reply[1] for node, reply in self.rounds[1].items() if reply is not None and reply[0]}
@@ -241,12 +243,12 @@ class QuorumMachine(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(_NODES))
     def comes_back_empty(self, node: int) -> None:
-        """As it must: after the longest lease."""
+        """Lose a server's data. The longest lease passes first, as the quorum requires."""
         self.bench.now += max(_LEASES) * 1000
         self.bench.lose(keys.quorum(f"sim{node}", "a"))
         self.nodes[node] = _Node()
 
 
 def _near(deadline: float, ends: int) -> bool:
-    """Whether a deadline on the client's clock is the server's, or a little before it."""
+    """Return True if a deadline on the client's clock is at most 10 us before the server's."""
     return 0 <= ends - deadline * SECOND <= 10

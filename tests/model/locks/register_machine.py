@@ -1,4 +1,4 @@
-"""The fenced register, and what a plain Python model says of it: calls come late, and come again."""
+"""A plain Python model of the fenced register, with late and repeated calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REMEMBERED = 16
 
 
 class RegisterMachine(RuleBasedStateMachine):
-    """Rules are what holders and zombies do."""
+    """Holders and zombies that write."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class RegisterMachine(RuleBasedStateMachine):
         self.value: bytes | None = None
         self.fence = 0
         self.done: list[str] = []
-        """The requests that have written under the fence it has."""
+        """Requests that have written with the current fence."""
         self.sent: list[tuple[str, bytes, int, bool]] = []
 
     def _write(self, request: str, value: bytes, fence: int, strict: bool) -> None:
@@ -56,7 +56,7 @@ class RegisterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
     def sent_again(self, data: st.DataObject) -> None:
-        """A reply was lost, or a call arrives late."""
+        """Send an earlier write again, because its reply was lost or the call was delayed."""
         known = [sent for sent in self.sent if sent[2] != self.fence or sent[0] in self.done[-_REMEMBERED:] or sent[3]]
         if known:
             self._write(*data.draw(st.sampled_from(known)))

@@ -1,4 +1,4 @@
-"""The locks in shared formats, and what plain Python models say of them; strangers write to the key as they like."""
+"""Plain Python models of the locks in shared formats, while other programs overwrite and delete the key."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class _Machine(RuleBasedStateMachine):
         return self.bench.call(script_call(name, [KEY] if name.endswith("renew") else KEY, args))
 
     def command(self, *command: Argument) -> Any:
-        """What a stranger does."""
+        """Run a command, as another program does."""
         return self.bench._server.command(*command)
 
 
 class PlainMachine(_Machine):
-    """The key's own expiry is the decision here, and real: the tests with real clients let it pass."""
+    """A lock that lasts as long as its key's expiry, in real time. Tests with real clients let it pass."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.value: str | None = None
         self.lasts = 0
-        """Milliseconds, -1 for ever."""
+        """Milliseconds; -1 if the key has no expiry."""
 
     def _same(self) -> None:
         found = self.command("GET", KEY)
@@ -110,7 +110,7 @@ class _Time:
 
 
 class TimestampMachine(_Machine):
-    """The value's time is the decision, by a clock that the test moves; expiries are far away in real time."""
+    """A lock that lasts until the time in its value, by the test's clock. The key expires much later, in real time."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
@@ -121,7 +121,7 @@ class TimestampMachine(_Machine):
         return held if held is not None and held.nanoseconds // 1000 > self.bench.now else None
 
     def _written(self, digits: str, ends: int) -> int:
-        """The first time not before `ends` with these digits, as the model counts; returns the deadline."""
+        """Store the first time at or after `ends` (us) that has these digits, and return its deadline in us."""
         whole = ends * 1000 // 10**9 + (int(digits) < ends * 1000 % 10**9)
         self.held = _Time(whole * 10**9 + int(digits), digits, f"{whole}.{digits}", expires=True)
         return self.held.nanoseconds // 1000 - 1000
@@ -164,7 +164,7 @@ class TimestampMachine(_Machine):
     @precondition(lambda self: self.held is not None and self.held.digits)
     @rule(lease=LEASES)
     def renew_late(self, lease: int) -> None:
-        """Its holder was away until after the end."""
+        """A holder renews after its lease has ended."""
         assert self.held is not None
         assert self.held.digits is not None
         self.bench.now = max(self.bench.now, self.held.nanoseconds // 1000)
@@ -194,7 +194,7 @@ class TimestampMachine(_Machine):
 
     @rule(seconds=st.integers(-5, 30), expires=st.booleans(), decimals=st.sampled_from(["", "5", "000", "12345678"]))
     def stranger_overwrites(self, seconds: int, expires: bool, decimals: str) -> None:
-        """Its value is cut to its last digit, so it ends when the next value would begin."""
+        """Overwrite the value. The lock ends where its last decimal, raised by one, would begin."""
         whole = self.bench.now // SECOND + seconds
         text = f"{whole}.{decimals}" if decimals else str(whole)
         self.command("SET", KEY, text, *(("PX", 100_000) if expires else ()))

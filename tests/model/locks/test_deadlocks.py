@@ -1,4 +1,4 @@
-"""Deadlocks found by reduction, against a simulation that tries every order of events."""
+"""Deadlocks found by reduction, compared with a search through all orders of events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Stuck = Callable[[Sequence[Resource]], set[str]]
 
 @st.composite
 def systems(draw: st.DrawFn) -> list[Resource]:
-    """Up to four resources of any kind, and up to five owners, who may wait for more than one of them."""
+    """Draw up to four resources of any kind and up to five owners, who may wait for several resources."""
     found = []
     owners = st.sampled_from("ABCDE")
     for name in "abcd"[: draw(st.integers(1, 4))]:
@@ -33,7 +33,7 @@ def systems(draw: st.DrawFn) -> list[Resource]:
 
 
 def for_ever(system: Sequence[Resource]) -> set[str]:
-    """Whoever waits at the end of every possible history."""
+    """Return the owners that still wait at the end of all possible histories."""
     ends: list[set[str]] = []
     seen: set[tuple[Resource, ...]] = set()
     todo = [tuple(system)]
@@ -50,7 +50,7 @@ def for_ever(system: Sequence[Resource]) -> set[str]:
 
 
 def steps(state: tuple[Resource, ...]) -> list[tuple[Resource, ...]]:
-    """Every state that may come next."""
+    """Return all possible next states."""
     waiting = {waiter.owner for resource in state for waiter in resource.line}
     found: list[tuple[Resource, ...]] = [
         tuple(replace(each, holders=tuple(held for held in each.holders if held.owner != owner)) for each in state)
@@ -66,7 +66,7 @@ def steps(state: tuple[Resource, ...]) -> list[tuple[Resource, ...]]:
 
 
 def waiting_on(system: Sequence[Resource]) -> set[str]:
-    """Who waits for ever, in a deadlock or behind one, as the reduction has it."""
+    """Return the owners that wait for ever, in a deadlock or behind one, according to the reduction."""
     return {waiter.owner for resource in deadlocks.reduced(system) for waiter in resource.line}
 
 
@@ -80,7 +80,7 @@ def check(stuck: Stuck) -> None:
 
 
 def any_cycle(system: Sequence[Resource]) -> set[str]:
-    """Takes every cycle of the wait-for graph for a deadlock, although a semaphore's other holder may finish."""
+    """A wrong search that calls each cycle a deadlock, although another holder of a semaphore may finish."""
     edges = deadlocks.graph(system)
     reach = {edge.waiter: {edge.blocker} for edge in edges}
     for edge in edges:
@@ -92,12 +92,12 @@ def any_cycle(system: Sequence[Resource]) -> set[str]:
 
 
 def out_of_turn(system: Sequence[Resource]) -> set[str]:
-    """Lets whoever fits go on, wherever it stands in line."""
+    """A wrong search that grants a request as soon as enough units are free, out of order."""
     return waiting_on([replace(each, line=tuple(sorted(each.line, key=lambda w: w.units))) for each in system])
 
 
 def keeps_it(system: Sequence[Resource]) -> set[str]:
-    """Only looks at who waits for nothing now: who goes on never gives anything back."""
+    """A wrong search that ignores holders that do not wait, as if they never released."""
     waiting = {waiter.owner for each in system for waiter in each.line}
     held = [replace(each, holders=tuple(h for h in each.holders if h.owner in waiting)) for each in system]
     return {

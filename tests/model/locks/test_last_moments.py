@@ -1,4 +1,4 @@
-"""What has less than a millisecond left is held still, and no reader shows it as over."""
+"""A lease with less than a millisecond left still counts as held for all readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulation.server import Build, Server
 
 _LEASE_MS = 2000
 _LATE = _LEASE_MS * 1000 - 500
-"""Microseconds after the grant at which half a millisecond is left."""
+"""Microseconds after the grant; half a millisecond of the lease is left then."""
 _FLOORED = Build("rounds down", (("locks/overview", "math.ceil(us / 1000)", "math.floor(us / 1000)"),))
 
 
@@ -22,7 +22,7 @@ def _asked(key: str, scripts: LockScripts, *extra: int) -> Request:
 
 
 def _left(bench: Bench) -> dict[str, float]:
-    """What each reader says of what ends in half a millisecond."""
+    """Return the `expires_in` that each reader returns half a millisecond before the end."""
     plain, several = keys.lock("sim", "a"), keys.semaphore("sim", "a")
     books = stock.Books(QueueKeys("sim", "q"), "phone", 5, 0)
     bench.run(grants.acquire(_asked(plain, LOCK), 0))

@@ -1,4 +1,4 @@
-"""The end of a timestamp lock whose value has fewer decimals than the format allows."""
+"""The end of a timestamp lock whose value has fewer than nine decimals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One lock and its line in plain Python: what the server answers to each request, and whom it tells, to the letter.
+"""An exact model of one lock and its waiters: the server's reply to each request, and the messages that it sends.
 
-Unlike `lock_machine`, which says what must be true of any answer, this says the one answer that is right: fences,
-deadlines, and when to look again. Times are the server's, in microseconds; the time of a request is `now`.
+`lock_machine` checks properties that any reply must have. This model predicts the one right reply: fence, deadline and
+time of the next check. Times are the server's, in microseconds; `now` is the time of the request.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ SECRET = "a waiter's secret"
 
 CHANNELS = "sim:wake:"
 PLACE = 15 * SECOND
-"""How long a place in the line lasts unless it is asked for again."""
+"""Lifetime of a waiter's place, in microseconds, unless the waiter asks again."""
 _OFTEN, _SELDOM = 1000, 4900
-"""Milliseconds after which who is first looks again, and everybody else."""
+"""Longest milliseconds until the next check: of the first waiter, and of the other waiters."""
 _LATE = 900
-"""Milliseconds that somebody in the line may look later than the lock is free."""
+"""Longest delay (ms) between the time when the lock becomes free and a later waiter's check."""
 _NEAR = 100
-"""Only so many places from the first on can be warned of a grant that is shorter than expected."""
+"""Number of places, from the first, that can be warned of a grant that ends sooner than expected."""
 _DEAF, _DEAF_LATE = 500, 400
-"""Milliseconds after which somebody who cannot be told looks again, and that it may be late."""
+"""For a waiter that does not listen: longest time (ms) until its next check, and the delay (ms) allowed for that check.
+"""
 _FORGET = 20 * SECOND
-"""How long it is known who left a hand-over unclaimed, at least until the next one does."""
+"""The server remembers a process that left a hand-over unclaimed for at least this time (us). It drops older entries
+when it adds one.
+"""
 
 
 @dataclass(frozen=True)
 class Asker:
-    """One request of one owner, in a process that hears its channel, or does not any more."""
+    """One request of one owner. The owner's process may have stopped listening to its channel."""
 
     process: str
     owner: str
@@ -39,32 +42,32 @@ class Asker:
 
     @property
     def channel(self) -> str:
-        """Where its process is told."""
+        """Channel of the owner's process."""
         return CHANNELS + self.process
 
 
 @dataclass
 class Wakes:
-    """What processes are told; who does not listen hears nothing."""
+    """Messages sent to processes. A channel without a subscriber receives none."""
 
     heard: set[str]
     messages: list[tuple[str, str]]
 
     def tell(self, channel: str, text: str) -> bool:
-        """Publish; True when somebody hears it."""
+        """Publish a message; return True if a process received it."""
         if channel in self.heard:
             self.messages.append((channel, text))
         return channel in self.heard
 
 
 def sealed(request: str, words: str) -> str:
-    """A message as it comes to somebody who gave this secret."""
+    """Return a message with its seal, as the owner of `SECRET` receives it."""
     return f"{request} {seal(SECRET, request, words)} {words}"
 
 
 @dataclass
 class Grant:
-    """Who has the lock; nobody, under the last fence, while it is kept for its minimum."""
+    """The current grant. Owner and request are empty while the lock stays locked for its minimum after a release."""
 
     owner: str
     request: str
@@ -74,7 +77,7 @@ class Grant:
 
 @dataclass
 class Waiter:
-    """A place in the line."""
+    """One waiter's place."""
 
     ticket: int
     asker: Asker
@@ -94,34 +97,36 @@ class WaitersModel:
         self.line: list[Waiter] = []
         self.fence = 0
         self.handed: tuple[int, str] | None = None
-        """Until when the last hand-over lasts unless it is claimed, and whose it is."""
+        """End (us) of the last hand-over unless it is claimed, and the channel of its receiver."""
         self.silent: dict[str, int] = {}
-        """The channels of processes that left one unclaimed, and since when."""
+        """Channels of processes that left a hand-over unclaimed, each with the time of the discovery (us)."""
         self.bottom: int | None = None
-        """The first ticket that was passed over."""
+        """The first ticket that was skipped."""
         self.head = self.tail = 0
-        """The ticket that is served next, and the last one given out; 0 while nobody waits or has waited."""
+        """The ticket that is served next, and the last ticket given out; both are 0 while there are no waiters."""
 
     def held(self, now: int) -> Grant | None:
-        """The grant, while its lease lasts."""
+        """Return the grant if its lease lasts."""
         return self.grant if self.grant is not None and self.grant.ends > now else None
 
     def place(self, request: str) -> Waiter | None:
-        """Where a request stands in the line."""
+        """Return the place of a request, if it has one."""
         return next((waiter for waiter in self.line if waiter.asker.request == request), None)
 
     def has(self, asker: Asker, now: int) -> bool:
-        """Whether a request has the lock now."""
+        """Return True if the request holds the lock now."""
         grant = self.held(now)
         return grant is not None and (grant.owner, grant.request) == (asker.owner, asker.request)
 
     # -- scripts ------------------------------------------------------------------------------------------------------
 
     def ask(self, asker: Asker, lease: int, now: int, *, wait: bool) -> list[int]:
-        """A lock is granted to who met it before, and to nobody past another; a keeper is asked to give it back."""
+        """Acquire: grant a free lock to its first waiter; notify the keeper of a sticky lock that another request wants
+        it.
+        """
         before, held, place = self.grant, self.held(now), self.place(asker.request)
         if place is not None and place.ticket < self.head:
-            # who was passed over is first when it asks again, but for those before it that can be told again, too
+            # a skipped waiter that asks again is first, unless skipped waiters before it can be reached again
             self.head = self.bottom if self.bottom is not None else place.ticket
         if held is None and before is not None:
             self._unclaimed(before, now)
@@ -131,7 +136,7 @@ class WaitersModel:
             self._save(now)
             return [1, held.fence, held.ends, now]
         if held is not None and held.owner == asker.owner:
-            self._leave(asker.request)  # an owner that asks anew knows nothing of that grant
+            self._leave(asker.request)  # the owner asks with a new request, so it never received that grant
             self._save(now)
             return self._granted(asker, lease, now)
         if held is None:
@@ -159,12 +164,12 @@ class WaitersModel:
         return [0, check, now]
 
     def _lapsed(self, before: Grant | None) -> None:
-        """A lease ran out: its process is to ask whether it still holds."""
+        """Notify the process of a lease that ran out, so that it checks its grant."""
         if before is not None and before.owner:
             self.wakes.tell(CHANNELS + before.owner.partition(":")[0], f"! look {self.key}")
 
     def withdraw(self, owner: str, request: str, now: int) -> None:
-        """A request is taken back, whatever became of it."""
+        """Abandon a request: end its grant, or remove its place."""
         if self.grant is not None and (self.grant.owner, self.grant.request) == (owner, request):
             self._pass(now)
         elif self.tail:
@@ -172,7 +177,7 @@ class WaitersModel:
             self._save(now)
 
     def release(self, owner: str, fence: int, now: int, *, again: bool, keep: int = 0) -> int:
-        """One grant of one owner ends, or goes to nobody for `keep` ms; too late, it only ends."""
+        """End a grant of `owner`. Released in time with `keep`, the lock stays locked for `keep` ms."""
         grant = self.grant
         if grant is None or (grant.owner, grant.fence) != (owner, fence):
             return int(again)
@@ -185,7 +190,7 @@ class WaitersModel:
         return int(in_time)
 
     def renew(self, owner: str, fence: int, lease: int, now: int) -> int:
-        """The deadline grows, if the lease has not ended."""
+        """Extend the deadline if the lease has not ended."""
         held = self.held(now)
         if held is None or (held.owner, held.fence) != (owner, fence):
             return 0
@@ -193,7 +198,7 @@ class WaitersModel:
         return held.ends
 
     def adopt(self, asker: Asker, lease: int, owner: str, fence: int, now: int) -> list[int]:
-        """The grant of `owner` with that fence becomes one of `asker`, once, with a higher fence; the line stays."""
+        """Transfer the grant of `owner` with that fence to `asker`, once, with a higher fence; the waiters stay."""
         held = self.held(now)
         if held is not None and self.has(asker, now):
             return [held.fence, held.ends, now]
@@ -202,7 +207,7 @@ class WaitersModel:
         return self._granted(asker, lease, now)[1:]
 
     def force(self, fence: int, now: int, *, again: bool) -> int:
-        """The grant with that fence ends whoever has it, and its process is told to look."""
+        """End the grant with that fence, and notify its owner's process."""
         held = self.held(now)
         if held is None or held.fence != fence:
             return int(again)
@@ -211,13 +216,13 @@ class WaitersModel:
         return 1
 
     def state(self, now: int) -> LockState:
-        """What anybody may read."""
+        """Return the state of the lock."""
         held, waiters = self.held(now), sum(waiter.until > now for waiter in self.line)
         if held is None:
             return LockState(None, "", self.fence, 0.0, waiters)
         return LockState(held.owner or None, held.request, self.fence, -((now - held.ends) // 1000) / 1000, waiters)
 
-    # -- what they have in common -------------------------------------------------------------------------------------
+    # -- shared steps -------------------------------------------------------------------------------------------------
 
     def _give(self, asker: Asker, lease: int, now: int) -> Grant:
         self.fence = max(self.fence + 1, now)
@@ -239,7 +244,9 @@ class WaitersModel:
         self._warn(now)
 
     def _warn(self, now: int) -> None:
-        """The lock is free sooner than the next in line means to look: they are told, until three know of it."""
+        """Notify waiters that would check too late for the end of the current grant, among the first three that can be
+        reached.
+        """
         assert self.grant is not None
         late = self.grant.ends + _LATE * 1000
         if self.grant.ends - now >= (_SELDOM - _LATE) * 1000:
@@ -263,9 +270,9 @@ class WaitersModel:
             self.head += 1
 
     def _first(self, now: int, mine: str = "", asking: str = "") -> Waiter | None:
-        """Take the first live waiter out of the line, and those whose place has ended; who asks is alive.
+        """Remove and return the first live waiter, and remove expired places before it; `mine` counts as live.
 
-        Who seems to be gone is passed over.
+        Waiters whose process seems to be gone are skipped.
         """
         found = None
         for waiter in [one for one in self.line if one.ticket >= self.head]:
@@ -287,32 +294,32 @@ class WaitersModel:
         return found
 
     def _foremost(self, waiter: Waiter, now: int) -> Waiter:
-        """Those of its process that were passed over before it live as well."""
+        """Return the first skipped waiter of the same process, which lives as well, or else `waiter`."""
         if self.bottom is None:
             return waiter
         others = [one for one in self.line if self.bottom <= one.ticket < waiter.ticket and one.until > now]
         return next((one for one in others if one.asker.channel == waiter.asker.channel), waiter)
 
     def _unclaimed(self, before: Grant, now: int) -> None:
-        """A process that let a hand-over lapse is silent."""
+        """Mark the process of a hand-over that lapsed unclaimed as silent."""
         if self.handed is not None and self.handed[0] == before.ends:
             self.silent = {channel: since for channel, since in self.silent.items() if since > now - _FORGET}
             self.silent[self.handed[1]] = now
 
     def _asks(self, channel: str) -> None:
-        """Its waiters that were passed over are first again."""
+        """A silent process asks again: restart at the first skipped waiter."""
         if self.silent.pop(channel, None) is not None and self.bottom is not None:
             self.head = min(self.head, self.bottom)
 
     def _present(self, waiter: Waiter, now: int, asking: str) -> bool:
-        """Whether its process asks, or listens and claims what it gets; or whether it has promised to look soon."""
+        """Return True if the process is asking, or listens and claims its hand-overs, or has promised to check soon."""
         channel = waiter.asker.channel
         promised = waiter.deaf and waiter.looks + _DEAF_LATE * 1000 > now
         heard = channel in self.wakes.heard
         return channel == asking or (channel not in self.silent and (heard or promised))
 
     def _save(self, now: int) -> None:
-        """Places that have ended among those that were passed over are taken out, up to the first that has not."""
+        """Remove expired places from the start of the skipped ones, and reset the counters if no waiters are left."""
         while self.bottom is not None:
             place = next((waiter for waiter in self.line if waiter.ticket == self.bottom), None)
             if self.bottom >= self.head:

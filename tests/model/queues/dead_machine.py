@@ -1,4 +1,4 @@
-"""The dead set, and what a plain Python model says of it: who is in it, in which order, and what becomes of whom."""
+"""A plain Python model of the dead set: its members, their order, and retries and deletions by operators."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WINDOW_MS = 3_600_000
 
 
 class DeadMachine(QueueMachine):
-    """A queue with operators, whose jobs die often."""
+    """A queue with operators, and jobs that die often."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
@@ -87,11 +87,11 @@ class DeadMachine(QueueMachine):
             self.jobs[id].place = "ended"
         self.counts["forgotten"] += len(ids)
 
-    # -- what happens -----------------------------------------------------------------------------------------------
+    # -- rules ------------------------------------------------------------------------------------------------------
 
     @rule(session=st.sampled_from(SESSIONS), count=st.integers(1, 3))
     def disaster(self, session: str, count: int) -> None:
-        """All that a session has in its hands dies in one moment."""
+        """Push jobs, lease them, and let all jobs of a session die in one call."""
         self.beat(session, joins=True)
         self.push([(0, 0)] * count, known=False, twice=False)
         self.reserve(session, count + 1, twice=False)
@@ -162,7 +162,7 @@ class DeadMachine(QueueMachine):
 
     @rule(wanted=st.sampled_from(_FILTERS), most=st.integers(1, 4), newest=st.booleans())
     def read(self, wanted: Filter, most: int, newest: bool) -> None:
-        """All pages together are what matches, in its order, and each job once."""
+        """Read all pages: together they contain each matching job once, in order."""
         now = (self.bench.now + 1) // 1000
         meant = self._matching(wanted, now)
         found: list[DeadJob] = []
@@ -185,7 +185,7 @@ class DeadMachine(QueueMachine):
         for id in meant:
             kind = _READ[self.jobs[id].error][0]
             counts[kind] = counts.get(kind, 0) + 1
-        # ages are those of the moment at which they are counted, which is a little later here
+        # ages depend on the time of the count, which is later here: compare only filters without an age
         if wanted.least_age is None and wanted.most_age is None:
             groups = self.bench.run(dead.groups(self.queue, wanted))
             assert {group.error: group.count for group in groups} == counts
@@ -197,7 +197,7 @@ class DeadMachine(QueueMachine):
 
     @rule()
     def nothing_left_over(self) -> None:
-        """What the server has of jobs is of jobs that are somewhere."""
+        """Check that the server stores records, errors and attempts only of jobs that it still has."""
         places = {id: job.place for id, job in self.jobs.items()}
         assert self.bench.fields(self.queue.jobs) == {id for id, place in places.items() if place in PLACES}
         assert self.bench.fields(self.queue.errors) == {id for id, place in places.items() if place == "dead"}

@@ -1,4 +1,4 @@
-"""The delay queue, and what a plain Python model says of it: who takes what, who is told, what a repeated call does."""
+"""A plain Python model of the delay queue: popped entries, notified waiters, and the effect of repeated calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REMEMBERED = 55 * SECOND
 
 @dataclass
 class _Sent:
-    """A call that did something: its reply, when, and what it took if it was a pop."""
+    """A call that changed something: its reply, its time (us), and the entries that it removed if it was a pop."""
 
     call: Call
     reply: Any
@@ -31,16 +31,16 @@ class _Sent:
 
 
 class DelayQueueMachine(RuleBasedStateMachine):
-    """Rules are what its users and time do."""
+    """Users of a delay queue, and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
         self.bench = bench
         self.entries: dict[str, int] = {}
         self.scores: dict[str, list[int]] = {}
-        """All scores that an id ever had."""
+        """All scores that each id has had."""
         self.since: dict[str, int] = {}
-        """When those came who wait, told or not."""
+        """Time (us) when each waiting pop started to wait; entries stay after the waiter was notified."""
         self.place: dict[str, int] = {}
         self.line: set[str] = set()
         self.sent: dict[str, _Sent] = {}
@@ -69,7 +69,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
         call = script_call(name, _KEYS, [request, *args])
         self.bench.messages.clear()
         reply = self.bench.call(call)
-        # what did nothing may do something when it comes again: as if it had come later
+        # a call that changed nothing may take effect when it is repeated, like a new call
         did = {
             "delay_queue/add": lambda: reply[0],
             "delay_queue/pop": lambda: reply[1:],
@@ -83,7 +83,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
             assert self.bench.messages == told
         return reply
 
-    # -- what happens -----------------------------------------------------------------------------------------------
+    # -- rules ------------------------------------------------------------------------------------------------------
 
     @rule(
         ids=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4, unique=True),
@@ -116,7 +116,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
 
     @rule(crowd=st.integers(2, 4))
     def crowd(self, crowd: int) -> None:
-        """Several come to wait, after somebody took what was due."""
+        """Pop everything that is due, and then let several callers wait."""
         self._pop(self._new(), 9, waits=False, twice=False)
         for _ in range(crowd):
             self._pop(self._new(), 1, waits=True, twice=False)
@@ -184,7 +184,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
     def sent_again(self, data: st.DataObject) -> None:
-        """A call comes again although others came since."""
+        """Repeat an earlier call after other calls."""
         recent = [request for request, sent in self.sent.items() if self._fresh(sent)]
         if recent:
             sent = self.sent[data.draw(st.sampled_from(recent[-6:]))]

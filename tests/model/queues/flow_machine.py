@@ -1,4 +1,4 @@
-"""Flows of any shape, with random ends, deaths and cancellations, against their model."""
+"""Flows of any shape, with random outcomes, worker deaths and cancellations, compared with their model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHAPES = st.lists(
 
 
 class FlowMachine(FlowWorkers):
-    """Rules are what producers do as well."""
+    """Producers and operators in addition to workers and the clock."""
 
     # -- producers --------------------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ class FlowMachine(FlowWorkers):
         self.flows[flow.name] = flow
         flow.now = self.ms
         flow.begin()
-        flow.carry_on()  # one without jobs has ended
+        flow.carry_on()  # a flow without jobs has ended
         self.after()
 
     @precondition(lambda self: self._in("blocked", *WAITING, "running"))
@@ -83,7 +83,7 @@ class FlowMachine(FlowWorkers):
         state = flow.state
         done, running = self.bench.run(flows.cancel(self.queue, name, WINDOW_MS), twice=twice)
         if state != "running":
-            # sent again, it cannot tell whether the flow was cancelled by the first try or long before
+            # a repeated call cannot distinguish its own first try from an earlier cancellation
             assert done in ("ended", "unknown") or (twice and flow.stopped and done == "cancelled")
             return
         flow.now = self.ms
@@ -99,7 +99,7 @@ class FlowMachine(FlowWorkers):
     @precondition(lambda self: self._in("dead", "cancelled"))
     @rule(data=st.data(), twice=st.booleans())
     def revive(self, data: st.DataObject, *, twice: bool) -> None:
-        """What runs again by hand changes nothing about its flow, and does not run before its parents have ended."""
+        """Rerun a dead or cancelled job. Its flow does not change, and the job waits for unfinished parents."""
         id = data.draw(st.sampled_from(self._in("dead", "cancelled")))
         job = self.jobs()[id]
         waits = job.place == "cancelled" and not all(job.flow.jobs[number].ended for number in job.parents)
@@ -128,7 +128,10 @@ class FlowMachine(FlowWorkers):
     @precondition(lambda self: self.simple)
     @rule(rarely=st.integers(0, 1))
     def clear(self, rarely: int) -> None:
-        """What waits is cancelled for its flow; with ignored failures others would come meanwhile."""
+        """Clear the queue: each waiting job counts as cancelled for its flow.
+
+        Only with simple flows: with ignored failures, cancelling one job would release others during the call.
+        """
         there = self._in(*WAITING)
         known = self.jobs()
         if rarely:
@@ -137,15 +140,15 @@ class FlowMachine(FlowWorkers):
         assert self.bench.run(browse.clear(self.queue, f"c{self.requests}", WINDOW_MS)) == len(there)
         for id in sorted(there):
             self._end(known[id], "c")
-            known[id].place = "cleared"  # nothing is left of it that could run again
+            known[id].place = "cleared"  # a cleared job cannot be rerun
         self._carry_on()
         self.after()
 
-    # -- what must hold ---------------------------------------------------------------------------------------------
+    # -- invariants ---------------------------------------------------------------------------------------------------
 
     @rule()
     def look(self) -> None:
-        """Every job is where the model says, and every flow stands as it says."""
+        """Compare the place of each job and the state of each flow with the model."""
         self._expire()
         status, _ = self.bench.run(queue_status.status(self.queue))
         places = Counter(job.place for job in self.jobs().values())
@@ -155,7 +158,7 @@ class FlowMachine(FlowWorkers):
             found = self.bench.run(leases.job_state(self.queue, id)).state
             if job.place not in _STATES:
                 assert found in ("ended", "unknown", job.place), f"{id}: {found}, {job.place}"
-            elif job.place in WAITING:  # a job of the model is ready when somebody asks for one
+            elif job.place in WAITING:  # the model makes a due job ready only when a worker asks for jobs
                 assert found in ("scheduled", "active"), f"{id}: {found}, {job.place}"
             else:
                 assert found == _STATES[job.place], f"{id}: {found}, {job.place}"
@@ -179,7 +182,7 @@ class FlowMachine(FlowWorkers):
                 assert bool(blob[1:]) == (job.ended in ("s", "f") or job.ended[1:] != ""), "cancelled for a reason"
 
     def teardown(self) -> None:
-        """Whatever has happened, every flow ends once its jobs do."""
+        """Run all jobs that are left, and check that each flow ends and that the server then forgets it."""
         for _ in range(300):
             for flow in self.flows.values():
                 flow.now = self.ms

@@ -1,4 +1,4 @@
-"""What a plain Python model says of flows: which jobs wait, which may run, and what an end means for the others."""
+"""A plain Python model of flows: blocked jobs, runnable jobs, and the effect of an outcome on the other jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENDINGS = {"s": "succeeded", "f": "dead", "c": "cancelled"}
 
 @dataclass
 class ModelJob:
-    """One job, or one compensation."""
+    """One job or one compensation."""
 
     flow: ModelFlow
     number: int
@@ -21,7 +21,7 @@ class ModelJob:
     policy: Policy = "fail"
     delay: int = 0
     undo: bool = False
-    """Whether it has a compensation."""
+    """True if the job has a compensation."""
     compensation: bool = False
     keyed: bool = False
     place: str = "blocked"
@@ -31,7 +31,7 @@ class ModelJob:
     asked: bool = False
     cancelled_at: int = 0
     ended: str = ""
-    """s, f, or c and the number of the one whose failure it was."""
+    """"s", "f" or "c"; after "c", the number of the job that failed, if a failure was the cause."""
 
     @property
     def id(self) -> str:
@@ -40,7 +40,7 @@ class ModelJob:
 
 @dataclass
 class ModelFlow:
-    """A flow; `now` is the time in ms at which things happen to it."""
+    """A flow. `now` is the time (ms) of the next event."""
 
     name: str
     jobs: dict[int, ModelJob] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class ModelFlow:
                 self._release(job)
 
     def end(self, job: ModelJob, letter: str, cause: str = "") -> None:
-        """A job has ended; `carry_on` says what that means for the others."""
+        """End a job. `carry_on` then handles its children."""
         job.place = ENDINGS[letter]
         if letter == "c":
             job.cancelled_at = self.now
@@ -89,7 +89,7 @@ class ModelFlow:
         self.todo.append(job.number)
 
     def cancel(self) -> list[ModelJob]:
-        """Cancel what has not ended; returns what runs."""
+        """Cancel all jobs that have not ended; return the running ones."""
         self.stopped = True
         for job in self.jobs.values():
             if not job.ended and job.place != "running":

@@ -1,4 +1,4 @@
-"""The workers of flows: what they lease, how their jobs end, and what the model makes of that."""
+"""Workers of flows: leases, outcomes, and their effect on the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SESSION = "host/1/a"
 
 
 class FlowWorkers(RuleBasedStateMachine):
-    """Rules are what workers and time do."""
+    """Workers and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class FlowWorkers(RuleBasedStateMachine):
         self.leased: dict[str, Leased] = {}
         self.requests = 0
         self.simple = False
-        """Whether all failures of this run's flows are failures, and nothing is compensated."""
+        """True if this run's flows only have the policy "fail" and no compensations."""
         self.join()
 
     @initialize(simple=st.booleans())
@@ -46,7 +46,7 @@ class FlowWorkers(RuleBasedStateMachine):
         return self.bench.now // 1000
 
     def jobs(self) -> dict[str, ModelJob]:
-        """All jobs and compensations."""
+        """Return all jobs and compensations by id."""
         found = [job for flow in self.flows.values() for job in (*flow.jobs.values(), *flow.compensations)]
         return {job.id: job for job in found}
 
@@ -63,14 +63,14 @@ class FlowWorkers(RuleBasedStateMachine):
         job.flow.end(job, letter)
 
     def _expire(self) -> None:
-        """Goes on with what calls have left, and forgets what ended long ago."""
+        """Let the server continue unfinished work, and forget flows that ended long ago."""
         self.bench.run(leases.expire(self.queue, WINDOW_MS))
         for name, flow in self.flows.items():
             if flow.state == "ended" and flow.ended_at + WINDOW_MS <= self.ms:
                 self.forgotten.add(name)
 
     def after(self) -> None:
-        """What happens after each change."""
+        """Run after each change; a subclass may override this."""
 
     @rule(want=st.integers(1, 6), twice=st.booleans())
     def reserve(self, want: int, *, twice: bool) -> None:
@@ -109,7 +109,7 @@ class FlowWorkers(RuleBasedStateMachine):
         self._note(outcomes)
 
     def _note(self, outcomes: Sequence[Outcome]) -> None:
-        """The server has taken them, and goes on with what waited for these jobs."""
+        """Apply outcomes that the server accepted to the model, including the effect on other jobs."""
         known = self.jobs()
         for outcome in outcomes:
             del self.leased[outcome.id]
@@ -130,7 +130,7 @@ class FlowWorkers(RuleBasedStateMachine):
 
     @rule()
     def recover(self) -> None:
-        """The worker has died with the job that it held, or was stopped with several."""
+        """Recover the session: counted after a crash with at most one job, uncounted after a stop with several."""
         died = len(self.leased) <= 1
         moved = self.bench.run(leases.recover(self.queue, SESSION, WINDOW_MS, gone=True, counted=died))
         known = self.jobs()

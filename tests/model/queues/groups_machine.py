@@ -1,4 +1,4 @@
-"""Jobs with a key or a group, and what a plain Python model says of them: who may run, who goes first, what is left."""
+"""A plain Python model of jobs with a key or a group: runnable jobs, their order, and the stored counters."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SESSION = "host/1/a"
 _LIMITS = {"free": JobLimits(), "narrow": JobLimits(2), "one": JobLimits(1), "slow": JobLimits(0, 2, 1000)}
 _IN_LINE = ("ready", "waits for its key")
 _FIRST = -(10**19)
-"""A stamp before all others, though a fence and the number of a job are added to it."""
+"""A stamp that sorts before all others even after a fence and a job number are added."""
 _RATE_GRAIN = 2000
-"""us; a group that waits for its rate is looked at again at a whole millisecond."""
+"""Microseconds. The server checks a group that waits for its rate at whole milliseconds only."""
 
 
 @dataclass
@@ -37,18 +37,18 @@ class _Job:
     tries: int = 0
     crashes: int = 0
     stamp: int = 0
-    """When it came to its line; equal for those whose order is open."""
+    """Position in the order of ready jobs; jobs with equal stamps may have any order."""
 
 
 @dataclass
 class _Rate:
-    """The generic cell rate algorithm, as in its description: when the next cell is expected."""
+    """The generic cell rate algorithm; `expected` is the time (us) when the next cell is expected."""
 
     limits: JobLimits
     expected: float = 0
 
     def allowed(self, now: int, most: int) -> int:
-        """How many may go now."""
+        """Return how many of at most `most` cells may pass now."""
         if not self.limits.jobs:
             return most
         each, per = self.limits.per_ms * 1000 / self.limits.jobs, self.limits.per_ms * 1000
@@ -64,7 +64,7 @@ class _Rate:
 
 @dataclass
 class _Eligible:
-    """Who may be leased of one level."""
+    """Jobs of one level that may be leased, and the least and most number of jobs of each group."""
 
     plain: list[str] = field(default_factory=list)
     groups: dict[str, list[str]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class _Eligible:
 
 
 class GroupsMachine(RuleBasedStateMachine):
-    """Rules are what producers, workers and time do."""
+    """Producers, workers and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class GroupsMachine(RuleBasedStateMachine):
         self.leased: dict[str, Leased] = {}
         self.rates = {group: _Rate(limits) for group, limits in {**_LIMITS, "": JobLimits()}.items()}
         self.asked: set[str] = set()
-        """Jobs that run and are to be cancelled."""
+        """Running jobs with a cancellation request."""
         self.stamps = 0
         self.requests = 0
         self.join()
@@ -109,7 +109,7 @@ class GroupsMachine(RuleBasedStateMachine):
         self.jobs[id].stamp = self.stamps if stamp is None else stamp
 
     def _back(self, id: str, fence: int) -> None:
-        """It comes back from the worker: before those that were not leased; of several by lease, then by id."""
+        """Put back a job that a worker returns: before jobs that were never leased, sorted by lease and then by id."""
         self._line_up(id, _FIRST + fence * 1000 + int(id[1:]))
 
     @rule(
@@ -165,7 +165,10 @@ class GroupsMachine(RuleBasedStateMachine):
 
     @rule(want=st.integers(1, 6), twice=st.booleans())
     def reserve(self, want: int, twice: bool) -> None:
-        """Highest level first, each line in its order, groups by turns; nothing is left that may run."""
+        """Lease jobs: highest level first, each list in order, groups round-robin.
+
+        Checks that no runnable job is left if the server leases fewer than `want` jobs.
+        """
         self.requests += 1
         asked = leases.reserve(self.queue, SESSION, want, f"q{self.requests}", "")
         batch = self.bench.run(asked, twice=twice)
@@ -250,7 +253,7 @@ class GroupsMachine(RuleBasedStateMachine):
 
     @rule()
     def recover(self) -> None:
-        """The worker has died with the job that it held, or was stopped with several."""
+        """Recover the session: counted after a crash with at most one job, uncounted after a stop with several."""
         died = len(self.leased) <= 1
         moved = self.bench.run(leases.recover(self.queue, SESSION, WINDOW_MS, gone=True, counted=died))
         held, self.leased = self.leased, {}
@@ -281,7 +284,7 @@ class GroupsMachine(RuleBasedStateMachine):
 
     @rule()
     def count(self) -> None:
-        """Every job is in one place, and the books know who holds what and how many run."""
+        """Check the counters, the holder of each key, and the number of running jobs of each group."""
         status, _ = self.bench.run(queue_status.status(self.queue))
         places = Counter(job.place for job in self.jobs.values())
         found = (status.ready, status.scheduled, status.running, status.dead)
@@ -302,7 +305,7 @@ class GroupsMachine(RuleBasedStateMachine):
         assert by_kind["l"].keys() == alive, "limits are kept as long as the group has jobs"
 
     def _check_age(self) -> None:
-        """The oldest of the jobs that wait for a key or a group; what came back may have waited since its lease."""
+        """Check the age of the oldest job with a key or a group. A returned job may count from its lease."""
         age = self.bench.run(ages.ready_age(self.queue)).seconds * 1000
         special = [job for job in self.jobs.values() if (job.key or job.group) and job.place in _IN_LINE]
         waiting = [self.ms - job.due for job in special if job.stamp > 0]
@@ -313,11 +316,11 @@ class GroupsMachine(RuleBasedStateMachine):
 
 
 class ManyGroupsMachine(GroupsMachine):
-    """For builds that look at one group at a time of those that may not go on: many of them in few."""
+    """Builds that check only one throttled group in a call, with many such groups."""
 
     @rule(level=st.integers(0, 2), want=st.integers(1, 6))
     def crowd(self, level: int, want: int) -> None:
-        """Groups that may not go on are before one that may."""
+        """Push throttled groups in front of a group without limits."""
         for _ in range(2):
             names = ("one", "narrow", "slow", "narrow", "slow", "free")
             self.push([(level, "", group, 0) for group in names], twice=False)
@@ -325,7 +328,7 @@ class ManyGroupsMachine(GroupsMachine):
 
     @rule(want=st.integers(1, 6), twice=st.booleans())
     def reserve(self, want: int, twice: bool) -> None:
-        """Ask until a worker may sleep: then nothing is left that may run."""
+        """Ask until a worker may sleep, and check that no runnable job is left then."""
         for _ in range(50):
             self.requests += 1
             asked = leases.reserve(self.queue, SESSION, want, f"q{self.requests}", "")

@@ -1,6 +1,6 @@
-"""What is done about one job, added to the queue's machine: cancelled, moved, expired, run again, snoozed.
+"""The queue's machine with actions on one job: cancel, reschedule, expire, revive and snooze.
 
-The model says where each job is, what it has written down, and who may write.
+The model has each job's place and notes, and the delivery that may write them.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _CAP = 1000
 
 
 class JobMachine(QueueMachine):
-    """The rules of the queue, and those of a single job."""
+    """The rules of the queue, and actions on a single job."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.counts |= dict.fromkeys(["cancelled", "expired", "revived"], 0)
         self.sent: list[tuple[NewJob, int]] = []
-        """Enqueued with a time to expire: a late copy of the call may come."""
+        """Jobs enqueued with an expiry. A late copy of their call may arrive."""
 
     @rule(session=st.sampled_from(SESSIONS), count=st.integers(1, 3))
     def work(self, session: str, count: int) -> None:
-        """A worker comes, and takes what there is: else too little would ever run."""
+        """Push jobs and lease some, so that enough jobs run."""
         self.beat(session, joins=True)
         self.push([(1, 0)] * count, known=False, twice=False)
         self.reserve(session, 4, twice=False)
@@ -38,7 +38,7 @@ class JobMachine(QueueMachine):
     @precondition(lambda self: self.leased)
     @rule(data=st.data(), kind=st.sampled_from("rd"), asked=st.booleans())
     def fail(self, data: st.DataObject, kind: str, asked: bool) -> None:
-        """A job fails, which may have been asked to stop, and is looked at."""
+        """A job fails, some after a cancellation request."""
         id = data.draw(st.sampled_from(sorted(self.leased)))
         session, leased = self.leased[id]
         if asked:
@@ -49,12 +49,12 @@ class JobMachine(QueueMachine):
         self.ended(id, kind, 0)
         self._see(id)
 
-    # -- from outside -----------------------------------------------------------------------------------------------
+    # -- calls from outside of the job ------------------------------------------------------------------------------
 
     @rule(level=st.integers(0, 2), limit=st.sampled_from([1, 800, 4000]), delay=st.sampled_from([0, 0, 1500]),
           absolute=st.booleans(), twice=st.booleans())  # fmt: skip
     def push_until(self, level: int, limit: int, delay: int, *, absolute: bool, twice: bool) -> None:
-        """Enqueue a job that expires; delay and limit may be moments."""
+        """Enqueue a job that expires; `absolute` sends delay and limit as points in time."""
         self.bench.now += 1
         id = f"j{len(self.jobs):03}"
         due, ends = (-(self.ms + delay), -(self.ms + limit)) if absolute else (delay, limit)
@@ -158,7 +158,7 @@ class JobMachine(QueueMachine):
         if job.place in ("ready", "scheduled", "running"):
             assert found.expires == (None if job.place == "running" else job.expires)
 
-    # -- from inside --------------------------------------------------------------------------------------------------
+    # -- calls of the running job -------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.old)
     @rule(data=st.data(), name=st.sampled_from(["", "one", "two"]), value=st.integers(0, 9), twice=st.booleans())
@@ -178,7 +178,7 @@ class JobMachine(QueueMachine):
     @precondition(lambda self: self.leased)
     @rule(delay=st.sampled_from([0, 1500]), data=st.data(), kind=st.sampled_from("zcn"))
     def snooze(self, data: st.DataObject, delay: int, kind: str) -> None:
-        """Give a job back until later, or before it began, or say that it was cancelled."""
+        """Snooze a job, return it before it started, or report it as cancelled."""
         self._snooze(data.draw(st.sampled_from(sorted(self.leased))), delay, kind)
 
     def _snooze(self, id: str, delay: int, kind: str) -> None:
@@ -200,7 +200,7 @@ class JobMachine(QueueMachine):
     @precondition(lambda self: self.leased)
     @rule(data=st.data())
     def start_over(self, data: st.DataObject) -> None:
-        """A job that is on its way is cancelled, and run again after all."""
+        """Cancel a running job, and rerun it."""
         id = data.draw(st.sampled_from(sorted(self.leased)))
         self._write(*self.leased[id], "", 7, twice=False)
         self._snooze(id, 0, "c")
@@ -209,13 +209,13 @@ class JobMachine(QueueMachine):
     @precondition(lambda self: self.leased)
     @rule(data=st.data())
     def ask(self, data: st.DataObject) -> None:
-        """A worker learns which of its jobs are to be cancelled."""
+        """A worker reads the cancellation requests of its jobs."""
         session = data.draw(st.sampled_from(sorted({holder for holder, _ in self.leased.values()})))
         held = [job for holder, job in self.leased.values() if holder == session]
         found = self.bench.run(control.asked(self.queue, session, held))
         assert found == {job.id for job in held if self.jobs[job.id].asked}
 
-    # -- what the queue's own rules mean for these jobs ---------------------------------------------------------------
+    # -- hooks of the queue's rules -----------------------------------------------------------------------------------
 
     def before_reserve(self) -> None:
         self._expire()
@@ -266,7 +266,7 @@ class JobMachine(QueueMachine):
 
     def _leave_line(self, id: str) -> None:
         line = self.ready[self.jobs[id].level]
-        if id in line:  # its place stays, and becomes its own again when it is ready again
+        if id in line:  # its position stays in the list, and the job returns to it when it is ready again
             line[line.index(id)] = VOID + id
 
     def _line_up(self, id: str) -> None:
@@ -279,7 +279,7 @@ class JobMachine(QueueMachine):
             line.append(id)
 
     def _draw(self, data: st.DataObject, *rather: str) -> tuple[str, ModelJob]:
-        """Any job, rather one in these places."""
+        """Draw any job; jobs in these places are more likely."""
         known = sorted(self.jobs)[-8:]
         id = data.draw(st.sampled_from(known + 4 * [id for id in known if self.jobs[id].place in rather]))
         return id, self.jobs[id]

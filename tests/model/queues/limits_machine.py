@@ -1,7 +1,7 @@
-"""A queue that is paused and limited, and what a plain model says of it: who may begin, who is refused, who wakes.
+"""A plain Python model of a queue with pause and limits: jobs that may start, refused pushes, and wake-ups.
 
-Two machines: the queue's own rules under limits that change, and with them all that can happen to a single job, so that
-the count of running jobs meets every way in and out.
+The first machine has the queue's rules under changing limits. The second adds all actions on single jobs, so that the
+count of running jobs meets every change.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from model.queues.queue_machine import BODY, DELIVERIES, SESSIONS, WINDOW_MS, Qu
 E = TypeVar("E", bound=Exception)
 
 _TURNS = 1000
-"""ms that callers who come too early are spread over."""
+"""Milliseconds over which the server spreads workers that ask too early."""
 _RATES = (None, (1, 1000), (3, 1000), (2, 100), (7, 9000))
 
 
 def _raised(kind: type[E], run: Callable[[], object]) -> E:
-    """The error that a call raises; that it raises none is an assertion's failure, which pytest.raises has not."""
+    """Return the error that a call raises. If it raises none, fail with AssertionError, unlike `pytest.raises`."""
     try:
         run()
     except kind as error:
@@ -42,7 +42,7 @@ def _raised(kind: type[E], run: Callable[[], object]) -> E:
 
 
 class LimitsMachine(QueueMachine):
-    """The rules of the queue, under limits that change."""
+    """The rules of the queue, under changing limits."""
 
     def __init__(self, bench: Bench) -> None:
         self.paused = False
@@ -50,14 +50,14 @@ class LimitsMachine(QueueMachine):
         self.size: int | None = None
         self.rate: tuple[int, int] | None = None
         self.full = 0
-        """us at which the rate would be unused again."""
+        """Time (us) when the rate would be unused again."""
         self.begun: list[int] = []
-        """When jobs began under this rate, us."""
+        """Start times (us) of jobs under the current rate."""
         self.asleep = False
         self.until: float | None = None
-        """ms at which the sleeper looks by itself."""
+        """Time (ms) of the sleeping worker's next check."""
         self.comes: float | None = None
-        """ms at which it was told to come, because the rate was used up."""
+        """Time (ms) when the rate allows the sleeping worker's next job, if the worker asked too early."""
         super().__init__(bench)
 
     # -- the rules of the whole queue ---------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class LimitsMachine(QueueMachine):
 
     @rule(delayed=st.booleans())
     def drained(self, delayed: bool) -> None:
-        """A look without waiting: what is left to do."""
+        """Call `drain` without waiting: its error names the number of waiting and running jobs."""
         look = queue_limits.drain(self.queue, CHANNEL, 0, delayed=delayed)
         waits = sum(job.place in ("ready", "suspect") or (job.place == "scheduled" and (delayed or job.due <= self.ms))
                     for job in self.jobs.values())  # fmt: skip
@@ -132,7 +132,7 @@ class LimitsMachine(QueueMachine):
         twice=st.booleans(),
     )
     def push_some(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
-        """Enqueue as many of the first as there is room for."""
+        """Push with `partial`: the server enqueues the first jobs until the queue is full."""
         assert self.size is not None
         room = max(0, self.size - self._waiting())
         if len(new) > room:
@@ -146,7 +146,7 @@ class LimitsMachine(QueueMachine):
     @precondition(lambda self: self.size and self._waiting() < self.size)
     @rule(level=st.integers(0, 2), twice=st.booleans())
     def fill(self, level: int, twice: bool) -> None:
-        """Take all the room there is."""
+        """Push until the queue is full."""
         assert self.size is not None
         self.push([(level, 0)] * (self.size - self._waiting()), known=False, twice=twice)
 
@@ -166,11 +166,11 @@ class LimitsMachine(QueueMachine):
         super().reserve(session, want, twice)
 
     def reserve_suspect(self, session: str, twice: bool) -> None:
-        """Not a rule here: a suspect that a limit holds up changes what others may have (test_suspects)."""
+        """Override without a rule: a suspect delayed by a limit changes the jobs of others (see test_suspects)."""
 
     @rule(session=st.sampled_from(SESSIONS), wants=st.lists(st.integers(1, 4), min_size=2, max_size=4))
     def rush(self, session: str, wants: list[int]) -> None:
-        """More jobs than the limits allow, and somebody who asks for them again and again."""
+        """Push more jobs than the limits allow, and ask for them several times."""
         self.push([(1, 0)] * 6, known=False, twice=False)
         for want in wants:
             self.reserve(session, want, twice=False, sleeps=True)
@@ -178,13 +178,13 @@ class LimitsMachine(QueueMachine):
     @precondition(lambda self: self.leased)
     @rule(data=st.data(), many=st.booleans())
     def finish(self, data: st.DataObject, many: bool) -> None:
-        """A job that runs succeeds, or all do that its worker has."""
+        """One running job succeeds, or all jobs of its worker."""
         self._finish(data.draw(st.sampled_from(sorted(self.leased))), many)
 
     @precondition(lambda self: self.leased and not any(job.place == "ready" for job in self.jobs.values()))
     @rule()
     def scheduled_while_full(self) -> None:
-        """All places are taken and nothing waits; a job is scheduled; a place becomes free; and the time comes."""
+        """Fill all running slots, schedule a job, free a slot, and move the clock to the job's time."""
         self.pause(paused=False, twice=False)
         self.limit_concurrency(at_once=len(self.leased), twice=False)
         self.reserve(SESSIONS[0], 1, twice=False, sleeps=True)
@@ -205,7 +205,7 @@ class LimitsMachine(QueueMachine):
     def before_reserve(self) -> None:
         super().before_reserve()
         if not self.paused and self.rate is not None and (self.at_once is None or len(self.leased) < self.at_once):
-            # more than the period, since another rate was set, is forgotten by whoever asks first
+            # after a change of rate, the first reserve call drops usage beyond one period
             self.full = min(self.full, self.bench.now + self.rate[1] * 1000)
 
     def room(self, want: int) -> int:
@@ -223,7 +223,7 @@ class LimitsMachine(QueueMachine):
         return math.floor((self.bench.now + per - full) * count / per)
 
     def _soonest(self) -> float:
-        """The ms at which the rate allows one more job, if it allows none now."""
+        """Return the time (ms) when the rate allows one more job, if it allows none now."""
         count, per = self.rate or (1, 1)
         return (min(self.full, self.bench.now + per * 1000) + per * 1000 / count) / 1000 - per
 
@@ -243,7 +243,7 @@ class LimitsMachine(QueueMachine):
             early = free and not began and not self._allowed()
             if early:
                 assert told is not None, "who comes too early learns when to come again"
-                # nobody else sleeps, but without a channel it does not sleep, either
+                # only one worker sleeps, so it is not spread; a worker without a channel may be
                 assert self.ms + told * 1000 <= self._soonest() + 1 + (0 if self.channel else _TURNS)
         if self.channel:
             self.asleep = not began
@@ -260,16 +260,16 @@ class LimitsMachine(QueueMachine):
             most = count + (self.begun[-1] - first) * count / per
             assert len(self.begun) - at <= most + 1e-6, "no more than a burst and the rate"
 
-    # -- what always holds --------------------------------------------------------------------------------------------
+    # -- invariants ---------------------------------------------------------------------------------------------------
 
     @invariant()
     def counted(self) -> None:
-        """The server's count of running jobs is right after each step."""
+        """Check the server's count of running jobs after each step."""
         assert int(self.bench.hash(self.queue.stats).get("running", 0)) == len(self.leased)
 
     @invariant()
     def nobody_sleeps_in_vain(self) -> None:
-        """Who sleeps while a job may begin has been woken, or looks by itself; at a rate's next turn, if it has one."""
+        """Check that a sleeping worker was woken or checks soon enough if a job may start."""
         if any(channel == CHANNEL and text == self.queue.jobs for channel, text in self.bench.messages):
             self.asleep = False
         self.bench.messages.clear()
@@ -286,7 +286,7 @@ class LimitsMachine(QueueMachine):
 
 
 class LimitedJobsMachine(LimitsMachine, JobMachine):
-    """And those of single jobs."""
+    """The rules under changing limits, with actions on single jobs."""
 
     @rule(level=st.integers(0, 2), limit=st.sampled_from([1, 800, 4000]), delay=st.sampled_from([0, 0, 1500]),
           absolute=st.booleans(), twice=st.booleans())  # fmt: skip

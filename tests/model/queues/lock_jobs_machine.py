@@ -1,4 +1,4 @@
-"""A queue's lock, and what a plain Python model says of releasing it with a job: both or neither, and once."""
+"""A plain Python model of a queue's lock whose release enqueues a job: both happen once, or neither."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _RECORD = record_header.head(1, 3) + b'["work",[1]]'
 
 
 class LockJobsMachine(LockMachine):
-    """The rules of any lock, and those of its queue."""
+    """The rules of a lock that belongs to a queue, and of that queue's jobs."""
 
     key = _QUEUE.lock("a")
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.sent: list[tuple[Call, bool]] = []
-        """Releases so far, and whether each was one."""
+        """Release calls, each with True if it released the lock."""
         self.enqueued = self.done = 0
         bench.run(leases.beat(_QUEUE, {_SESSION: True}, _LEASE_MS, 1.0))
 
@@ -40,7 +40,7 @@ class LockJobsMachine(LockMachine):
         twice=st.booleans(),
     )
     def release_with_a_job(self, owner: str, data: st.DataObject, keep: int, twice: bool) -> None:
-        """Release a grant of now or before, also somebody else's."""
+        """Release a current or ended grant with a job, with the right owner or another one."""
         fence = data.draw(st.sampled_from([fence for _, fence in self.old[-5:]] or [1]))
         mine = self.grant is not None and (self.grant.owner, self.grant.fence) == (owner, fence)
         self.bench.messages.clear()
@@ -65,15 +65,15 @@ class LockJobsMachine(LockMachine):
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
     def send_again(self, data: st.DataObject) -> None:
-        """The reply of a release was lost, and others have done this and that meanwhile."""
+        """Repeat a release whose reply was lost, after other calls."""
         call, released = data.draw(st.sampled_from(self.sent[-4:]))
         if not released and self.grant is not None and not self._live():
-            return  # it would end what has run out, which the other rules look at
+            return  # the call would end an expired grant, and the other rules check that
         assert bool(self.bench.call(call.again())) == released, "sent again, it says the same, and does nothing"
 
     @rule()
     def work(self) -> None:
-        """A worker runs one job to its end."""
+        """A worker runs one job to success."""
         batch = self.bench.run(leases.reserve(_QUEUE, _SESSION, 1, f"q{self.bench.now}", ""))
         assert len(batch.jobs) == min(1, self.enqueued - self.done)
         for job in batch.jobs:

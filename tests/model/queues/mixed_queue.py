@@ -1,6 +1,6 @@
-"""All features of one queue at once, in a random walk: what none of the other machines brings together.
+"""A random walk through all features of one queue, in combinations that no other machine has.
 
-There is no model of what becomes of each job; after each step the queue is recounted, and in the end all has ended.
+No model predicts each job's result. After each step the queue is recounted, and at the end every job has ended.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _RULES: tuple[dict[str, Argument], ...] = (
     {"rate": ""}, {"rate": "3/1000"}, {"size": ""}, {"size": 30}, {"size": 5},
 )  # fmt: skip
 _KNOWN = ("", "", "work v1", "work v2 other v2")
-"""Tasks and versions that a worker says it knows."""
+"""Tasks and versions that a worker claims to support."""
 _FAILURE = b'{"type":"Odd","message":"it failed"}'
 
 
 class MixedQueue:
-    """One walk; the same seed walks the same way."""
+    """One random walk; the same seed makes the same steps."""
 
     def __init__(self, server: Server, build: Build, seed: int) -> None:
         self._server = server
@@ -69,7 +69,7 @@ class MixedQueue:
         )  # fmt: skip
 
     def walk(self, steps: int) -> None:
-        """Go some steps, then let everything end; raises AssertionError as soon as something does not agree."""
+        """Take `steps` steps, then finish all jobs. Raises AssertionError at the first recount that does not agree."""
         for _ in range(steps):
             self._random.choice(self._steps)()
             self._recount().check(self._held, LIMITS, self._overran)
@@ -266,7 +266,7 @@ class MixedQueue:
             self._bench.now -= self._random.choice([500, 5000, 100_000]) * 1000
 
     def _end(self) -> None:
-        """Work until nothing has come for long."""
+        """Work until the queue has been empty for a long time."""
         self._run(queue_limits.change(QUEUE, dict.fromkeys(("paused", "concurrency", "rate", "size"), "")))
         idle = 0
         for _ in range(5000):

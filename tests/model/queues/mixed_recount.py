@@ -1,4 +1,4 @@
-"""A queue in which all features meet, recounted key by key: every job in one place, nothing noted of anybody else."""
+"""A recount of all keys of a queue: each job is in one place, and no note belongs to an unknown job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simulation.server import Command, Server
 
 
 def _parts(record: bytes) -> list[str]:
-    """The header's parts: priority, deliveries, key, group, limits, unique."""
+    """Return the parts of the header: priority, deliveries, key, group, limits, unique."""
     return [*record.split(b";", 1)[0].decode().split(","), "", "", "", ""]
 
 
@@ -43,7 +43,7 @@ def _read(server: Server, queue: QueueKeys, sessions: Collection[str]) -> dict[s
 
 
 class Recount:
-    """What all keys of a queue hold at one moment."""
+    """The contents of all keys of a queue at one moment."""
 
     def __init__(self, server: Server, queue: QueueKeys, sessions: Collection[str]) -> None:
         self._replies = _read(server, queue, sessions)
@@ -64,16 +64,16 @@ class Recount:
         kept = {id: blob for key in queue.results for id, blob in self._hash(key).items()}
         self.outcomes = {id: blob for id, blob in kept.items() if not id.endswith(" p")}
         self.told = {id.removesuffix(" p") for id in kept.keys() - self.outcomes.keys()}
-        """Whose progress is told although they have ended."""
+        """Ended jobs whose progress is still stored."""
         parked = [entry.split("\n") for entry in self._scores(queue.parked)]
         self.parked: dict[str, str] = {id: label for label, id in parked}
-        """The label of each parked job."""
+        """Label of each parked job."""
         self.parked_since = self._hash(queue.parked_since)
         fields = [field.split(" w") for field in self.flows if " w" in field]
         ended = {(flow, number) for flow, number in fields if f"{flow} r{number}" in self.flows}
         self.blocked = {flows.job_id(flow, int(number)) for flow, number in fields if (flow, number) not in ended}
         self.cancelled = {flows.job_id(flow, int(number)) for flow, number in ended}
-        """Blocked when they were cancelled; what they waited for has not ended."""
+        """Jobs that were cancelled while blocked; some parents have not ended yet."""
 
     def _hash(self, key: str) -> dict[str, bytes]:
         return {name.decode(): value for name, value in self._replies[key].items()}
@@ -91,9 +91,9 @@ class Recount:
         return _Line(name, int(number), id)
 
     def check(self, held: Collection[str], limits: Mapping[str, JobLimits], overran: Collection[str]) -> None:
-        """Raise AssertionError unless all agrees.
+        """Raise AssertionError unless all keys agree.
 
-        `held`: the jobs that workers have; `overran`: those that succeeded although they ignored their time-out.
+        held: jobs that workers hold. overran: jobs that succeeded although they ignored their time-out.
         """
         self._check_places(held)
         self._check_books(limits)
@@ -190,7 +190,7 @@ class Recount:
             assert state != "ended" or f"flow {flow}" in self.expiry, f"nobody will forget {flow}"
 
     def nothing_left(self) -> None:
-        """Raise AssertionError unless all that is left is dead jobs, and counters."""
+        """Raise AssertionError unless only dead jobs and counters are left."""
         assert self.records.keys() == self.dead.keys(), f"never ended: {self.records.keys() - self.dead.keys()}"
         assert not self.flows, f"flows that nobody has forgotten: {self.flows}"
         assert self.books.keys() <= {"#"}, f"notes of nobody: {self.books}"

@@ -1,4 +1,4 @@
-"""Jobs with a key or a group that are cancelled, moved, run again or cleared away while they wait."""
+"""Jobs with a key or a group that are cancelled, rescheduled, revived or cleared while they wait."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _WAITING = ("scheduled", "ready", "waits for its key")
 
 
 class MovedGroupsMachine(GroupsMachine):
-    """What single jobs suffer; plain ones are the job model's."""
+    """Actions on single jobs with a key or a group; the job model covers plain jobs."""
 
     def _special(self, *places: str) -> list[str]:
         return sorted(id for id, job in self.jobs.items() if job.place in places and (job.key or job.group))
 
     def _leave(self, id: str, place: str) -> None:
-        """It waits no longer where it waited, and does not need its key."""
+        """Remove a job from its place; it gives up its key."""
         job = self.jobs[id]
         if self.holders.get(job.key) == id:
             self.end(id, place)
@@ -35,7 +35,7 @@ class MovedGroupsMachine(GroupsMachine):
     @precondition(lambda self: self.leased)
     @rule(data=st.data())
     def ask(self, data: st.DataObject) -> None:
-        """Cancel a job that runs: whatever comes of it but success, it ends, and its key is free."""
+        """Cancel a running job: it ends after any outcome, and its key is then free."""
         id = data.draw(st.sampled_from(sorted(self.leased)))
         assert self.bench.run(control.cancel(self.queue, id, "sim", WINDOW_MS)) == "running"
         self.asked.add(id)
@@ -70,7 +70,7 @@ class MovedGroupsMachine(GroupsMachine):
 
     @rule()
     def look(self) -> None:
-        """Where a job is said to be."""
+        """Compare the place of each job with the server's."""
         states = {"scheduled": "scheduled", "ready": "active", "waits for its key": "active", "running": "active"}
         for id in self._special(*states):
             job = self.jobs[id]

@@ -1,7 +1,7 @@
-"""Plain jobs that are handed to workers which sleep, along with their wake-ups, and what a plain model says of it.
+"""A plain Python model of offers: plain jobs that the server sends to idle workers along with their wake-ups.
 
-Two apps enqueue; each guesses who sleeps by what it was told last. The processes of two of the three workers live. A
-message may be heard, or lost, or heard when its job has long been found by asking.
+Two apps enqueue. Each guesses the idle worker from the server's last reply. Two of the three workers have a live
+process. A message may arrive, get lost, or arrive after its job was leased by asking.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _WINDOW_MS = 3_600_000
 _BODY = b'["work",[1]]'
 _LARGE = 20_000
 _GONE = 60_000_000
-"""Us after which a worker that sleeps would have come again."""
+"""Age (us) of a sleep whose worker should have asked again; the server then drops the worker."""
 _RULES: dict[str, tuple[str | int, ...]] = {"paused": (1, ""), "concurrency": (1, ""), "rate": ("5/1000", "")}
 
 
 def _read(queue: QueueKeys, batch: Batch, text: str) -> Leased | None:
-    """What a worker that went to sleep after this batch makes of a message."""
+    """Return the job that an idle worker, asleep since this batch, reads from a message."""
     sleeping = leases.idle(queue, batch, Hints())
     assert isinstance(next(sleeping), Clock)
     effect = sleeping.send(0.0)
@@ -49,7 +49,7 @@ def _read(queue: QueueKeys, batch: Batch, text: str) -> Leased | None:
 
 
 class Offers(RuleBasedStateMachine):
-    """Rules are what apps, workers and time do."""
+    """Apps, workers and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -60,23 +60,23 @@ class Offers(RuleBasedStateMachine):
         self.requests = 0
         self.ready: list[str] = []
         self.asleep: list[str] = []
-        """Sessions, the one that has slept longest first."""
+        """Idle sessions; the session that has slept longest is first."""
         self.since: dict[str, int] = {}
         self.offered: dict[str, str] = {}
-        """The job that was offered to a session and that it does not know of."""
+        """Jobs offered to sessions that have not received the message."""
         self.marks: list[str] = []
-        """Sessions that were offered a job and have not asked since, heard of or not; the oldest first."""
+        """Sessions that were offered a job and have not asked since, with or without the message; the oldest first."""
         self.held: dict[str, tuple[str, Leased]] = {}
         self.last = dict.fromkeys(_SESSIONS, 0)
         self.fence = 0
         self.slept: dict[str, Batch] = {}
-        """The answers with which sessions went to sleep, if they still wait for a word."""
+        """Reply to each sleeping session that still waits for a message."""
         self.said: dict[str, str] = {}
-        """The newest message to each session that holds a job."""
+        """The newest message with a job to each session."""
         self.cancelled: set[str] = set()
-        """Jobs that were in a worker's hands when they were cancelled."""
+        """Jobs that a worker held when they were cancelled."""
         self.crashes: Counter[str] = Counter()
-        """How often a job's worker died that had confirmed it."""
+        """Number of workers that died with each job."""
         self.alive: dict[str, int] = {}
         self.in_force: set[str] = set()
         for session in _SESSIONS:
@@ -138,7 +138,8 @@ class Offers(RuleBasedStateMachine):
         if not found:
             self.slept[session] = batch
             self.asleep.append(session)
-            # while the rate is used up, it stands where it was told to come: the model of limits says when that is
+            # if the rate is used up, the server sorts the worker by the time that it named; the limits model checks
+            # that time
             rated = "rate" in self.in_force
             self.since[session] = self._scores()[session] if rated else self.bench.now
             self.asleep = [each for each in self.asleep if self.since[each] > self.bench.now - _GONE]
@@ -146,12 +147,12 @@ class Offers(RuleBasedStateMachine):
 
     @rule(session=st.sampled_from(_SESSIONS))
     def ask_twice(self, session: str) -> None:
-        """The first reply is lost."""
+        """Ask, and repeat the call as if the first reply had been lost."""
         self.ask(session, 2, twice=True)
 
     @rule(app=st.integers(0, 1), guess=st.sampled_from(["", *_SESSIONS]), large=st.integers(0, 6))
     def push(self, app: int, guess: str, large: int) -> None:
-        """Enqueue a job; `guess`: the app has been told of that worker, however long ago."""
+        """Enqueue a job. guess: the idle worker that a reply once named to the app."""
         keys = self.apps[app]
         keys.sleeper = guess = channel("sim", guess) if guess else keys.sleeper
         id = f"j{self.count:03}"
@@ -193,11 +194,12 @@ class Offers(RuleBasedStateMachine):
         self.said[taker] = text.partition(" ")[2]
 
     def _woken(self) -> list[str]:
-        """Who is told of a job that lies in the queue: the first that lives."""
+        """Return the worker that the server wakes for a job in the queue: the first live one."""
         if not self._room(1):
             return []
         if "rate" in self.in_force:
-            # perhaps nobody, who would come too early, or one behind others: that is another model's matter, too
+            # the server may wake no worker, or a later one, because the first would come too early: the limits model
+            # checks this
             heard = [to.removeprefix("sim:wake:") for to, _ in self.bench.messages]
             assert {*heard} <= {*self.asleep}
             assert len(heard) <= 1
@@ -211,13 +213,13 @@ class Offers(RuleBasedStateMachine):
 
     @rule(session=st.sampled_from(_SESSIONS))
     def hear(self, session: str) -> None:
-        """The newest message with a job comes to its worker, if that waits; whether it is late, the fence says."""
+        """A waiting worker receives the newest message with a job. The fence shows whether the message is late."""
         if (text := self.said.get(session)) is None or session not in self.slept:
             return
         batch = self.slept.pop(session)
         heard = _read(self.queue, batch, text)
         if heard is None and int(text.split(" ")[2]) < batch.fence:
-            return  # so it seems to be an old one when the clock was set back, too: it gets the job when it asks
+            return  # the message seems old; the worker gets the job when it asks
         offered = self.offered.pop(session, None)
         assert (heard and heard.id) == offered, "heard once, and not what was found by asking"
         if heard is not None:
@@ -225,7 +227,7 @@ class Offers(RuleBasedStateMachine):
 
     @rule(session=st.sampled_from(_SESSIONS), of=st.sampled_from(_SESSIONS), data=st.data())
     def forge(self, session: str, of: str, data: st.DataObject) -> None:
-        """A stranger sends what it has heard to another worker, or changed, or something of its own."""
+        """A stranger sends a worker another worker's message, a changed message, or its own text."""
         if session not in self.slept:
             return
         said = self.said.get(of, "x")
@@ -259,7 +261,7 @@ class Offers(RuleBasedStateMachine):
         self._told(woken)
 
     def _back(self, id: str) -> None:
-        """A job that nobody begins is the next, unless it was cancelled: then it has ended."""
+        """Put a job that its worker did not start first in the queue. A cancelled job has ended instead."""
         if id not in self.cancelled:
             self.ready.insert(0, id)
             return
@@ -278,21 +280,21 @@ class Offers(RuleBasedStateMachine):
         assert settled == [True], "who was given a job has its lease"
         if kind == "g":
             self._back(job.id)
-        # it tells others of places that are free; who that is is another model's matter
+        # the call wakes workers for free slots; the limits model checks which ones
         self._look_who_sleeps()
 
     @rule(session=st.sampled_from(_SESSIONS))
     def end(self, session: str, *, gone: bool = True) -> None:
-        """A worker's process dies; what it had, heard of or not, goes back, and counts."""
+        """A worker's process dies: its jobs, also an unread offer, return to the queue, and the delivery counts."""
         mine = {id for id, (holder, _) in self.held.items() if holder == session}
         offered = self.offered.pop(session, None)
-        # as a beat that finds it overdue has seen its deadline
+        # a heartbeat that finds the session overdue passes the deadline that it read
         ended = int(self.bench.scores(self.queue.workers).get(session, 0))
         had = {*mine, *filter(None, [offered])}
-        died = len(had) <= 1  # several would be suspects, which are no offers
+        died = len(had) <= 1  # several jobs would become suspects, and suspects are not offered
         recovery = leases.recover(self.queue, session, _WINDOW_MS, gone=gone, counted=died, ended=ended)
         back = self.bench.run(recovery)
-        # who has not asked since it was offered a job has not begun it, unless its process was seen to die
+        # a worker that has not asked since its offer has not started the job, unless its process is known to be dead
         counted = had if died and (gone or session not in self.marks) else set()
         self.crashes.update(counted)
         buried = {id for id in counted if self.crashes[id] == record_header.MAX_CRASHES} - self.cancelled
@@ -315,7 +317,7 @@ class Offers(RuleBasedStateMachine):
 
     @rule(session=st.sampled_from(_SESSIONS))
     def lapse(self, session: str) -> None:
-        """A machine freezes until its lease is over."""
+        """A worker's machine freezes until its lease has ended."""
         if session in self.alive:
             self.bench.now = max(self.bench.now, self.alive[session] * 1000 + 1000)
             self.end(session, gone=False)
@@ -346,7 +348,7 @@ class Offers(RuleBasedStateMachine):
         self.fence = max(self.fence, job.fence)
 
     def teardown(self) -> None:
-        """What was offered counts as running, and nobody sleeps who has an offer."""
+        """Check that offered jobs count as running, and that a worker with an offer is not idle."""
         running = self.bench.hash(self.queue.stats).get("running", "0")
         assert int(running) == len(self.held) + len(self.offered)
         scores = self.bench.scores(self.queue.idle_workers)
@@ -355,14 +357,14 @@ class Offers(RuleBasedStateMachine):
 
 
 class OpenOffers(Offers):
-    """Of a queue that is never paused or limited: every walk offers something, over and over."""
+    """A queue that is never paused or limited, so that each walk makes many offers."""
 
     def set(self, name: str, on: bool) -> None:
-        """No rule here."""
+        """Override without a rule: the queue has no limits."""
 
     @rule(session=st.sampled_from(_SESSIONS))
     def rest(self, session: str) -> None:
-        """A worker runs all that there is, and falls asleep."""
+        """A worker runs all jobs that are ready, and falls asleep."""
         self.beat(session)
         while session not in self.asleep:
             self.ask(session, 2)
@@ -370,25 +372,25 @@ class OpenOffers(Offers):
 
     @rule(session=st.sampled_from(_SESSIONS), beside=st.sampled_from(_SESSIONS))
     def offer(self, session: str, beside: str) -> None:
-        """Two do, and a job comes for one of them."""
+        """Two workers fall asleep, and a job is enqueued for one of them."""
         self.rest(beside)
         self.rest(session)
         self.push(0, session, 1)
 
     @rule(session=st.sampled_from(_SESSIONS))
     def run(self, session: str) -> None:
-        """It hears of what it was offered, and runs all that it has."""
+        """A worker receives its offer and runs all its jobs."""
         self.hear(session)
         for id in sorted(id for id, (holder, _) in self.held.items() if holder == session):
             self._settle(id, "s")
 
 
 class CancelledOffers(OpenOffers):
-    """And jobs are cancelled that a worker has, or was offered; a walk that does that, too, comes less far."""
+    """Offers with cancellations of held and offered jobs. Walks with cancellations make fewer offers."""
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        """Of a job in a worker's hands, which may not have heard of it."""
+        """Cancel a job that a worker holds or was offered."""
         if running := sorted({*self.held, *self.offered.values()}):
             id = data.draw(st.sampled_from(running))
             assert self.bench.run(control.cancel(self.queue, id, "sim", _WINDOW_MS)) == "running"

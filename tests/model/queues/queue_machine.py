@@ -1,4 +1,4 @@
-"""The queue, and what a plain Python model says of it: where each job is, who may settle it, which delivery it is."""
+"""A plain Python model of the queue: the place and deliveries of each job, and the lease that may settle it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ DELIVERIES = 3
 _LEASE_MS = 5000
 WINDOW_MS = 3_600_000
 VOID = "-"
-"""Begins the id of a job that stands in a ready list without being there."""
+"""Prefix of a job's id in a ready list if the job has left its position there."""
 ENDED = ("succeeded", "dead", "cancelled", "expired")
 PLACES = ("ready", "suspect", "scheduled", "running", "dead")
 SESSIONS = ["host/1/a", "host/2/b"]
 
 
 def _most(number: int) -> int:
-    """The cap of deliveries of one job in four is 1, or 2."""
+    """Return the delivery cap of a job: of eight jobs, one has the cap 1, one has 2, and six have none (0)."""
     return {1: 1, 3: 2}.get(number % 8, 0)
 
 
@@ -38,28 +38,28 @@ class ModelJob:
     place: str = "ready"
     due: int = 0
     tries: int = 0
-    """Deliveries so far that count."""
+    """Number of deliveries that count."""
     crashes: int = 0
-    """Those of them that ended with the death of a worker that ran nothing else."""
+    """Number of counted deliveries that ended with the death of a worker running no other job."""
     suspected: int = 0
-    """The fence by which a suspect has its turn; 0 if it was returned."""
+    """The fence that sorts a suspect; 0 if it was returned."""
     most: int = 0
-    """Its cap of deliveries, 0 for none."""
+    """Maximum number of deliveries; 0 for no maximum."""
     expires: int | None = None
     expired_unbegun: int | None = None
-    """When it would have expired, had it not been leased."""
+    """The expiry that the job had before its lease."""
     asked: bool = False
-    """Whether its worker was asked to cancel it."""
+    """True if its worker has a cancellation request for it."""
     steps: dict[str, str] = field(default_factory=dict)
-    """Its checkpoints."""
+    """Checkpoints of the job."""
     said: str = ""
-    """Its progress."""
+    """Progress of the job."""
     died: int = 0
     error: bytes = b""
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Rules are what producers, workers and time do."""
+    """Producers, workers and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -71,11 +71,11 @@ class QueueMachine(RuleBasedStateMachine):
         self.old: list[tuple[str, Leased]] = []
         self.alive: dict[str, int] = {}
         self.stopping: set[str] = set()
-        """Sessions whose worker was asked to stop."""
+        """Sessions of workers that are stopping."""
         self.counts = dict.fromkeys(["succeeded", "failed", "retried", "recovered"], 0)
         self.requests = 0
         self.channel = ""
-        """Whom to wake when nothing was leased."""
+        """Channel to wake if a reserve call leases no job."""
         for session in SESSIONS:
             self.beat(session, joins=True)
 
@@ -89,14 +89,14 @@ class QueueMachine(RuleBasedStateMachine):
         twice=st.booleans(),
     )
     def push(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
-        """Enqueue; `known`: an id that waits or ran already is among them."""
+        """Enqueue jobs. known: the batch includes an id that is stored already."""
         again, batch = self._batch(new, known)
         added = self.bench.run(enqueue.push(self.queue, again + batch), twice=twice)
         assert added == (0 if twice else len(batch))
         self._pushed(batch)
 
     def _batch(self, new: list[tuple[int, int]], known: bool) -> tuple[list[NewJob], list[NewJob]]:
-        """What is known already, and what is new."""
+        """Return a batch of one stored job, or none, and a batch of new jobs."""
         waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
         return [NewJob(waiting, b"1,1,,;other")] if known and waiting else [], [
             NewJob(
@@ -161,7 +161,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(session=st.sampled_from(SESSIONS), twice=st.booleans())
     def reserve_suspect(self, session: str, twice: bool) -> None:
-        """An isolation process asks for a job; it gets one at a time."""
+        """An isolation process asks for a job; it gets at most one."""
         self.requests += 1
         asked = leases.reserve_suspect(self.queue, session, f"q{self.requests}")
         try:
@@ -190,7 +190,7 @@ class QueueMachine(RuleBasedStateMachine):
         twice=st.booleans(),
     )
     def settle(self, data: st.DataObject, kind: str, delay: int, stale: bool, twice: bool) -> None:
-        """Settle a delivery of now or before; `stale`: one whose job the same session has leased again since."""
+        """Settle a current or ended delivery. stale: an ended delivery whose job the same session leased again."""
         renewed = [old for old in self.old if old != self.leased.get(old[1].id) and self._holds(*old)]
         session, leased = data.draw(st.sampled_from(renewed if stale and renewed else self.old[-6:]))
         current = self.leased.get(leased.id) == (session, leased)
@@ -202,7 +202,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.ended(leased.id, kind, delay)
 
     def ended(self, id: str, kind: str, delay: int) -> None:
-        """The delivery of this job that was under way has been settled."""
+        """Apply the outcome of a settled current delivery to the model."""
         _, leased = self.leased.pop(id)
         job = self.jobs[id]
         if self.settled(id, kind):
@@ -225,7 +225,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.counts["retried"] += kind == "r"
 
     def value(self, id: str) -> bytes:
-        """What a delivery of this job is settled with."""
+        """Return the value that settles a delivery of this job."""
         return b"value"
 
     def _holds(self, session: str, job: Leased) -> bool:
@@ -233,10 +233,10 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(session=st.sampled_from(SESSIONS), gone=st.sampled_from([False, False, True]), twice=st.booleans())
     def recover(self, session: str, gone: bool, twice: bool) -> None:
-        """Give back what a session holds, which is over, or said to be."""
+        """Recover the jobs of a session that is over, or that the caller wrongly calls overdue."""
         held = [id for id, (holder, _) in self.leased.items() if holder == session]
         over = gone or self.alive.get(session, 0) * 1000 <= self.bench.now + 1
-        # who has beaten since it was found overdue has another deadline
+        # a session that has beaten since then has another deadline than the caller read
         ended = self.alive.get(session, 0) - (0 if over else 1)
         buried: list[Buried] = []
         ending = leases.recover(self.queue, session, WINDOW_MS, gone=gone, ended=ended, on_buried=buried.extend)
@@ -253,10 +253,10 @@ class QueueMachine(RuleBasedStateMachine):
             self._check_buried(buried)
 
     def _back(self, held: list[str], *, counted: bool) -> Counter[str]:
-        """A session has ended that held these jobs; returns how many came where. `counted`: its process died."""
+        """End a session that held these jobs; return how many became ready or dead. counted: its process died."""
         places: Counter[str] = Counter()
         shared = counted and len(held) > 1
-        for id in sorted(held, reverse=True):  # each to the front: the oldest is the first
+        for id in sorted(held, reverse=True):  # each job goes to the front, so that the oldest is first
             _, leased = self.leased.pop(id)
             job = self.jobs[id]
             if self.recovered(id):
@@ -280,7 +280,7 @@ class QueueMachine(RuleBasedStateMachine):
         return places
 
     def _check_buried(self, buried: list[Buried]) -> None:
-        """Who recovers jobs is told which of them are dead by it."""
+        """Check the jobs that died in this recovery against its report."""
         for job in buried:
             known = self.jobs[job.id]
             assert (known.place, known.tries, job.task) == ("dead", job.attempt, "work")
@@ -292,7 +292,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def count(self) -> None:
-        """Every job is in one place, and the counters say so."""
+        """Check that each job is in one place, and that the counters agree."""
         status, workers = self.bench.run(queue_status.status(self.queue))
         places = [self.seen_place(job) for job in self.jobs.values()]
         # sessions that are over are not listed, and hold nothing
@@ -316,39 +316,39 @@ class QueueMachine(RuleBasedStateMachine):
             assert place.workers == sum(ends > self.ms for ends in self.alive.values())
 
     def seen_place(self, job: ModelJob) -> str:
-        """Where a job is to be seen: one that is due is ready, though nobody has moved it."""
+        """Return the place that a reader sees: a due job is ready before the server has moved it."""
         due = job.place == "scheduled" and job.due <= self.ms
         return "ready" if due or job.place == "suspect" else job.place
 
-    # -- what a machine with more rules adds ------------------------------------------------------------------------
+    # -- hooks for machines with more rules ---------------------------------------------------------------------------
 
     def before_reserve(self) -> None:
-        """Something is leased after this."""
+        """Run before the model of a reserve call."""
 
     def room(self, want: int) -> int:
-        """How many jobs may be leased now at most."""
+        """Return how many of `want` jobs may be leased now."""
         return want
 
     def leased_now(self, job: Leased) -> None:
-        """A job was leased."""
+        """Run for each leased job."""
 
     def answered(self, batch: Batch) -> None:
-        """A reserve call brought this."""
+        """Run after the model of a reserve call, with its batch."""
 
     def line_up(self, id: str) -> None:
-        """A job that was due becomes ready."""
+        """Make a due job ready."""
         self.jobs[id].place = "ready"
         self.ready[self.jobs[id].level].append(id)
 
     def settled(self, id: str, kind: str) -> bool:
-        """A delivery was settled; True when that meant something else than usual."""
+        """Run for each settled delivery. Return True if the subclass has handled it."""
         return False
 
     def recovered(self, id: str) -> bool:
-        """A job was recovered; True when that meant something else than usual."""
+        """Run for each recovered job. Return True if the subclass has handled it."""
         return False
 
 
 def _alone(job: Leased) -> bool:
-    """Whether the job was leased to an isolation process."""
+    """Return True if the job was leased to an isolation process."""
     return job.token.rpartition(b" ")[2].startswith(leases.ALONE.encode())

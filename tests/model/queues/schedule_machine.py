@@ -1,4 +1,4 @@
-"""Schedules on the server, and what a plain Python model says of them: whose definition counts, cursors, and jobs."""
+"""A plain Python model of schedules: the definition in use, the cursor, and the enqueued jobs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class _Entry:
     seen: int = 0
     record: str = ""
     cursors: list[int] = field(default_factory=list)
-    """Those that somebody may still think it has."""
+    """Earlier cursors, which a ticker may still send."""
 
 
 class ScheduleMachine(RuleBasedStateMachine):
-    """Rules are what tickers, operators, workers and time do."""
+    """Tickers, operators, workers and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class ScheduleMachine(RuleBasedStateMachine):
         return self.bench.now // 1000
 
     def _same(self) -> None:
-        """The server has the same jobs, in the same order, and the same schedules."""
+        """Read the order of the ready jobs."""
         ready = [id.decode() for id in self.bench._server.command("LRANGE", _QUEUE.ready[1], 0, -1)]
         self.told = ready
 
@@ -200,7 +200,7 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     @rule(dies=st.booleans())
     def end(self, dies: bool) -> None:
-        """The oldest job ends, well or for good."""
+        """The oldest job succeeds or dies."""
         if not self.unended:
             return
         id, server = self.unended.pop(0), self.bench._server
@@ -219,12 +219,14 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     @rule(name=_NAMES, version=_VERSIONS, minutes=st.sampled_from([1, 2, 1445]))
     def stand(self, name: str, version: tuple[str, str], minutes: int) -> None:
-        """One process goes on for a while: its declarations move the clock by which the others' are forgotten."""
+        """One process declares its schedule for `minutes`; this moves the clock that decides when other declarations
+        expire.
+        """
         for _ in range(minutes * 3 if minutes < 5 else 3):
             self.bench.now += 20 * SECOND
             self._declare(name, version, joins=False, whole=True, twice=False)
         if minutes > 5 and self.entries:
-            # the rest of a day in one step: the clock on the server is set forward
+            # skip the rest of a day in one step, by setting the clock on the server forward
             more = minutes * 60_000
             self.bench._server.command("HINCRBY", _QUEUE.schedules, "l", more)
             self.lived += more

@@ -1,4 +1,4 @@
-"""Mutants of scripts that return the jobs of a session, and of those that wake idle workers."""
+"""Mutants of scripts that return the jobs of a session, and of scripts that wake idle workers."""
 
 from __future__ import annotations
 

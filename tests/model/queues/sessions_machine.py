@@ -1,4 +1,4 @@
-"""What is in a worker's hands, and what a plain model says of it: jobs given back uncounted, wake-ups passed on."""
+"""A plain Python model of sessions that end: jobs returned uncounted, and wake-ups forwarded."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _CROWD = [f"crowd{at}" for at in range(120)]
 
 
 class NackAll(QueueMachine):
-    """The queue, whose supervisors also end sessions that were stopped: only jobs with a cap are counted."""
+    """A queue with supervisors that end stopped sessions: only deliveries of jobs with a cap count then."""
 
     @rule(session=st.sampled_from(_SESSIONS))
     def ask_to_stop(self, session: str) -> None:
-        """Its worker gets SIGTERM: if it is killed before it has stopped, its jobs return uncounted."""
+        """The session's worker gets SIGTERM. If it dies before it has stopped, its jobs return uncounted."""
         self.beat(session, joins=False, stops=True)
 
     @rule(session=st.sampled_from(_SESSIONS))
@@ -37,7 +37,7 @@ class NackAll(QueueMachine):
 
 
 class IdleWorkers(RuleBasedStateMachine):
-    """Workers that sleep on an empty queue; one of their channels is heard, the others' processes are gone."""
+    """Workers that sleep on an empty queue. One of them is subscribed; the processes of the others are gone."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class IdleWorkers(RuleBasedStateMachine):
     @precondition(lambda self: not self.crowded)
     @rule()
     def many_die(self) -> None:
-        """A whole machine is gone, and its workers are first in the list."""
+        """Add many workers of a machine that is gone, in front of the live one."""
         self.crowded = True
         for channel in _CROWD:
             self.sleep(channel)
@@ -77,6 +77,6 @@ class IdleWorkers(RuleBasedStateMachine):
         else:
             heard = CHANNEL in self.asleep
             assert told == heard, "a wake-up is lost only when nobody sleeps"
-            # those before it that are gone were taken off the list
+            # the call removed the unreachable workers in front from the list
             self.asleep = self.asleep[self.asleep.index(CHANNEL) + 1 :] if heard else []
             assert self.bench.messages == ([(CHANNEL, self.queue.jobs)] if heard else [])

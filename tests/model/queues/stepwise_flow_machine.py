@@ -1,4 +1,4 @@
-"""Flows where one call does little: the rest is done by whoever comes next."""
+"""Flows in builds whose scripts do little in one call, so that later calls do the rest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from model.queues.flow_workers import SESSION, WINDOW_MS
 
 
 class StepwiseFlowMachine(FlowMachine):
-    """The same machine, and cancellations and pushes that stop halfway."""
+    """The flow machine, with cancellations and pushes that stop halfway."""
 
     @precondition(lambda self: self.leased)
     @rule(data=st.data(), rarely=st.integers(0, 1))
     def cancel_and_die(self, data: st.DataObject, rarely: int) -> None:
-        """Who cancels a flow is gone after the first call, and then a job of it succeeds."""
+        """A caller dies after the first call of a flow's cancellation, and then a running job of the flow succeeds."""
         id = data.draw(st.sampled_from(sorted(self.leased)))
         job = self.jobs()[id]
         if rarely or job.compensation or job.flow.state != "running":

@@ -1,4 +1,4 @@
-"""The stock, and what a plain Python model says of it: units add up, limits hold, keys are met, nothing is oversold."""
+"""A plain Python model of a stock: units add up, limits hold, keys find their reservation, no unit is sold twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDS = (
 
 
 class StockMachine(RuleBasedStateMachine):
-    """Rules are what buyers and time do."""
+    """Buyers and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A stock as plain Python: what is kept for whom, what is free, and who waits for it."""
+"""A stock in plain Python: reservations, free units, and waiting buyers."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class Reserved:
     ends: int
     state: str = "held"
     claim: int = 0
-    """How long it will be held once it is claimed, us; 0 when it is."""
+    """Lifetime (us) of the hold once it is claimed; 0 if it needs no claim."""
 
 
 @dataclass
 class Waiter:
-    """A buyer in line."""
+    """A waiting buyer."""
 
     buyer: str
     n: int
     hold: int
     key: str
     place: int = 0
-    """When its place ends, unless it looks again, us."""
+    """End (us) of the waiter's place unless the buyer asks again."""
 
 
 class StockModel:
-    """What the server should say; times in us."""
+    """The state that the server should have; times in us."""
 
     def __init__(self) -> None:
         self.total = TOTAL
@@ -45,42 +45,42 @@ class StockModel:
         self.ended: set[str] = set()
         self.expired = 0
         self.line: dict[str, Waiter] = {}
-        """Who waits, in order."""
+        """Waiters by id, in order."""
 
     def units(self, state: str) -> int:
-        """How many units are in this state."""
+        """Return the number of units in this state."""
         return sum(kept.n for kept in self.kept.values() if kept.state == state)
 
     def free(self) -> int:
-        """How many are on sale."""
+        """Return the number of units on sale."""
         return self.total - self.units("held") - self.units("confirmed")
 
     def bought(self, buyer: str) -> int:
-        """How many a buyer has."""
+        """Return the number of units that a buyer holds or has bought."""
         return sum(kept.n for kept in self.kept.values() if kept.buyer == buyer)
 
     def same(self, key: str) -> str | None:
-        """The reservation that was made with this key."""
+        """Return the id of the reservation with this key, if any."""
         return next((known for known, kept in self.kept.items() if key and kept.key == key), None)
 
     def known(self) -> list[str]:
-        """All reservations there ever were."""
+        """Return the ids of all current and ended reservations."""
         return sorted({*self.kept, *self.ended})
 
     def end(self, id: str) -> None:
-        """It is over with this one."""
+        """End a reservation."""
         del self.kept[id]
         self.ended.add(id)
 
     def lapse(self, now: int) -> None:
-        """What has run out is on sale again."""
+        """End reservations that have run out; their units are on sale again."""
         for id, kept in list(self.kept.items()):
             if kept.state == "held" and kept.ends <= now + 1:
                 self.end(id)
                 self.expired += 1
 
     def serve(self, now: int) -> None:
-        """What is on sale goes to those in line whose wish can be met."""
+        """Reserve free units for waiters, in order, skipping waiters that need more units than are free."""
         for id, waiter in list(self.line.items()):
             if self.free() <= 0:
                 return

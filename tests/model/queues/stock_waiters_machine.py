@@ -1,4 +1,4 @@
-"""The line before a stock that is sold out: who waits is served in order, and nobody overtakes."""
+"""Waiting for a stock that is sold out: waiters are served in order, and new calls do not overtake them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from model.queues.stock_model import LIMIT, TOTAL, Reserved, Waiter
 
 
 class StockWaitersMachine(StockMachine):
-    """The same with buyers who wait."""
+    """The stock machine with buyers that wait."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.claimed: set[str] = set()
-        """Ids of the calls whose job was enqueued."""
+        """Ids of calls whose job was enqueued."""
 
     @rule(
         buyer=st.sampled_from("abc"),
@@ -37,7 +37,7 @@ class StockWaitersMachine(StockMachine):
 
     @rule(hold=st.integers(1, 20), claim=st.booleans(), limited=st.booleans())
     def rush(self, hold: int, claim: bool, limited: bool) -> None:
-        """It is sold out, and more come; then units come back."""
+        """Sell out, let more buyers wait, and then perhaps restock."""
         self._lapse()
         for _ in range(max(0, self.stock.free())):
             self.count += 1
@@ -60,7 +60,7 @@ class StockWaitersMachine(StockMachine):
     @precondition(lambda self: any(kept.state == "held" for kept in self.stock.kept.values()))
     @rule(verb=st.sampled_from(["confirm", "release", "reserve"]))
     def lapse(self, verb: str) -> None:
-        """The next reservation runs out, and the first to come is one that would like to use that."""
+        """The next reservation runs out, and the first call after that confirms or releases it, or asks for a unit."""
         ends, id = min((kept.ends, id) for id, kept in self.stock.kept.items() if kept.state == "held")
         self.bench.now = max(self.bench.now, ends)
         self._lapse()
@@ -86,7 +86,7 @@ class StockWaitersMachine(StockMachine):
     @precondition(lambda self: self.stock.line or any(kept.claim for kept in self.stock.kept.values()))
     @rule(data=st.data(), stays=st.booleans(), job=st.booleans(), twice=st.booleans())
     def look_again(self, data: st.DataObject, stays: bool, job: bool, twice: bool) -> None:
-        """Who waits looks again, and claims what was handed over."""
+        """A waiter or holder asks again, and claims its handed-over units."""
         handed = {
             id: Waiter(kept.buyer, kept.n, kept.claim or 9 * SECOND, kept.key)
             for id, kept in self.stock.kept.items()
@@ -140,7 +140,7 @@ class StockWaitersMachine(StockMachine):
         self._serve()
 
     def _enqueued(self, id: str, job: bool) -> None:
-        # a caller whose claimed reservation has run out may come again: its job is there already
+        # a caller may ask again after its claimed reservation ran out: its job was enqueued by the first claim
         if job and id not in self.claimed:
             self.claimed.add(id)
             self.jobs += 1

@@ -1,4 +1,4 @@
-"""Flows whose scripts take several calls: each test sends them one after the other."""
+"""Flows that need several calls of a script, sent one after the other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simulation.server import Build, Server
 
 
 def test_a_flow_that_is_not_stored_to_its_end_never_runs(simulated: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its producer has died, or sends the rest after it was forgotten: either way, all of it is gone."""
+    """A flow is removed if its producer dies halfway or sends the rest after the server has forgotten the flow."""
     monkeypatch.setattr(flows, "_BATCH", 100)
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
     bench.run(leases.beat(queue, {"host/1/a": True}, 10**9, 1.0))
@@ -44,7 +44,7 @@ def test_a_flow_that_is_not_stored_to_its_end_never_runs(simulated: Server, monk
 
 
 def test_a_queue_is_not_drained_while_something_of_a_flow_is_left_to_do(simulated: Server) -> None:
-    """One call ended so many parents that it did not come to an end with their children."""
+    """One call ends more parents than it can handle, so their children are still blocked."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
     bench.run(leases.beat(queue, {"host/1/a": True}, 10**9, 1.0))
     parents, children = 20, 100

@@ -1,4 +1,4 @@
-"""Queues in which all features meet keep their books; broken ones are noticed."""
+"""Queues with all features mixed: all counters agree, and the recount catches mutants."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from model.queues.mixed_queue import MixedQueue
 from simulation.server import Build, Server
 
 _FEW = ("flows/parts/ended", "local STEPS = 150", "local STEPS = 2")
-"""So that flows leave something to be done by the next call."""
+"""Leaves work of a flow to the next call."""
 _GOES_ON = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow.id)"
 _CLEARED = "flow_ended(id, record, 'c', '')"
 _UNUSED = "redis.call('ZADD', throttled, -math.ceil(full / 1000), '- ' .. group)"
 _RINGS = "unpack(rounds)"
 _RESULT = "redis.call('HDEL', results[1], id, id .. ' p')\nredis.call('HDEL', results[2], id, id .. ' p')"
 _SCARCE = ("history/parts/history", "SUCCESS_BURST, FEWEST = 5000, 200, 20", "SUCCESS_BURST, FEWEST = 3000000, 3, 1")
-"""So that history leaves successes out."""
+"""Makes history leave out successes."""
 _RETRIED = "redis.call('HSET', tries, id, tried)\n      note_attempt("
 _ENDED = "keep_ended(id, letter, tried or '0', record, '')"
 _FLOW_ENDED = "keep_ended(id, 'c', tried or '0', job_record, '')"
@@ -81,7 +81,7 @@ MUTANTS = (
 
 @pytest.fixture
 def mute(simulated: Server) -> Iterator[Server]:
-    """The server for a user who may use no channel."""
+    """The server, with a user that may use no channel."""
     simulated.command("ACL", "SETUSER", "mute", "on", "nopass", "~*", "+@all", "resetchannels")
     simulated.command("AUTH", "mute", "")
     yield simulated

@@ -1,4 +1,4 @@
-"""Unique jobs, and what a plain Python model says of them: who has which name, and what became of the others."""
+"""A plain Python model of unique jobs: the owner of each name, and the result of each duplicate call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ENDED = ("dead", "cancelled", "expired")
 
 
 class UniqueMachine(UniqueWorkers):
-    """Rules are what producers and operators do as well."""
+    """Producers and operators in addition to workers and the clock."""
 
     # -- producers --------------------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class UniqueMachine(UniqueWorkers):
         data=st.data(), terms=st.sampled_from(_REPLACING), key=st.sampled_from(_KEYS), delay=st.sampled_from([0, 1500])
     )
     def push_again(self, data: st.DataObject, terms: Terms, key: str, delay: int) -> None:
-        """A call of a name that a job has which waits, or had which is dead."""
+        """Enqueue with the name of a waiting or dead job."""
         name = self.jobs[data.draw(st.sampled_from(self._at("waits", "dead")))].name
         self._push(terms, [(name, key)], delay, None, twice=False)
 
@@ -108,7 +108,7 @@ class UniqueMachine(UniqueWorkers):
     @precondition(lambda self: any(self.jobs[id].until == "done" for id in self.leased))
     @rule(data=st.data(), terms=st.sampled_from(_REPLACING), key=st.sampled_from(_KEYS))
     def fail_and_be_replaced(self, data: st.DataObject, terms: Terms, key: str) -> None:
-        """A job that has done steps is to be tried again, and becomes another call before that."""
+        """A job with finished steps fails, and a new call replaces it before its retry."""
         self.finish_steps()
         id = data.draw(st.sampled_from(sorted(id for id in self.leased if self.jobs[id].until == "done")))
         self._settle(id, "r", 1500, twice=False)
@@ -164,17 +164,17 @@ class UniqueMachine(UniqueWorkers):
     @precondition(lambda self: any(not self.jobs[id].key for id in self._at("waits")))
     @rule(data=st.data(), rarely=st.integers(0, 2))
     def lose(self, data: st.DataObject, rarely: int) -> None:
-        """Somebody deletes a record by hand."""
+        """Delete a job's record directly on the server."""
         if not rarely:
             id = data.draw(st.sampled_from([id for id in self._at("waits") if not self.jobs[id].key]))
             self.bench.lose_field(self.queue.jobs, id)
             self.jobs[id].place = "lost"
 
-    # -- what must always hold ----------------------------------------------------------------------------------------
+    # -- invariants ---------------------------------------------------------------------------------------------------
 
     @rule()
     def compare(self) -> None:
-        """The server knows who has which name, and keeps none that nobody has."""
+        """Check the owner of each unique name, and that no name without an owner is stored."""
         books = self.bench.hash(self.queue.groups)
         owners = {name[2:]: value.split()[0] for name, value in books.items() if name.startswith("u ")}
         assert owners == {f"task/{name}": id for name, (id, _) in self.model.names.items()}

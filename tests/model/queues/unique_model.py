@@ -1,4 +1,4 @@
-"""Unique names as plain Python: which job has which, and what becomes of a call."""
+"""Unique names in plain Python: the owner of each name, and the result of each call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lockwork.protocol.queue.unique import Arrived, Terms
 
 @dataclass
 class UniqueJob:
-    """A job that has a name, and where it is."""
+    """A job with a unique name, and its place."""
 
     name: str
     until: str | int
@@ -25,27 +25,27 @@ class UniqueJob:
     died: int = 0
 
     def overdue(self, now: int) -> bool:
-        """Whether it will never run."""
+        """Return True if the job has expired and will never run."""
         return self.place == "waits" and self.expires is not None and self.expires <= now
 
 
 class UniqueModel:
-    """What the server should know; times in ms."""
+    """The state that the server should have; times in ms."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, UniqueJob] = {}
         self.names: dict[str, tuple[str, int | None]] = {}
-        """Names that are taken until their jobs begin or end: the job, and when it is due at the latest."""
+        """Names taken until their job starts or ends: the job's id, and its latest due time if it is debounced."""
         self.times: dict[str, tuple[str, int]] = {}
-        """Names that are taken until a time."""
+        """Names taken for a period: the job's id, and the end of the period."""
 
     def known_holder(self, name: str) -> str | None:
-        """The job whose name it is, unless its record is lost."""
+        """Return the id of the job that owns the name, unless its record is lost."""
         id = self.names.get(name, ("", None))[0]
         return id if id and self.jobs[id].place != "lost" else None
 
     def holder(self, name: str, now: int) -> tuple[str, int | None] | None:
-        """The job that another call of the name meets, and when it is due at the latest."""
+        """Return the id of the job that a call with this name meets now, and its latest due time."""
         id = self.known_holder(name)
         if id and not self.jobs[id].overdue(now):
             return self.names[name]
@@ -53,19 +53,19 @@ class UniqueModel:
         return (id, None) if until > now else None
 
     def free(self, id: str) -> None:
-        """The job does not need its name any more."""
+        """Free the name of a job, if the job owns it."""
         name = self.jobs[id].name
         if self.names.get(name, ("", None))[0] == id:
             del self.names[name]
 
     def end(self, id: str, place: str) -> None:
-        """The job has come to its end, which is this one."""
+        """End a job at this place, and free its name."""
         self.jobs[id].place = place
         self.jobs[id].asked = False
         self.free(id)
 
     def take_again(self, id: str) -> bool:
-        """Whether a job that runs again may have its name again, which it then has."""
+        """Let a rerun job take its name again; return False if another job owns it."""
         job = self.jobs[id]
         if isinstance(job.until, int):
             return True
@@ -75,7 +75,7 @@ class UniqueModel:
         return True
 
     def arrive(self, id: str, job: UniqueJob, terms: Terms, now: int, *, delayed: bool) -> Arrived:
-        """What becomes of a call."""
+        """Enqueue a job in the model, and return the expected result."""
         holder = self.holder(job.name, now)
         if holder is None:
             self.jobs[id] = job

@@ -1,4 +1,4 @@
-"""The workers of unique jobs: what they lease, how their jobs end, and what the model makes of that."""
+"""Workers of unique jobs: leases, outcomes, and their effect on the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SESSION = "host/1/a"
 
 
 class UniqueWorkers(RuleBasedStateMachine):
-    """Rules are what workers and time do."""
+    """Workers and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class UniqueWorkers(RuleBasedStateMachine):
 
     @rule()
     def recover(self) -> None:
-        """The worker has died with the job that it held, or was stopped with several."""
+        """Recover the session: counted after a crash with at most one job, uncounted after a stop with several."""
         died = len(self.leased) <= 1
         given = self.bench.run(leases.recover(self.queue, _SESSION, WINDOW_MS, gone=True, counted=died))
         held, self.leased = self.leased, {}

@@ -1,1 +1,1 @@
-"""What lets processes keep step, against plain models."""
+"""State machines and models of barriers, latches, limiters and runs at most once per period."""

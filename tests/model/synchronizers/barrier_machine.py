@@ -1,4 +1,4 @@
-"""The barrier, and what a plain Python model says of it: who has arrived, who lapsed, and who passes with whom."""
+"""A plain Python model of the barrier: arrivals, lapsed places, and the parties of each generation."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class _Arrived:
 
 
 class BarrierMachine(RuleBasedStateMachine):
-    """Rules are what parties and time do."""
+    """Parties and a clock."""
 
     STEP = 100
-    """Parties that one call notifies."""
+    """Number of parties that one call notifies."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
         self.bench = bench
         self.line: list[_Arrived] = []
-        """In order of arrival, those that have lapsed included until somebody else's call sweeps them."""
+        """Arrivals in order. Lapsed ones stay until another party's call removes them."""
         self.parties = 0
         self.passed: dict[str, tuple[int, int]] = {}
         self.unnotified: list[tuple[str, str]] = []
-        """Channel and message of those that have passed, in order; the channel of the last to arrive is empty."""
+        """Channel and message of each passed party, in order; the channel of the last to arrive is empty."""
         self.generation = 0
         self.count = 0
 
@@ -55,7 +55,7 @@ class BarrierMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.line or self.passed)
     @rule(data=st.data())
     def look_again(self, data: st.DataObject) -> None:
-        """One who waits asks again, in time or not, or one that has passed and does not know it."""
+        """A waiting or lapsed party asks again, or a passed party that does not know it yet."""
         known = [arrived.request for arrived in self.line] + list(self.passed)[-5:]
         self._arrive(data.draw(st.sampled_from(known)), self.parties)
 
@@ -100,7 +100,7 @@ class BarrierMachine(RuleBasedStateMachine):
         self.line = []
 
     def _notify(self) -> None:
-        """Some of those that have passed are told their indexes by each call."""
+        """Check that the call notified the next passed parties of their indexes, at most `STEP` of them."""
         now, self.unnotified = self.unnotified[: self.STEP], self.unnotified[self.STEP :]
         wanted = [message for message in now if message[0]]
         found, self.bench.messages[:] = self.bench.messages[: len(wanted)], self.bench.messages[len(wanted) :]
@@ -109,7 +109,7 @@ class BarrierMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.line or self.passed)
     @rule(data=st.data(), twice=st.booleans())
     def leave(self, data: st.DataObject, twice: bool) -> None:
-        """One gives up, or wants to although it has passed."""
+        """A waiting or passed party leaves."""
         known = [arrived.request for arrived in self.line] + list(self.passed)[-3:]
         request = data.draw(st.sampled_from(known))
         for _ in range(1 + twice):
@@ -128,6 +128,6 @@ class BarrierMachine(RuleBasedStateMachine):
 
 
 class StepwiseBarrierMachine(BarrierMachine):
-    """The same with a script that notifies one party a call."""
+    """A barrier whose script notifies one party in each call."""
 
     STEP = 1

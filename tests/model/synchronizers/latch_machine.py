@@ -1,4 +1,4 @@
-"""The latch, and what a plain Python model says of it: what is left, which rounds have opened, and who is woken."""
+"""A plain Python model of the latch: remaining count, opened rounds, and notified waiters."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class _Round:
     left: int
     ends: int
     number: int = 0
-    """As the server calls it; 0 until it was seen."""
+    """The server's number of the round; 0 until the model has read it."""
 
 
 class LatchMachine(RuleBasedStateMachine):
-    """Rules are what its users and time do."""
+    """Users of the latch, and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
         self.bench = bench
         self.round: _Round | None = None
         self.told: dict[str, tuple[int, int]] = {}
-        """What each request was told, and when."""
+        """The count in the reply to each request, and the time (us) of the reply."""
         self.place = 0
         self.opened = 0
         self.numbers: list[int] = []
@@ -50,7 +50,7 @@ class LatchMachine(RuleBasedStateMachine):
         self.round = _Round(size, size, now + _TTL * SECOND)
 
     def _touched(self, size: int) -> _Round | None:
-        """The first touch closes it, and the first after its end; None when it is closed with another count."""
+        """Return the round, after beginning one if there is none or it has ended; None if its count differs."""
         now = self.bench.now
         if self.round is None or self.round.ends <= now:
             self._begin(size, now)
@@ -58,7 +58,7 @@ class LatchMachine(RuleBasedStateMachine):
         return self.round if self.round.count == size else None
 
     def _number(self) -> int:
-        """Ask for the round's number, if it is not known yet; asking changes nothing."""
+        """Return the round's number. If necessary, read it from the server; reading changes nothing."""
         assert self.round is not None
         if not self.round.number:
             args: list[Argument] = [self.round.count, _TTL * 1000, 0, ""]
@@ -67,7 +67,7 @@ class LatchMachine(RuleBasedStateMachine):
             self.numbers.append(self.round.number)
         return self.round.number
 
-    # -- what happens -----------------------------------------------------------------------------------------------
+    # -- rules ------------------------------------------------------------------------------------------------------
 
     @rule(size=st.sampled_from([3, 3, 3, 5]), n=st.integers(1, 3), twice=st.booleans())
     def count_down(self, size: int, n: int, twice: bool) -> None:
@@ -78,7 +78,7 @@ class LatchMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.told)
     @rule(data=st.data())
     def sent_again(self, data: st.DataObject) -> None:
-        """A call comes again although others came since, and a reset too."""
+        """Repeat an earlier call after other calls and resets."""
         assert self.round is not None
         recent = [id for id, (_, when) in self.told.items() if when > self.bench.now - 60 * SECOND]
         if recent:
@@ -116,7 +116,7 @@ class LatchMachine(RuleBasedStateMachine):
 
     @rule(size=st.sampled_from([3, 3, 5]), waits=st.booleans(), back=st.integers(0, 3))
     def look(self, size: int, waits: bool, back: int) -> None:
-        """Look whether it, or a round that was closed when the wait began, has opened."""
+        """Ask if the latch, or the round that was closed when the wait began, has opened."""
         since = self.numbers[-back] if 0 < back <= len(self.numbers) else 0
         args: list[Argument] = [size, _TTL * 1000, since, CHANNEL if waits else "", _SECRET]
         code, left, number = self.bench.call(script_call("synchronizers/latch_wait", _KEYS, args))

@@ -1,4 +1,4 @@
-"""The limiter, and what a plain Python model says of it: whose moment comes when, in exact fractions."""
+"""A plain Python model of the limiter: the slot of each request, in exact fractions."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from model.bench import CHANNEL, SECOND, Bench
 
 _KEYS = keys.limiter("sim", "a")
 _REMEMBERED = 60 * SECOND
-"""For so long after its slot a request is known for certain."""
+"""Microseconds after its slot during which the server surely remembers a request."""
 
 
 @dataclass
 class Booked:
-    """A slot; `before`: when a bucket would be full again without it and all behind it."""
+    """A booked slot. `before`: time when a bucket would be full without this booking and all later ones."""
 
     request: str
     n: int
     slot: int
     before: Fraction = Fraction(0)
     fixed: bool = False
-    """It was booked at another rate."""
+    """True if the slot was booked at an earlier rate."""
 
 
 def _place(booked: list[Booked], request: str) -> int | None:
@@ -39,7 +39,7 @@ def _place(booked: list[Booked], request: str) -> int | None:
 
 @dataclass
 class Bucket:
-    """Units come back evenly; `full` is when all of them are there."""
+    """A bucket whose units return evenly. `full` is the time (us) when all units are back."""
 
     count: int
     period: int
@@ -65,7 +65,7 @@ class Bucket:
         return at
 
     def _follow(self, at: int, full: Fraction) -> str | None:
-        """What is at that place of the line follows from `full` from now on; returns whose it is."""
+        """Store `full` in the booking at this index, or in the bucket after the last one. Return its request."""
         if at == len(self.booked):
             self.full = full
             return None
@@ -97,7 +97,7 @@ class Bucket:
         return math.ceil(self.full)
 
     def change(self, now: int, count: int, period: int, limit: int) -> None:
-        # the one place where the server rounds, upwards and by less than two microseconds: so does the model
+        # the server rounds only here, up and by less than two microseconds; the model does it in the same way
         ratio = _time(period, count) / _time(self.period, self.count)
         base = max(now, self.last)
         if ratio != 1:
@@ -116,13 +116,13 @@ def _time(period: int, count: int) -> float:
 
 @dataclass
 class Window:
-    """At most `limit` units in any period."""
+    """A window with at most `limit` units in any period."""
 
     count: int
     period: int
     limit: int
     booked: list[Booked] = field(default_factory=list)
-    """In order of slots."""
+    """Bookings in order of their slots."""
 
     def slot(self, now: int, n: int) -> int:
         return self._slot(self.booked, now, n)
@@ -173,7 +173,7 @@ class Window:
 
 
 class LimiterMachine(RuleBasedStateMachine):
-    """Rules are what callers and time do; `kind` is the algorithm."""
+    """Callers and a clock. `kind` is the algorithm."""
 
     kind: Algorithm = "bucket"
     rates: tuple[tuple[int, int, int], ...] = ((7, SECOND, 4), (3, SECOND, 1), (7, SECOND, 6), (2, 5 * SECOND, 3))
@@ -220,14 +220,14 @@ class LimiterMachine(RuleBasedStateMachine):
         self._told(behind)
 
     def _told(self, behind: str | None) -> None:
-        """Who follows one that moved up or left is told to look, if it still waits."""
+        """Check that the request behind a moved or removed booking is notified if it still waits."""
         waits = behind is not None and self.slots[behind] > self.bench.now
         assert self.bench.messages == ([(CHANNEL, f"{_KEYS[0]}:{behind}")] if waits else []), "who is behind looks"
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data(), twice=st.booleans())
     def give_back(self, data: st.DataObject, twice: bool) -> None:
-        """Give back one of the last bookings; nobody's slot changes by that."""
+        """Return one of the last bookings. No other slot changes."""
         request = data.draw(st.sampled_from(self.requests[-5:]))
         if self.slots[request] <= self.bench.now - _REMEMBERED:
             return
@@ -246,12 +246,12 @@ class LimiterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.requests)
     @rule(data=st.data())
     def sent_again(self, data: st.DataObject) -> None:
-        """A call comes again although others came since, or a caller looks whether it may move up."""
+        """Repeat a call after other calls, or ask again to get an earlier slot."""
         self._again(data.draw(st.sampled_from(self.requests[-5:])), 1, data.draw(st.sampled_from([0, -2])))
 
     @rule(chosen=st.sampled_from(range(4)))
     def change(self, chosen: int) -> None:
-        """Another rate, with the next call: what was used stays used."""
+        """Change the rate with the next call. Used units stay used."""
         before, self.limits = self.limits, self._limits(*self.rates[chosen])
         request = f"c{len(self.slots)}"
         code, ahead, now = self._take(request, 1, -1)
@@ -275,7 +275,7 @@ class LimiterMachine(RuleBasedStateMachine):
 
 
 class WindowMachine(LimiterMachine):
-    """The same for a window."""
+    """A limiter with a window instead of a bucket."""
 
     kind = "window"
     rates = ((4, SECOND, 4), (6, SECOND, 6), (3, SECOND, 3), (4, SECOND, 4))

@@ -1,4 +1,4 @@
-"""At most once per period, and what a plain Python model says of it: who runs it, what is kept, and who is told."""
+"""A plain Python model of runs at most once per period: the current run, its stored result, and wake-ups."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class _Run:
     value: bytes = b""
 
     def seen(self, now: int) -> str:
-        """How it stands at this time."""
+        """Return the state of the run at this time."""
         return "l" if self.state == "r" and self.deadline <= now else self.state
 
 
 class OnceMachine(RuleBasedStateMachine):
-    """Rules are what its users and time do."""
+    """Users and a clock."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
         self.bench = bench
         self.run: _Run | None = None
-        """The newest run that counts."""
+        """The newest run that has not been reset or abandoned."""
         self.runs: list[_Run] = []
         self.last = 0
         self.gone: set[str] = set()
         self.line: set[str] = set()
         self.registered = False
-        """Whether the process is to be notified."""
+        """True if the server will notify the process."""
         self.count = 0
         self.resets: list[Call] = []
 
@@ -162,7 +162,7 @@ class OnceMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.resets)
     @rule()
     def reset_sent_again(self) -> None:
-        """It comes again although it has begun anew since."""
+        """Repeat a reset after a new run has begun."""
         self.bench.call(self.resets[-1])
 
     @rule(microseconds=st.sampled_from([1, SECOND, 4 * SECOND, 10 * SECOND, 40 * SECOND]))
@@ -172,7 +172,7 @@ class OnceMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.run and self.run.seen(self.bench.now) == "r")
     @rule(more=st.sampled_from([-1, 0, SECOND]))
     def lapse(self, more: int) -> None:
-        """The run's lease comes to its end, or nearly."""
+        """Move the clock to the end of the run's lease, or close to it."""
         assert self.run is not None
         self.bench.now = max(self.bench.now, self.run.deadline + more)
 

@@ -1,4 +1,4 @@
-"""Flows as operators look at them: found in a queue, and read as a graph of jobs."""
+"""Read flows for operators: find the flows of a queue, and read a flow as a graph of jobs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import job_control, records
 
 _SCAN = 1000
-"""Fields of the flows' hash that one call looks at."""
+"""Limit per call of fields of the flows' hash to read."""
 _ID = "?" * 16
 """Matches the ids of flows: all other fields are longer, or are `#`."""
 _NODES = 200
-"""Jobs that one call reads."""
+"""Limit per call of jobs to read."""
 _RECORD = 2048
-"""Bytes of the records that are read for the name of a task."""
+"""Bytes of each record to read for the name of its task."""
 _PLACED = 100
-"""Jobs that have not ended and are looked for one by one, to say whether they run."""
+"""Limit of unended jobs to locate one by one, to find out if they run."""
 
 NodeState = Literal["blocked", "scheduled", "ready", "running", "active", "succeeded", "failed", "cancelled"]
 _ENDS: dict[bytes, NodeState] = {b"s": "succeeded", b"f": "failed", b"c": "cancelled", b"x": "cancelled"}
@@ -32,8 +32,8 @@ _ENDS: dict[bytes, NodeState] = {b"s": "succeeded", b"f": "failed", b"c": "cance
 class FlowNode:
     """One job of a flow, with the numbers of the jobs that wait for it.
 
-    `state` is "active" if it is scheduled, ready or running, and too many are for the server to say which. `task` is
-    None if its record is long, or gone and history did not keep it.
+    `state` is "active" if the job is scheduled, ready or running, and too many jobs are active to locate them all.
+    `task` is None if its record is long, or is deleted and not in history.
     """
 
     number: int
@@ -44,8 +44,10 @@ class FlowNode:
 
 
 def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowSight], int, bool]]:
-    """Read the flows of a queue, and look at `most` fields of their hash at most; returns them by id, how many fields
-    were looked at, and whether those were all."""
+    """Read the flows of a queue, from at most `most` fields of their hash.
+
+    Return the flows by id, the number of fields that were read, and True if these were all fields.
+    """
     found: dict[str, FlowSight] = {}
     cursor, searched = "0", 0
     while True:
@@ -63,7 +65,7 @@ def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowSight], in
 
 
 def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[FlowNode]]:
-    """Read up to `most` jobs of a flow from number `first` on; none if nothing is known of it."""
+    """Read up to `most` jobs of a flow, from number `first`; return no jobs if the flow is unknown."""
     seen = yield from look(queue, flow)
     if seen is None:
         return []

@@ -1,4 +1,4 @@
-"""Flows: jobs that wait for each other, enqueued in one step; how they stand, and what their jobs returned."""
+"""Flows: jobs that wait for each other. Enqueue a flow in one step, read its state and its results, and cancel it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lockwork.protocol.queue.limits import room_for
 from lockwork.protocol.retry import patience
 
 MOST_JOBS = 20_000
-"""Jobs of one flow."""
+"""Limit of jobs per flow."""
 MOST_LINKS = 100_000
-"""How often, in one flow, a job waits for a job."""
+"""Limit of parent links per flow."""
 _BATCH = 500
 _READ = 1000
 _ID = re.compile(r"(.+)\.(\d+)u?")
@@ -31,34 +31,34 @@ POLICIES: dict[Policy, str] = {"fail": "", "ignore": "i", "compensate": "u"}
 
 
 class FlowJob(NamedTuple):
-    """One job of a flow: it waits for its parents, given by their numbers; the first job is number 1."""
+    """One job of a flow: it waits for its parents, which are job numbers; the first job is number 1."""
 
     record: bytes
     parents: Sequence[int] = ()
     delay_ms: int = 0
     policy: Policy = "fail"
     undo: bytes = b""
-    """The record of its compensation."""
+    """The record of its compensation; empty without one."""
 
 
 def marked(record: bytes) -> bytes:
-    """Return the record as one of a job of a flow."""
+    """Return the record with the mark of a flow's job."""
     head, body = record.split(b";", 1)
     return b"%b%b>;%b" % (head, b"," * max(1, 5 - head.count(b",")), body)
 
 
 def is_marked(record: bytes) -> bool:
-    """Whether the record is of a job of a flow."""
+    """Return True if the record belongs to a job of a flow."""
     return _MARK.match(record) is not None
 
 
 def job_id(flow: str, number: int) -> str:
-    """The id of a job of a flow."""
+    """Return the id of a job of a flow."""
     return f"{flow}.{number:05}"
 
 
 def flow_of(id: str) -> str:
-    """The flow of such a job, by its id, or that of a compensation; raises ValueError for another id."""
+    """Return the flow of a job or a compensation, from its id; raises ValueError for other ids."""
     found = _ID.fullmatch(id)
     if found is None:
         raise ValueError(f"{id!r} is no job of a flow")
@@ -68,10 +68,11 @@ def flow_of(id: str) -> str:
 def push(
     queue: QueueKeys, flow: str, jobs: Sequence[FlowJob], answer: object, window_ms: int = WINDOW_MS
 ) -> Protocol[bool]:
-    """Enqueue a flow; nothing of it runs before all of it is there. False when that took longer than 10 minutes.
+    """Enqueue a flow. Its jobs run only after all jobs are stored. Return False when that took longer than 10 minutes.
 
-    Raises QueueFull when there is no room for all of it, and then nothing of it is stored.
-    `answer` says what the flow's own result is; the server only keeps it.
+    answer: the numbers of the jobs whose results are the flow's result, in any structure; the server only stores it.
+
+    Raises QueueFull when the queue has no room for the whole flow; nothing is stored then.
     """
     children: dict[int, list[int]] = {}
     for number, job in enumerate(jobs, 1):
@@ -100,13 +101,13 @@ def push(
         if not room_for(queue, (yield call), jobs=len(jobs)):
             return False
     if len(children.get(0, [])) > _READ:
-        yield from expire(queue, window_ms)  # the rest of those that wait for nobody
+        yield from expire(queue, window_ms)  # the other jobs without parents
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class FlowSight:
-    """How a flow stands; `state` is running, compensating or ended. Counts are of jobs, or of compensations."""
+    """State of a flow: running, compensating or ended. The counts are of jobs, or of compensations."""
 
     state: Literal["running", "compensating", "ended"]
     jobs: int
@@ -114,18 +115,18 @@ class FlowSight:
     failed: int
     cancelled: int
     failure: int
-    """The number of the first job that failed or was cancelled, and may not be ignored; 0: none."""
+    """Number of the first job that failed or was cancelled, and whose policy is not to ignore it; 0: none."""
     stopped: bool
     compensated: int
     uncompensated: int
-    """Compensations that failed."""
+    """Number of failed compensations."""
     answer: Any
     blob: bytes
-    """How the failure ended, as it is stored."""
+    """The stored outcome of the first failure; empty without one."""
 
 
 def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = None) -> Protocol[FlowSight | None]:
-    """Look at a flow, None if nothing is known of it; the channel `told` hears of its end."""
+    """Read a flow; None if it is unknown. `told` is the channel that is notified of its end."""
     found = yield script_call("flows/state", queue, [flow, told], patience)
     if not found:
         return None
@@ -133,7 +134,7 @@ def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = N
 
 
 def sight(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> FlowSight:
-    """Return what the stored record of a flow says."""
+    """Parse the stored record of a flow."""
     return FlowSight(
         "running" if record["state"] == "storing" else record["state"],
         record["jobs"],
@@ -152,9 +153,9 @@ def sight(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> F
 def ended(
     queue: QueueKeys, flow: str, channel: str, timeout: float | None, slow: Protocol[None] | None = None
 ) -> Protocol[FlowSight | None]:
-    """Wait until a flow has ended, at most `timeout` seconds; returns its state then.
+    """Wait at most `timeout` seconds until a flow ends; return its last known state.
 
-    `slow` is run once if the flow has not ended after RECHECK seconds.
+    slow: runs once if the flow has not ended after RECHECK seconds.
     """
     began = now = yield Clock()
     give_up = None if timeout is None else now + timeout
@@ -172,7 +173,7 @@ def ended(
 
 
 def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | None = None) -> Protocol[list[bytes]]:
-    """Read how jobs of a flow ended, as stored, b"" where that is not known; fewer, once they are over `most` bytes."""
+    """Read the stored outcomes of a flow's jobs, b"" if unknown; stops after `most` bytes."""
     found: list[bytes] = []
     size = 0
     while len(found) < len(numbers) and (most is None or size <= most):
@@ -184,7 +185,7 @@ def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | Non
 
 
 def cancel(queue: QueueKeys, flow: str, window_ms: int = WINDOW_MS) -> Protocol[tuple[str, list[str]]]:
-    """Cancel a flow; returns cancelled, ended or unknown, and the ids of jobs that run: tell their workers."""
+    """Cancel a flow; return cancelled, ended or unknown, and the running jobs' ids, whose workers must be notified."""
     running: list[str] = []
     again = 0
     while True:

@@ -1,4 +1,4 @@
-"""A stock of units on sale: reserve, confirm, release; it never oversells, and a job can be part of each step.
+"""A stock of units on sale: reserve, confirm, release. It never oversells, and each step can enqueue a job.
 
 Buyers and keys of reservations are stored names here.
 """
@@ -26,18 +26,18 @@ log: Log = Log("lockwork")
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """One stock: the queue it lives with, its name, the units it opens with, and the limit per buyer (0: none)."""
+    """One stock: the queue that it belongs to, its name, its initial units, and the limit per buyer (0: none)."""
 
     queue: QueueKeys
     name: str
     total: int
     limit: int
     warned: set[StockKeys] = field(default_factory=set, compare=False)
-    """The stocks of this app that a warning was logged for."""
+    """Stocks of this app with a logged warning."""
 
     @property
     def shown(self) -> str:
-        """The name as errors show it."""
+        """The name in error messages."""
         return display(self.name)
 
     @property
@@ -48,9 +48,10 @@ class Books:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Units set aside for a buyer; `created` is False when this call met an earlier reservation of the same key.
+    """Units reserved for a buyer; `created` is False when this call found an earlier reservation with the same key.
 
-    `state` is "held" or "confirmed"; `expires_in` is in seconds, 0 once confirmed; `fence` rises from one to the next.
+    `state` is "held" or "confirmed"; `expires_in` is in seconds, 0 once confirmed; `fence` increases with each
+    reservation.
     """
 
     id: str
@@ -64,7 +65,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class StockStatus:
-    """Units by place (total = available + reserved + sold), and how many reservations ran out so far."""
+    """Units by place (total = available + reserved + sold), and the number of expired reservations."""
 
     total: int
     available: int
@@ -81,23 +82,23 @@ class StockMinute(NamedTuple):
 
 
 MOST_MINUTES = 60
-"""Minutes that the server keeps. stock/parts/stock.lua counts on it."""
+"""Number of minutes that the server stores. stock/parts/stock.lua depends on it."""
 _MOST_WARNED = 1000
 _STATES = {b"h": "held", b"c": "confirmed"}
 _SCAN = 1000
-"""Fields of a stock that one call looks at."""
+"""Limit per call of fields of a stock to read."""
 _TOGETHER = 100
-"""Stocks of which one call reads the units."""
+"""Number of stocks per call whose units are read."""
 _CHARTED, _CHARTED_TOGETHER = 100, 20
-"""Stocks of which the minutes are read, and of how many by one call."""
+"""Number of stocks whose minutes are read, and the number of such stocks per call."""
 
 
 def reserve(
     books: Books, id: str, buyer: str, n: int, hold_ms: int, key: str, job: NewJob | None
 ) -> Protocol[Reservation]:
-    """Reserve `n` units; raises SoldOut, LimitReached or QueueFull, and then no job was enqueued either.
+    """Reserve `n` units, and enqueue `job`. Raises SoldOut, LimitReached or QueueFull; no job is enqueued then.
 
-    Interrupted, it puts them back on sale, unless its job is enqueued already.
+    When interrupted, it puts the units back on sale, unless its job is already enqueued.
     """
     args: list[Argument] = [books.total, books.limit, id, buyer, n, hold_ms, key]
     if job is not None:
@@ -127,9 +128,9 @@ def reserve_waiting(
     channel: str,
     wait: float | None,
 ) -> Protocol[Reservation]:
-    """The same, standing in line at most `wait` seconds (None: as long as it takes) for units that come back.
+    """Reserve as `reserve`, and wait at most `wait` seconds (None: without a limit) for units that are released.
 
-    Interrupted anywhere, it leaves the line, and what it got goes to the others, unless its job is enqueued already.
+    When interrupted, it stops waiting, and its units go to other callers, unless its job is already enqueued.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
@@ -168,7 +169,7 @@ def _compare(books: Books, opened: int) -> None:
 
 
 def _leave(books: Books, id: str, job: NewJob | None, why: BaseException) -> Protocol[None]:
-    # if the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
+    # if the server is unreachable, the waiter's place expires, and soon after it any unclaimed units
     args: list[Argument] = [id, int(job is None)]
     yield from undo(script_call("stock/leave", books.keys, args), why)
 
@@ -194,9 +195,10 @@ def confirm(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
 
 
 def release(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
-    """Give a reservation's units back; raises ReservationEnded when it was confirmed, because then it is a sale.
+    """Put a reservation's units back on sale; raises ReservationEnded when it is confirmed, because it is then a sale.
 
-    With a job, also when they are back already, unless by this very job: then it is not enqueued.
+    With a job, also raises ReservationEnded when the units are already back, except if an earlier call with this same
+    job released them. The job is not enqueued then.
     """
     code = yield from _end(books, "r", id, job)
     if code == codes("stock/end").missing:
@@ -206,9 +208,9 @@ def release(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
 
 
 def refund(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
-    """Put a sale's units back on sale; raises ReservationEnded when it was not confirmed yet.
+    """Put a sale's units back on sale; raises ReservationEnded when it is not yet confirmed.
 
-    With a job, also when they are back already, as `release` does.
+    With a job, also raises it when the units are already back, as `release` does.
     """
     code = yield from _end(books, "f", id, job)
     if code == codes("stock/end").missing:
@@ -218,7 +220,7 @@ def refund(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
 
 
 def extend(books: Books, id: str, hold_ms: int) -> Protocol[float]:
-    """Hold a reservation for so long from now on at least; returns seconds that are left. Raises ReservationEnded."""
+    """Hold a reservation for at least `hold_ms` from now; return the remaining seconds. Raises ReservationEnded."""
     code, left = yield script_call("stock/extend", books.keys, [id, hold_ms])
     if code == codes("stock/extend").confirmed:
         raise ReservationEnded(f"reservation {id!r} of stock {books.shown!r} is already confirmed")
@@ -230,7 +232,7 @@ def extend(books: Books, id: str, hold_ms: int) -> Protocol[float]:
 
 
 def look(books: Books, id: str) -> Protocol[Reservation | None]:
-    """Read one reservation; None when it expired, was released or never was."""
+    """Read one reservation; None when it expired, was released or never existed."""
     reply = yield script_call("stock/reservation", books.keys, [id])
     if not reply:
         return None
@@ -239,7 +241,10 @@ def look(books: Books, id: str) -> Protocol[Reservation | None]:
 
 
 def reservations(books: Books, buyer: str, count: int) -> Protocol[list[Reservation]]:
-    """Read up to `count` reservations, of one buyer or (empty) of all, in no order; none that lives on is missed."""
+    """Read up to `count` reservations, of one buyer or (empty) of all, unordered.
+
+    Includes every reservation that exists during the whole call.
+    """
     found: dict[str, Reservation] = {}
     cursor: bytes | str = "0"
     while True:
@@ -256,9 +261,9 @@ def reservations(books: Books, buyer: str, count: int) -> Protocol[list[Reservat
 
 
 def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatus]:
-    """Count the units by place, after adding `add` of them (once per `request`); a negative number takes them off.
+    """Count the units by place, after adding `add` units (once per `request`); a negative number withdraws units.
 
-    Raises SoldOut when fewer than that are on sale; then none were taken off.
+    Raises SoldOut when fewer units are on sale; nothing is withdrawn then.
     """
     call = script_call("stock/state", books.keys, [books.total, add, request])
     while True:
@@ -273,10 +278,9 @@ def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatu
 
 
 def overview(prefix: str, minutes: int) -> Protocol[list[tuple[str, str, StockStatus, tuple[StockMinute, ...]]]]:
-    """Read all stocks: queue, name, units, and what each of the last minutes reserved and sold, the oldest first.
+    """Read all stocks: queue, name, units, and the units reserved and sold in each of the last minutes, oldest first.
 
-    The minutes are those of the first 100 stocks; the others have none. Reservations that ran out since the last call
-    still count as reserved.
+    Only the first 100 stocks have minutes. Reservations that expired since the last call still count as reserved.
     """
     found: dict[str, list[str]] = {}
     for each in sorted((yield from index.read(prefix, index.STOCKS))):
@@ -305,7 +309,7 @@ def _minutes(counts: list[int], minutes: int) -> tuple[StockMinute, ...]:
 
 
 def delete(books: Books, request: str) -> Protocol[bool]:
-    """Forget the stock, once per `request`; False when there was none."""
+    """Delete the stock, once per `request`; return False when it does not exist."""
     return bool(
         (yield script_call("stock/delete", books.keys, [request], deleted=books.queue.stock_deleted(books.name)))
     )

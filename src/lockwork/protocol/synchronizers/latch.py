@@ -1,4 +1,4 @@
-"""The latch: opens when it has been counted down to zero, and stays open; a reset begins a new round."""
+"""The latch: opens when its count reaches zero, and stays open; a reset begins a new round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockwork.protocol.scripts import codes
 
 @dataclass(frozen=True, slots=True)
 class LatchRequest:
-    """One latch as its users agree on it."""
+    """One latch, with the values that all its users must share."""
 
     keys: LatchKeys
     name: str
@@ -31,20 +31,20 @@ class LatchStatus:
 
     @property
     def open(self) -> bool:
-        """Whether the latch is open."""
+        """True if the latch is open."""
         return not self.left
 
 
 def count_down(latch: LatchRequest, request: str, n: int) -> Protocol[int]:
-    """Count `n` down, once per `request`; returns what is left."""
+    """Count down by `n`, once per `request`; return the remaining count."""
     args: list[Argument] = [latch.count, latch.ttl_ms, request, n]
     return _checked(latch, *(yield script_call("synchronizers/latch_count", latch.keys, args)))
 
 
 def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[bool]:
-    """Wait until the latch has opened, at most `timeout` seconds; False when the time is up.
+    """Wait at most `timeout` seconds until the latch opens; return False after that time.
 
-    Interrupted, it leaves nothing to undo: its process's place lapses, and a message that comes by then is not heard.
+    An interrupted call needs no cleanup: its process's place expires, and a message until then has no effect.
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
@@ -76,7 +76,7 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
 
 
 def status(latch: LatchRequest) -> Protocol[LatchStatus]:
-    """Read what is left of the count."""
+    """Read the remaining count."""
     left = _checked(latch, *(yield script_call("synchronizers/latch_state", latch.keys, [latch.count])))
     return LatchStatus(left, latch.count)
 

@@ -22,7 +22,7 @@ _STATES: dict[bytes, State] = {b"": "idle", b"r": "running", b"d": "done", b"f":
 
 @dataclass(frozen=True, slots=True)
 class OnceRequest:
-    """One call: everything that the server needs to know about it."""
+    """One call of a function that runs once per period, with all values that the server needs."""
 
     key: str
     name: str
@@ -36,7 +36,7 @@ class OnceRequest:
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """How the run of this period ended."""
+    """Outcome of this period's run."""
 
     state: State
     value: bytes
@@ -44,7 +44,7 @@ class EndedRun:
 
 @dataclass(frozen=True, slots=True)
 class OnceState:
-    """How the run of this period stands, who runs or ran it, and seconds until the period ends."""
+    """State of this period's run, its owner, and seconds until the period ends."""
 
     state: State
     owner: str
@@ -54,9 +54,9 @@ class OnceState:
 
 
 def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun]:
-    """Be the one who runs it, or wait at most `wait` seconds (None: as long as it takes) for what comes of the run.
+    """Start this period's run, or wait at most `wait` seconds (None: without a limit) for its outcome.
 
-    Raises WaitTimeout. Interrupted, it leaves the run to others.
+    Raises WaitTimeout. When interrupted, it withdraws its request, so another caller can run.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
@@ -89,22 +89,22 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
     except (GeneratorExit, WaitTimeout):
         raise
     except BaseException as error:
-        # if the server is unreachable, a run that was on its way to us counts as lost when its lease ends
+        # if the server is unreachable, a run that it just granted counts as lost when its lease ends
         yield from undo(script_call("synchronizers/once_abandon", asked.key, [asked.request]), error)
         raise
 
 
 def end(key: str, owner: str, fence: int, state: Literal["d", "f", "l"], value: bytes) -> Protocol[bool]:
-    """Keep what came of a run; False when that run does not count any more."""
+    """Store the outcome of a run; return False when that run no longer counts."""
     return bool((yield from insist(script_call("synchronizers/once_end", key, [owner, fence, state, value]))))
 
 
 def state(key: str) -> Protocol[OnceState]:
-    """Read how the run of this period stands."""
+    """Read the state of this period's run."""
     found, owner, request, fence, left = yield script_call("synchronizers/once_state", key, [])
     return OnceState(_STATES[found], owner.decode(), request.decode(), fence, left / 1_000_000)
 
 
 def reset(key: str, request: str) -> Protocol[None]:
-    """Forget the period, once per `request`."""
+    """Delete the period's run and its result, once per `request`."""
     yield script_call("synchronizers/once_reset", key, [request])
