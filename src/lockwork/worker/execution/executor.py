@@ -59,7 +59,7 @@ def _nothing(job: Leased, task: str, seconds: float) -> None:
 
 
 class Executor:
-    """Runs the jobs of one queue; without `processes` and `limits`, in this process and without hard time-outs."""
+    """Runs the jobs of one queue; without `limits`, there are no hard time-outs."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Executor:
         )
         self._hook_runner = HookRunner(self._hooks, context.threads)
         self._limits = limits
-        self._measured = _nothing if durations is None else durations.ended
+        self._record_duration = _nothing if durations is None else durations.ended
         self._base_context = copy_context()
         self.on_given_back: Callable[[], None] = lambda: None
         """Called for each job that this worker returns because it cannot run it."""
@@ -103,22 +103,20 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - a record may contain anything
             await self._settle_unread(job, error)
             return
-        slot.job, watched, began = call.context, self._hooks.in_worker, perf_counter()
+        slot.job, has_hooks, began = call.context, self._hooks.in_worker, perf_counter()
         end: CallEnd | None = None
         try:
             end = await self._call(call)
             seconds = perf_counter() - began
-            if self._cut_short(call, end):
+            if end.error is not None and await self._requeue(call, end.error):
                 if isinstance(end.error, asyncio.CancelledError):
                     raise end.error
                 return
-            if await self._returned_unfit(call, end):
-                return
             outcome = self._settle(call, end, seconds)
-            self._measured(job, call.context.task, seconds)
+            self._record_duration(job, call.context.task, seconds)
             if slot.task is not None and slot.task.cancelling() and not self.giving_back:
                 await self._forgive(slot.task)
-            if watched and outcome is not None:
+            if has_hooks and outcome is not None:
                 call.context.over = True  # the outcome is on the way to the server, so hooks cannot change it
                 await self._hook_runner.ended(call.context, seconds, end.value, outcome)
         except Exception as error:  # noqa: BLE001 - the app's error may itself raise, for instance in `__str__`
@@ -198,28 +196,28 @@ class Executor:
                 batcher.hurry()
         return batcher
 
-    def _cut_short(self, call: JobCall, end: CallEnd) -> bool:
-        """Return a job to its queue if it ended because the process ends; return False for any other end."""
+    async def _requeue(self, call: JobCall, error: BaseException) -> bool:
+        """Return a job to its queue if it failed because the process ends, or if another worker has to run it."""
         # ignore its own error, such as a failed cleanup: the job did not fail, the process cancelled it
-        if end.error is None or not self.giving_back or isinstance(meant(end.error), Again | WrongResults):
-            return False
-        if not call.task.is_async and not call.options.in_process:
-            # the thread cannot be stopped: the supervisor returns its job once this process is gone
-            self.abandoned = True
-        elif not self.counting and not record_header.budget(call.job.record).deliveries:
-            # the supervisor counts the delivery of a job with a delivery limit
-            self._outcomes.given_back(call.job, begun=True)
-        return True
-
-    async def _returned_unfit(self, call: JobCall, end: CallEnd) -> bool:
-        """Return a job whose arguments do not fit the function if another version of the task is announced."""
-        if not call.direct or type(end.error) is not TypeError:
+        if self.giving_back and not isinstance(meant(error), Again | WrongResults):
+            self._cut_short(call)
+            return True
+        if not call.direct or type(error) is not TypeError:
             return False
         try:
             call.task.signature.check(call.args, call.kwargs)
         except TypeError:
             return await self._returned(call.job, ForeignCall(call.context.task, call.task.version))
         return False
+
+    def _cut_short(self, call: JobCall) -> None:
+        """Return a job that was cancelled because the process ends."""
+        if not call.task.is_async and not call.options.in_process:
+            # the thread cannot be stopped: the supervisor returns its job once this process is gone
+            self.abandoned = True
+        elif not self.counting and not record_header.budget(call.job.record).deliveries:
+            # the supervisor counts the delivery of a job with a delivery limit
+            self._outcomes.given_back(call.job, begun=True)
 
     def _settle(self, call: JobCall, end: CallEnd, seconds: float) -> AttemptEnd | None:
         """Settle a job whose call ended; return None if a runner has already called the hooks."""
