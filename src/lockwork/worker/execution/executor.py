@@ -28,7 +28,7 @@ from lockwork.worker.execution.durations import Durations
 from lockwork.worker.execution.foreign_calls import ForeignCall, ForeignCalls
 from lockwork.worker.execution.forked_copies import leave_copy
 from lockwork.worker.execution.hook_runner import AttemptEnd, HookRunner
-from lockwork.worker.execution.job_call import CallReader, JobCall
+from lockwork.worker.execution.job_call import CallReader, JobCall, of_flow
 from lockwork.worker.execution.outcomes import Outcomes, Settled, Settles, job_label
 from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import JobThreads, call_task
@@ -99,31 +99,31 @@ class Executor:
     async def run(self, job: Leased, slot: SlotContext) -> None:
         """Run one job to its outcome; raises only CancelledError, if the slot itself is cancelled."""
         try:
-            call = await self._reader.read(job)
-        except Exception as error:  # noqa: BLE001 - a record may contain anything
-            await self._settle_unread(job, error)
+            call = self._reader.read(job, await self._reader.bound_call(job) if of_flow(job) else None)
+        except Exception as problem:  # noqa: BLE001 - a record may contain anything
+            await self._settle_unread(job, problem)
             return
         slot.job, has_hooks, began = call.context, self._hooks.in_worker, perf_counter()
-        end: CallEnd | None = None
+        error: BaseException | None = None
         try:
-            end = await self._call(call)
+            error, value = await self._call(call)
             seconds = perf_counter() - began
-            if end.error is not None and await self._requeue(call, end.error):
-                if isinstance(end.error, asyncio.CancelledError):
-                    raise end.error
+            if error is not None and await self._requeue(call, error):
+                if isinstance(error, asyncio.CancelledError):
+                    raise error
                 return
-            outcome = self._settle(call, end, seconds)
+            outcome = self._settle(call, error, value, seconds)
             self._record_duration(job, call.context.task, seconds)
             if slot.task is not None and slot.task.cancelling() and not self.giving_back:
                 await self._forgive(slot.task)
             if has_hooks and outcome is not None:
                 call.context.over = True  # the outcome is on the way to the server, so hooks cannot change it
-                await self._hook_runner.ended(call.context, seconds, end.value, outcome)
-        except Exception as error:  # noqa: BLE001 - the app's error may itself raise, for instance in `__str__`
-            self._bury_ended(call, error)
+                await self._hook_runner.ended(call.context, seconds, value, outcome)
+        except Exception as problem:  # noqa: BLE001 - the app's error may itself raise, for instance in `__str__`
+            self._bury_ended(call, problem)
         finally:
             slot.job = None
-            end = None  # the error's traceback may refer to this frame, and would keep the job's frames alive
+            error = None  # its traceback may refer to this frame, and would keep the job's frames alive
 
     def hurry(self) -> None:
         """Start batches at once, because no more jobs will join."""
@@ -131,17 +131,17 @@ class Executor:
         for batcher in self._batchers.values():
             batcher.hurry()
 
-    async def _call(self, call: JobCall) -> CallEnd:
-        """Call the task's function; return the end of the call."""
+    async def _call(self, call: JobCall) -> tuple[BaseException | None, Any]:
+        """Call the task's function; return its error and its value."""
         try:
             try:
-                return CallEnd(
-                    None, await (call.task.function(*call.args, **call.kwargs) if call.direct else self._value(call))
-                )
+                if call.direct:
+                    return None, await call.task.function(*call.args, **call.kwargs)
+                return None, await self._value(call)
             finally:
                 leave_copy()
         except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
-            return CallEnd(error)
+            return error, None
 
     async def _value(self, call: JobCall) -> Any:
         """Call a task that has options, injection, or hooks."""
@@ -219,12 +219,12 @@ class Executor:
             # the supervisor counts the delivery of a job with a delivery limit
             self._outcomes.given_back(call.job, begun=True)
 
-    def _settle(self, call: JobCall, end: CallEnd, seconds: float) -> AttemptEnd | None:
+    def _settle(self, call: JobCall, error: BaseException | None, value: object, seconds: float) -> AttemptEnd | None:
         """Settle a job whose call ended; return None if a runner has already called the hooks."""
-        if end.error is not None:
-            return self._outcomes.raised(call.job, meant(end.error), call.context, call.options)
+        if error is not None:
+            return self._outcomes.raised(call.job, meant(error), call.context, call.options)
         task, changes, overran = call.context.task, call.task.signature.result_may_change, call.context.overran
-        return self._outcomes.returned(call.job, task, end.value, call.options, seconds, changes, overran=overran)
+        return self._outcomes.returned(call.job, task, value, call.options, seconds, changes, overran=overran)
 
     def _bury_ended(self, call: JobCall, error: Exception) -> None:
         """Bury a job whose end could not be settled: without an outcome, it would stay active forever."""

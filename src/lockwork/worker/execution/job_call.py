@@ -12,7 +12,6 @@ from lockwork.jobs.current import JobContext, QueueContext
 from lockwork.protocol.flows import flows
 from lockwork.protocol.queue import record_header
 from lockwork.protocol.queue.leases import Leased
-from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.call import bind, sources
 from lockwork.tasks.options import TaskOptions
 from lockwork.tasks.registry import Registry
@@ -46,23 +45,33 @@ class CallReader:
     def __init__(self, queue_context: QueueContext, registry: Registry, max_payload: int) -> None:
         self._queue_context = queue_context
         self._registry = registry
-        self._app: AppContext = registry.context
+        self._hooks = registry.context.hooks
+        self._middlewares = registry.context.middlewares
         self._max_bytes = max_payload + 1024
 
-    async def read(self, job: Leased) -> JobCall:
-        """Read a job's record, and bind the results of other jobs of its flow that the call uses.
+    def read(self, job: Leased, bound: Any = None) -> JobCall:
+        """Read a job's record, or the call that `bound_call` returned.
 
-        Raises ForeignCall if another worker may be able to run the call, and ValueError if the record is no call or a
-        result is missing.
+        Raises ForeignCall if another worker may be able to run the call, and ValueError if the record is no call.
         """
-        name, args, kwargs, carried = self._stored_call(job, await self._bound(job) if _of_flow(job) else None)
+        if len(job.record) > self._max_bytes:
+            raise ValueError(f"it is {len(job.record)} bytes, and the limit is {self._max_bytes}")
+        call = codecs.decode(record_header.body(job.record)) if bound is None else bound
+        shaped = isinstance(call, list) and 2 <= len(call) <= 4 and isinstance(call[1], list)
+        if not shaped or not isinstance(call[0], str):
+            raise ValueError("it is not a call of a task")
+        name, args, kwargs = call[0], call[1], call[2] if len(call) > 2 else {}
         try:
             task = self._registry.get(name)
         except UnknownTask as error:
             raise ForeignCall(name, "") from error
-        options = job_options.carried(carried[0], task.options_in_force) if carried else task.options_in_force
-        unlimited = options.timeout is None and options.hard_timeout is None
-        direct = task.plain and unlimited and not (self._app.hooks.in_worker or self._app.middlewares.around_jobs)
+        options = task.options_in_force if len(call) < 4 else job_options.carried(call[3], task.options_in_force)
+        direct = (
+            task.plain
+            and options.timeout is None
+            and options.hard_timeout is None
+            and not (self._hooks.in_worker or self._middlewares.around_jobs)
+        )
         try:
             task.signature.convert(args, kwargs)
         except (ValueError, TypeError) as error:
@@ -75,17 +84,7 @@ class CallReader:
         context = JobContext(job, name, self._queue_context, options.tags)
         return JobCall(job, context, task, args, kwargs, options, direct)
 
-    def _stored_call(self, job: Leased, bound: Any) -> tuple[str, list[Any], dict[str, Any], list[Any]]:
-        """Return the name of the task, the arguments, and a list that contains the job's own options, if it has any."""
-        if len(job.record) > self._max_bytes:
-            raise ValueError(f"it is {len(job.record)} bytes, and the limit is {self._max_bytes}")
-        call = codecs.decode(record_header.body(job.record)) if bound is None else bound
-        shaped = isinstance(call, list) and 2 <= len(call) <= 4 and isinstance(call[1], list)
-        if not shaped or not isinstance(call[0], str):
-            raise ValueError("it is not a call of a task")
-        return call[0], call[1], call[2] if len(call) > 2 else {}, call[3:]
-
-    async def _bound(self, job: Leased) -> Any:
+    async def bound_call(self, job: Leased) -> Any:
         """Return the stored call with the results that it uses; raises ValueError if a result is missing."""
         stored: Any = codecs.decode(record_header.body(job.record))
         if not isinstance(stored, list) or len(stored) < 6:
@@ -110,7 +109,7 @@ class CallReader:
         return stored[:4]
 
 
-def _of_flow(job: Leased) -> bool:
+def of_flow(job: Leased) -> bool:
     """Return True if the job belongs to a flow."""
     # the token of a plain job avoids reading the record
     return b"*" in job.token and flows.is_marked(job.record)
