@@ -1,4 +1,4 @@
-"""Every run of the simulator by name: how it is played, how many seeds, and which mutants its rules must catch."""
+"""Every run of the simulator by name, with its numbers of seeds and the mutants that its rules must catch."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Traced(Protocol):
 
     @property
     def trace(self) -> list[str]:
-        """What happened, line by line."""
+        """The events of the run, a line each."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run, which `play` plays with a server, a seed, and options that make it a mutant."""
+    """A run. `play` takes a server, a seed, and options that make it a mutant."""
 
     play: Callable[..., Traced]
     blocks: int
@@ -85,9 +85,9 @@ class Run:
 
 
 _ANY_SEAL: Mapping[str, Patch] = {"believes any seal": (hmac, "compare_digest", lambda *_: True)}
-"""A client that takes any seal for valid believes a stranger, who may only listen and PUBLISH."""
+"""A client that accepts any seal trusts a stranger that may only listen and PUBLISH."""
 _NO_STEPS: Mapping[str, Patch] = {"a heartbeat notices no clock step": (ServerClock, "heard", lambda *_: 0.0)}
-"""It takes all others for dead when the server's clock is set forward by a lease, and their jobs run twice."""
+"""Such a heartbeat recovers all other sessions if the server's clock jumps by a lease, so their jobs run twice."""
 
 RUNS: Mapping[str, Run] = {
     "barriers": Run(barriers.barriers, blocks=2, replays=6, builds=barriers.MUTANTS, patches=_ANY_SEAL),

@@ -22,7 +22,7 @@ from lockwork.jobs.log_fields import JobFields
 from lockwork.logs import Log
 from lockwork.protocol.queue.leases import Buried
 from lockwork.tracebacks import LOGGED, LOGGED_TEXT, bounded
-from lockwork.validation import several
+from lockwork.words import several
 
 _PS = "/bin/ps"
 
@@ -45,11 +45,6 @@ def _rss_from_ps(pid: int) -> int | None:
         return int(process.stdout) * 1024
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-
-
-def size_text(size: int) -> str:
-    """Format a size in bytes for people."""
-    return f"{size / 1_000_000:.0f} MB"
 
 
 LOOPS = ("uvloop", "asyncio")

@@ -7,6 +7,7 @@ from typing import Any
 
 from lockwork import codecs
 from lockwork.errors import UnknownTask
+from lockwork.ids import node_id
 from lockwork.jobs import options as job_options
 from lockwork.jobs.current import JobContext, QueueContext
 from lockwork.protocol.flows import flows
@@ -104,7 +105,7 @@ class CallReader:
                 results[number] = None
             else:
                 known = "it is not known any more" if not blob else "it has none"
-                raise ValueError(f"it uses the result of job {flows.job_id(flow, number)}, and {known}")
+                raise ValueError(f"it uses the result of job {node_id(flow, number)}, and {known}")
         bind(args, kwargs, references, results)
         return stored[:4]
 

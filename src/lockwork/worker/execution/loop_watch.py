@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable
 
+from lockwork import words
 from lockwork.failures import own_frame
 from lockwork.jobs.current import SlotContext, slot
 from lockwork.logs import Log
@@ -63,7 +64,7 @@ class LoopWatch:
     def _beat(self) -> None:
         now = time.monotonic()
         if self._named and self._named == self._beaten:
-            log.info("the event loop continues after a block of %.1f s", now - self._beaten)
+            log.info("the event loop continues after a block of %s", words.age(now - self._beaten))
         self._beaten = now
         if self._slots.running:
             self._timer = self._loop.call_later(_PULSE, self._beat)

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from lockwork import words
 from lockwork.errors import WorkerDied
 from lockwork.jobs.current import JobContext
 from lockwork.logs import Log
 from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.runtime.clock import now
-from lockwork.worker.environment import size_text
 from lockwork.worker.execution import runner_handle
 from lockwork.worker.execution.runner_handle import NotBegun, RunnerHandle, SpawnSpec
 from lockwork.worker.ipc.messages import MAX_MEMORY, Reporter, RunnerExited, RunnerStarted
@@ -185,7 +185,7 @@ class RunnerPool:
         size = runner.memory() if runner.limit else None
         if size is None or runner.limit is None or size <= runner.limit:
             return False
-        log.info("runner process %d is replaced: it takes %s", runner.pid, size_text(size))
+        log.info("runner process %d is replaced: it takes %s", runner.pid, words.size(size))
         return True
 
 

@@ -14,7 +14,7 @@ from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.trying import backoff
-from lockwork.validation import several
+from lockwork.words import several
 from lockwork.worker.environment import AGAIN
 
 log: Log = Log("lockwork.worker")

@@ -14,6 +14,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
+from lockwork import words
 from lockwork.errors import JobCancelled, JobTimeout
 from lockwork.failures import own_frame
 from lockwork.injection.calling import Caller
@@ -29,7 +30,7 @@ Within = Callable[[Callable[..., Any]], Any]
 
 def killed_after(seconds: float) -> JobTimeout:
     """Return the error of a job that exceeded its hard time-out."""
-    return JobTimeout(f"it took longer than its hard time-out of {seconds:g} s: its process was killed")
+    return JobTimeout(f"it took longer than its hard time-out of {words.exact(seconds)}: its process was killed")
 
 
 class ThreadPool:

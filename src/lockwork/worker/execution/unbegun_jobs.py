@@ -11,7 +11,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import leases, sessions
 from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.runtime.runtime import Runtime
-from lockwork.validation import several
+from lockwork.words import several
 from lockwork.worker.execution.contexts import SessionContext
 from lockwork.worker.execution.deliveries import Deliveries
 from lockwork.worker.execution.queue_state import FetchState, QueueState

@@ -9,7 +9,7 @@ from lockwork.errors import LockworkError
 from lockwork.logs import Log
 from lockwork.protocol.queue.sessions import within
 from lockwork.runtime.runtime import Runtime
-from lockwork.validation import several
+from lockwork.words import several
 from lockwork.worker.settings import WorkerOptions
 from lockwork.workers import read_running
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from lockwork import words
 from lockwork.durations import in_milliseconds
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.history_bounds import HistoryBounds
@@ -23,7 +24,6 @@ from lockwork.protocol.server_clock import Peers
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
-from lockwork.validation import several
 from lockwork.worker.environment import AGAIN, log_buried, log_suspects
 from lockwork.worker.ipc.messages import HardTimeout
 
@@ -284,7 +284,7 @@ class Heartbeat:
         answer = self._runtime.run(leases.beat(keys, standing, lease_ms, _PATIENCE, stopping=stopping))
         at = now()
         if at - self.last > self._lease:
-            log.info("the server answers again, after %.0f s", at - self.last)
+            log.info("the server answers again, after %s", words.rough_age(at - self.last))
         self.last = at
         peers = self._peers[name]
         if step := peers.heard(sent, at, answer.at):
@@ -308,7 +308,7 @@ class Heartbeat:
         patience = peers.patience(at)
         if answer.overdue is not None and patience <= 0:
             given_back = self._recover(answer.overdue, keys, _PATIENCE, gone=False, ended=answer.ended)
-            counted = several(given_back, "job", "jobs")
+            counted = words.several(given_back, "job")
             log.warning("worker session %s is dead: %s returned to queue %s", answer.overdue, counted, name)
             return 0.0
         return min(most, max(answer.next_deadline, patience, 0.01))

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lockwork import words
 from lockwork.logs import Log
 from lockwork.worker.ipc.messages import Urgency
 from lockwork.worker.settings import WorkerOptions
@@ -56,7 +57,8 @@ class Orders:
         if not again:
             self.heartbeat.announce_stop()
             self.processes.raise_to(Urgency.STOP)
-            log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self.options.grace)
+            grace = words.exact(self.options.grace)
+            log.info("stopping: running jobs have %s to end (a second signal ends them at once)", grace)
             self.kill_after(self.options.grace + _HURRY)
             self.systemd.notify(STOPPING=1, STATUS="running jobs are finishing")
             self.announcer.changed()

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from lockwork import words
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.logs import Log
 from lockwork.runtime.clock import now
-from lockwork.worker.environment import size_text
 from lockwork.worker.ipc.messages import (
     DIED,
     MAX_MEMORY,
@@ -222,7 +222,7 @@ class WorkerProcesses:
         for child in list(self.children.values()):
             size = child.memory() if child.active and child.limit is not None else None
             if size is not None and child.limit is not None and size > child.limit:
-                self.replace_soon(child.session, MAX_MEMORY, f"it takes {size_text(size)}")
+                self.replace_soon(child.session, MAX_MEMORY, f"it takes {words.size(size)}")
 
     def _retire_replaced(self) -> None:
         """End the replaced children whose successors are ready."""
@@ -238,7 +238,7 @@ class WorkerProcesses:
         if limit is None or size is None:
             return
         if size >= limit:
-            text = f"--max-memory {size_text(limit)} is too low: a new worker process already takes {size_text(size)}"
+            text = f"--max-memory {words.size(limit)} is too low: a new worker process already takes {words.size(size)}"
             if first:
                 raise ConfigError(text)
             log.error("%s", text)

@@ -7,6 +7,7 @@ from functools import partial
 from types import FrameType
 from typing import Literal
 
+from lockwork import words
 from lockwork.app.lockwork import Lockwork
 from lockwork.durations import in_milliseconds
 from lockwork.errors import ServerUnavailable
@@ -17,7 +18,6 @@ from lockwork.protocol.queue.leases import Buried
 from lockwork.protocol.queue.limits import rules
 from lockwork.protocol.queue.sessions import within
 from lockwork.runtime.clock import now
-from lockwork.validation import several
 from lockwork.worker import environment
 from lockwork.worker.ipc.hard_timeouts import HardTimeouts
 from lockwork.worker.ipc.messages import (
@@ -189,7 +189,7 @@ class Supervisor:
             case Ready():
                 self._events.post(("ready", session))
             case Recycle():
-                done = several(self._options.max_jobs or 0, "job", "jobs")
+                done = words.several(self._options.max_jobs or 0, "job")
                 self._events.post(("replace", (session, MAX_JOBS, f"{done} done")))
             case Load():
                 self._processes.on_load(session, message)
@@ -298,7 +298,7 @@ class Supervisor:
                 # a replaced child already has a successor, which counts instead
                 self._processes.wanted -= not child.replace_reason
             return
-        jobs = several(given_back, "job", "jobs")
+        jobs = words.several(given_back, "job")
         log.error("worker process %d ended (%s): %s returned to the queue", child.pid, child.fate, jobs)
         if not going:
             self._processes.replace(child, TOO_LONG if child.hard_timeouts else DIED)
@@ -307,7 +307,7 @@ class Supervisor:
         processes = self._processes
         done = child.orderly and not child.hard_timeouts
         if not done:
-            jobs = several(given_back, "job", "jobs")
+            jobs = words.several(given_back, "job")
             log.error("worker process %d ended (%s): %s returned to the queue", child.pid, child.fate, jobs)
         if self.status.stopping:
             return
