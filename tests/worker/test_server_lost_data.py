@@ -12,7 +12,7 @@ import redis
 
 from app_modules import Load
 from history import History
-from lockwork.worker.execution import fetcher
+from lockwork.worker.execution import queue_client
 from lockwork.worker.supervisor import heartbeat
 from mortal_servers import MortalServer
 from processes import until, worker
@@ -78,7 +78,7 @@ def test_idle_processes_continue_without_being_replaced(
 
 def test_supervisor_waits_longer_than_a_process_needs_to_join_again() -> None:
     """The supervisor killed an idle process during the pause after a rejoin."""
-    assert heartbeat._REJOIN > 2 * fetcher._REJOIN
+    assert heartbeat._REJOIN > 2 * queue_client._REJOIN
 
 
 @pytest.mark.timeout(120)
