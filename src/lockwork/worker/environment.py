@@ -33,16 +33,16 @@ def resident(pid: int) -> int | None:
         pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
-        return None if Path("/proc/self/statm").exists() else _asked(pid)
+        return None if Path("/proc/self/statm").exists() else _rss_from_ps(pid)
 
 
-def _asked(pid: int) -> int | None:
+def _rss_from_ps(pid: int) -> int | None:
     """Read the resident memory from `ps`, on systems without /proc."""
     try:
-        found = subprocess.run(  # noqa: S603 - a fixed program and a number
+        process = subprocess.run(  # noqa: S603 - a fixed program and a number
             [_PS, "-o", "rss=", "-p", str(pid)], capture_output=True, timeout=2, check=True
         )
-        return int(found.stdout) * 1024
+        return int(process.stdout) * 1024
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
 

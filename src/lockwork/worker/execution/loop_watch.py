@@ -99,16 +99,16 @@ class LoopWatch:
 
     def _culprit(self) -> str:
         task = asyncio.current_task(self._loop)
-        found = None if task is None else self._slots.slot_of(task)
-        if found is None and task is not None and sys.version_info >= (3, 12):
-            found = task.get_context().get(slot)  # an asyncio task that a job started, or a batch
-        return "a task that a job has started" if found is None else _shown(found)
+        context = None if task is None else self._slots.slot_of(task)
+        if context is None and task is not None and sys.version_info >= (3, 12):
+            context = task.get_context().get(slot)  # an asyncio task that a job started, or a batch
+        return "a task that a job has started" if context is None else _jobs_label(context)
 
 
 def _nothing(_: Callable[[], bool]) -> None:
     pass
 
 
-def _shown(found: SlotContext) -> str:
-    jobs = found.batch or ([] if found.job is None else [found.job])
+def _jobs_label(context: SlotContext) -> str:
+    jobs = context.batch or ([] if context.job is None else [context.job])
     return shown_jobs(jobs) if jobs else "what follows a job"

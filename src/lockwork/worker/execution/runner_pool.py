@@ -44,7 +44,7 @@ class RunnerPool:
     def __init__(self, settings: ProcessSettings, reporter: Reporter) -> None:
         options = settings.options
         loop = "uvloop" if type(asyncio.get_running_loop()).__module__ == "uvloop" else "asyncio"
-        # jobs may change the working directory, from which the app could not be imported
+        # jobs may change the working directory, and a runner could then not import the app
         self._spec = SpawnSpec(settings, loop, str(Path.cwd()))
         self._most = options.runners or min(options.concurrency, _processors())
         self._max_memory = options.max_memory

@@ -249,11 +249,11 @@ class ThreadRun:
         """Return the line of the app's code that the call executes, for the log."""
         with self._lock:
             frame = None if self._thread is None else sys._current_frames().get(self._thread)  # noqa: SLF001 - documented
-        found = own_frame(traceback.extract_stack(frame)) if frame is not None else ""
-        return f" at {found}" if found else ""
+        line = own_frame(traceback.extract_stack(frame)) if frame is not None else ""
+        return f" at {line}" if line else ""
 
 
-async def call(
+async def call_task(
     task: Task[Any, Any, Any],
     args: list[Any],
     kwargs: dict[str, Any],

@@ -30,7 +30,7 @@ from lockwork.worker.ipc.messages import HardTimeout
 log: Log = Log("lockwork.worker")
 
 Seen = Literal["joined", "recovered", "wait"]
-"""Event at which suspects were seen."""
+"""The event that revealed suspects."""
 
 _PAUSE = 5.0
 """Seconds between two trims when the dead set is within its bounds."""
@@ -176,13 +176,13 @@ class Heartbeat:
     ) -> int:
         """End the session of an ended process, and return its jobs at once; return their number.
 
-        counted: the process died without a request, so the deliveries of its jobs count. hard_timeouts: the jobs for
-        which the process was killed; calls `on_timeout_settled` with each job that had not ended before. without:
-        queues on which the session never began. If a queue refuses, raises its ServerRefused after all other queues
-        were called; call again.
+        counted: the process died without a request, so the deliveries of its jobs count. hard_timeouts: the jobs that
+        made the supervisor kill the process; calls `on_timeout_settled` with each job that had not ended before.
+        without: queues that the session never joined. If a queue refuses, raises its ServerRefused after the calls to
+        all other queues; call again.
         """
         self.forget(session)
-        given = 0
+        job_count = 0
         refused: dict[str, ServerRefused] = {}
         for hard_timeout in hard_timeouts:
             try:
@@ -193,12 +193,12 @@ class Heartbeat:
             if name in without or name in refused:  # a job returns as its hard time-out says, or stays leased
                 continue
             try:
-                given += self._recover(session, keys, patience, gone=True, counted=counted)
+                job_count += self._recover(session, keys, patience, gone=True, counted=counted)
             except ServerRefused as error:
                 refused[name] = error
         if refused:
             raise next(iter(refused.values()))
-        return given
+        return job_count
 
     def _recover(
         self, session: str, keys: QueueKeys, patience: float, *, gone: bool, counted: bool = True, ended: int = 0
@@ -228,7 +228,7 @@ class Heartbeat:
             self._on_timeout_settled(msgspec.structs.replace(hard_timeout, outcome=outcome))
 
     def announce_stop(self) -> None:
-        """Announce on the server, now and with each beat, that this worker was asked to stop.
+        """Announce on the server, now and with each beat, that this worker stops on request.
 
         If the worker is killed later, its jobs return uncounted.
         """

@@ -93,8 +93,8 @@ class WorkerProcesses:
 
     def memory(self) -> list[list[int]]:
         """Resident memory in bytes of each child and of its runners, where the system reports it."""
-        found = [(child.memory(), child) for child in list(self.children.values())]
-        return [[size, *child.memory_of_runners()] for size, child in found if size is not None]
+        sizes = [(child.memory(), child) for child in list(self.children.values())]
+        return [[size, *child.memory_of_runners()] for size, child in sizes if size is not None]
 
     def loads(self) -> list[Load]:
         """Loads of the children that have reported one."""

@@ -78,7 +78,7 @@ class SessionCleanup:
         if self._away and leaving:
             return 0
         try:
-            given = self._heartbeat.leave(
+            job_count = self._heartbeat.leave(
                 child.session,
                 _PATIENCE,
                 counted=not child.orderly,
@@ -95,7 +95,7 @@ class SessionCleanup:
             self._again(_PATIENCE)
             return 0
         self._away = False
-        return given
+        return job_count
 
     def catch_up(self) -> None:
         """Retry the children whose jobs could not be returned."""
