@@ -1,8 +1,8 @@
-"""The seeds that catch mutants, builds with one thing wrong, in the simulator and against the models.
+"""The seeds that catch mutants (builds with one fault) in the simulator and against the models.
 
-`mutants.json` pins a seed for each mutant, so that a test plays one run instead of a search. When that run does not
-catch the mutant any more, because a script or a check has changed, the test searches, and the end of the session says
-so. `make mutants` searches for every mutant, and pins the quickest of the seeds that catch it.
+`mutants.json` pins a seed for each mutant, so that a test plays one run instead of a search. If that run no longer
+catches the mutant, because a script or a check has changed, the test searches, and pytest's summary lists it.
+`make mutants` searches for every mutant, and pins the fastest seed that catches it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _FILE = Path(__file__).with_suffix(".json")
 _PINS: dict[str, int] = json.loads(_FILE.read_text()) if _FILE.exists() else {}
 _PINNING = "LOCKWORK_PIN_MUTANTS" in os.environ
 _TIMES, _ENOUGH = 20, 60.0
-"""A search for the quickest seed ends after so many times the best so far took, or so many seconds of this process."""
+"""Limits of a search for the fastest seed: multiple of the fastest catch's CPU time, and CPU seconds."""
 _PATIENCE = 60.0
-"""Seconds after which a search because a pin does not hold any more gives up."""
+"""Maximum seconds of a search that replaces a missing or failed pin."""
 _PROPERTY = "mutant caught by seed"
 _running: list[pytest.Item] = []
 Patch = tuple[Any, str, Any]
@@ -40,13 +40,13 @@ class Mutant:
     patch: Patch | None = None
 
     def apply(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Patch what this mutant patches."""
+        """Apply the patch, if there is one."""
         if self.patch:
             monkeypatch.setattr(*self.patch)
 
 
 def check_caught(caught: Callable[[int], bool], seeds: int) -> None:
-    """Fail unless the run of a seed catches this test's mutant: the pinned one, or else one below `seeds`."""
+    """Fail unless a seed catches this test's mutant: the pinned seed, or else a seed below `seeds`."""
     (test,) = _running
     pinned = _PINS.get(test.nodeid)
     if pinned is not None and not _PINNING and caught(pinned):
@@ -85,14 +85,14 @@ def _quickest(caught: Callable[[int], bool], seeds: int) -> int | None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Remember which test's mutant is to be caught."""
+    """Store the running test, whose id selects the pin."""
     _running[:] = [item]
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: pytest.ExitCode, config: pytest.Config
 ) -> None:
-    """Pin what was found, or say what was searched for; in the process that hears from all workers of xdist."""
+    """Pin the found seeds, or list the mutants that needed a search. xdist's workers report to the main process."""
     found = {
         report.nodeid: seed
         for report in itertools.chain(*terminalreporter.stats.values())
@@ -111,7 +111,7 @@ def pytest_terminal_summary(
 
 
 def _pin(found: dict[str, int], *, whole_files: bool) -> None:
-    """Replace the pins of these tests, or all in their files, and drop those of files that are gone."""
+    """Replace the pins of these tests, or all pins of their files, and drop the pins of deleted files."""
     played = {_file(test) for test in found} if whole_files else set()
     root = _FILE.parents[1]
     kept = {test: seed for test, seed in _PINS.items() if _file(test) not in played and (root / _file(test)).exists()}

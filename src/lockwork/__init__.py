@@ -32,13 +32,13 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
 
-    # what a task function is given
+    # injected parameters of task functions
     from lockwork.injection import Depends
 
     # inside a worker
     from lockwork.jobs.current import JobContext, current_job, current_jobs
 
-    # what the app hands out
+    # results of the app's methods, for annotations
     from lockwork.jobs.job import Job
     from lockwork.locks import Grant, Lock
     from lockwork.queues.queue import Queue
@@ -92,11 +92,11 @@ _ELSEWHERE = {
     "current_job": "jobs.current",
     "current_jobs": "jobs.current",
 }
-"""The module of each public name that is no error."""
+"""The module of each public name, except errors."""
 
 
 def __getattr__(name: str) -> object:
-    # Loaded when first used: a command that needs none of it starts in a moment.
+    # Import on first use, so that commands that use no public name start fast.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"lockwork.{_ELSEWHERE.get(name, 'errors')}"), name)

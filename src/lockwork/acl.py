@@ -1,7 +1,7 @@
 """Rules for the server's access control lists, by role.
 
-A role names its commands, the beginnings of its keys, and its channels. The rules also load on Redis 6.2, which knows
-neither `%R~` for keys that are only read nor `-command|subcommand`; those of a viewer do with `by_eval`.
+A role names its commands, the beginnings of its keys, and its channels. The rules also load on Redis 6.2, which has
+neither `%R~` (keys that are only read) nor `-command|subcommand`. A viewer's rules load there only with `by_eval`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOCK_KEYS = ("lock", "quorum", "sem", "rw", "fenced", "limiter", "barrier", "la
 
 @dataclass(frozen=True)
 class Role:
-    """A role: key patterns follow the prefix and a colon; commands are those of its calls and of its scripts."""
+    """A role. Its key patterns follow the prefix and a colon; `commands` includes the commands in its scripts."""
 
     about: str
     keys: tuple[str, ...]
@@ -105,7 +105,7 @@ def rules(roles: Sequence[str], prefix: str = "lw", *, cluster: bool = False, by
     commands = frozenset[str]().union(*(role.commands for role in chosen))
     if by_eval:
         commands |= _commands(_EVAL)
-    if _commands(_EVAL) <= commands:  # scripts also do what the functions do
+    if _commands(_EVAL) <= commands:  # with EVAL, the functions are not needed
         commands -= _commands(_FUNCTIONS)
     if cluster:
         commands |= _commands(_CLUSTER, _SHARDED if "publish" in commands else "")

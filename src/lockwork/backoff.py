@@ -14,7 +14,7 @@ LONGEST = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """Pauses that grow: `base` before the first retry, `factor` times as long each time, `longest` at most.
+    """Growing pauses: `base` before the first retry, then multiplied by `factor` each time, at most `longest`.
 
     `jitter`: the random part of each pause, 0 to 1, which spreads jobs that failed together.
     """

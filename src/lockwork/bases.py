@@ -10,7 +10,7 @@ _MOMENT = ("year", "month", "day", "hour", "minute", "second", "microsecond", "t
 
 
 def _rebuilt(parts: Sequence[str], *named: str) -> Callable[[Any, Any], Any]:
-    """Return a function that makes a value of the base from parts of another; what a subclass overrides is not used."""
+    """Return a function that builds a value of a base class from a value's parts, without a subclass's overrides."""
 
     def made(base: Any, value: Any) -> Any:
         def part(name: str) -> Any:
@@ -34,7 +34,7 @@ _BASES: dict[str, Callable[[Any, Any], Any]] = {
     "decimal.Decimal": lambda base, value: base(base.__str__(value)),
     "uuid.UUID": lambda base, value: base(int=value.int),
 }
-"""By name: a program that freezes the time replaces the classes of `datetime` in every module."""
+"""By name, because libraries that freeze the time replace the classes of `datetime` in every module."""
 
 
 def base_of(kind: type) -> type | None:
@@ -44,7 +44,7 @@ def base_of(kind: type) -> type | None:
 
 
 def as_base(value: Any) -> Any:
-    """Return a value of a subclass as its base, and a number of NumPy as Python's; raises TypeError for others."""
+    """Convert a value of a subclass to its base, and a NumPy number to Python's; raises TypeError for other values."""
     base = base_of(type(value))
     if base is not None:
         return _BASES[f"{base.__module__}.{base.__qualname__}"](base, value)

@@ -46,7 +46,7 @@ def _restored(kind: Any, value: Any) -> Any:
     if models.is_secret_text(kind) and isinstance(value, str):
         return models.secret(kind, value)
     base = base_of(kind) if isinstance(kind, type) else None
-    if base is not None:  # a class that stands for its base, such as that of a program that freezes the time
+    if base is not None:  # a subclass of a JSON type, such as the datetime of a library that freezes the time
         value = shaped(value, base)
     if isinstance(value, typing.get_origin(kind) or kind):
         return value
@@ -62,7 +62,7 @@ shaped: Callable[[Any, Any], Any] = partial(msgspec.convert, str_keys=True, dec_
 # These survive JSON unchanged; any other annotation asks for a conversion.
 _PLAIN = (int, str, float, bool, None, type(None), Any, object, list, dict, inspect.Parameter.empty)
 _OFFSET = re.compile(rb":\d\d(?:\.\d+)?[+-]\d").search
-_MOMENTS = (datetime, time)  # in a tuple: a program that freezes the time replaces what has a name
+_MOMENTS = (datetime, time)  # a tuple, because libraries that freeze the time replace module attributes
 _BRACE = ord("{")
 
 
@@ -95,8 +95,8 @@ def has_offset(encoded: bytes) -> bool:
 def exact(value: Any, what: str, *, reveal: bool = False) -> Any:
     """Return a value that JSON keeps: each `datetime` is the same instant, with an offset of whole minutes.
 
-    For types with a `datetime` or `time` in them. Raises ConfigError for a time of day with another offset, and for a
-    dict in which two keys have the same text.
+    For types that contain a `datetime` or `time`. Raises ConfigError for a time of day with another offset, and for a
+    dict if two of its keys have the same text.
     """
     if value is None or value.__class__ is str:
         return value

@@ -77,29 +77,29 @@ class Config:
     prefix: str = "lw"
     """The beginning of every key and channel; apps with different prefixes do not see each other."""
     lock_lease: float = 15.0
-    """How long a lock lasts unless it is renewed. While the process lives, it is renewed every third of that time."""
+    """Lifetime of a lock without renewal, in seconds. While the process lives, it renews after each third of it."""
     patience: float = 10.0
-    """How long a call tries to reach the server before it raises ServerUnavailable."""
+    """Maximum time in seconds that a call tries to reach the server before it raises ServerUnavailable."""
     result_ttl: float = 600.0
-    """How long results are kept: at least this long, at most twice. Must be the same in all processes of a queue."""
+    """Minimum time in seconds that results are kept, and half of the maximum. The same in all processes of a queue."""
     dead_ttl: float = 30 * 86400.0
-    """How long a dead job is kept. Must be the same in all workers of a queue."""
+    """Time in seconds that a dead job is kept. Must be the same in all workers of a queue."""
     dead_limit: int = 100_000
-    """How many dead jobs a queue keeps; the oldest are deleted first. With 0, each is kept for some seconds.
+    """Maximum number of dead jobs per queue; the oldest are deleted first. With 0, each is kept for some seconds.
 
     Must be the same in all workers of a queue."""
     unknown_task_ttl: float = 86400.0
-    """How long a job waits whose task no live worker knows, from its first return to the queue on; then it is dead."""
+    """Time in seconds until a job is dead if no live worker has its task, from its first return to the queue on."""
     history: HistoryBounds = field(default_factory=HistoryBounds)
-    """What a queue keeps of jobs that have ended, but for dead ones: "10k" the newest, "1d" those of a time, or "off".
+    """Ended jobs that each queue keeps, besides dead ones: the newest "10k", all of a period such as "1d", or "off".
 
-    Or that by queue, for instance {"mail": "1d"}. Must be the same in all workers of a queue."""
+    Or a dict by queue, for instance {"mail": "1d"}. Must be the same in all workers of a queue."""
     max_payload: int = 1 << 20
-    """Most bytes of a job's encoded arguments."""
+    """Maximum bytes of a job's encoded arguments."""
     max_result: int = 4 << 20
-    """Most bytes of an encoded result."""
+    """Maximum bytes of an encoded result."""
     allow_eviction: bool = False
-    """Whether to accept a server whose maxmemory-policy may delete our keys."""
+    """True to accept a server whose maxmemory-policy may evict Lockwork's keys."""
     partitions: Partitions = field(default_factory=Partitions)
     """Number of partitions by queue, for instance {"mail": 4}. Must be the same in all processes of a queue."""
     app_name: str | None = None

@@ -16,10 +16,10 @@ _RATE = re.compile(r"([1-9]\d{0,99})\s*/\s*(\S.*)")
 
 def parsed(rate: object) -> tuple[int, int]:
     """Return a rate's units and its period in microseconds; raises ConfigError."""
-    found = _RATE.fullmatch(rate.strip()) if isinstance(rate, str) else None
-    if found is None:
+    match = _RATE.fullmatch(rate.strip()) if isinstance(rate, str) else None
+    if match is None:
         raise ConfigError(f'a rate must be units per time, such as "100/s", "5/m" or "10/30s", not {rate!r:.80}')
-    count, per = int(found[1]), found[2].strip()
+    count, per = int(match[1]), match[2].strip()
     try:
         period = round(seconds(per if per[0].isdigit() else f"1{per}", "a rate's period") * 1_000_000)
     except ConfigError as error:
@@ -36,7 +36,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _TEXT = re.compile(rf"(?:{_PART.pattern})+")
 _LONGEST = 366 * 86400.0
 _LEAST_LEASE = 0.1
-"""Minimum of a lease in seconds: a call to the server, or a pause of Python, may take longer than a shorter one."""
+"""Minimum lease in seconds: a shorter lease could end during one call to the server, or during a pause of Python."""
 
 
 def seconds(value: Duration, what: str, *, zero: bool = False) -> float:

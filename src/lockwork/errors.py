@@ -12,7 +12,7 @@ class ConfigError(LockworkError, ValueError):
 
 
 class BlockingCallError(LockworkError, RuntimeError):
-    """A blocking call was made on the thread of a running event loop: use the `a`-prefixed method there.
+    """The thread of a running event loop made a blocking call: use the `a`-prefixed method there.
 
     Also raised in a signal handler that interrupted Lockwork while it opened a connection.
     """
@@ -31,7 +31,7 @@ class ServerUnsuitable(LockworkError):
 
 
 class FunctionsMissing(ServerUnsuitable):
-    """The server lacks the function library by which a user without EVAL reads: run `lockwork functions load`."""
+    """The server lacks the function library that users without EVAL need to read: run `lockwork functions load`."""
 
 
 class LockTimeout(LockworkError, TimeoutError):
@@ -62,7 +62,7 @@ class JobNotReplicated(NotReplicated):
 
 
 class NotHeld(LockworkError, RuntimeError):
-    """A thread or asyncio task released a lock that it does not hold; nothing changed."""
+    """A thread or asyncio task released a lock without holding it; nothing changed."""
 
 
 class WouldDeadlock(LockworkError, RuntimeError):
@@ -93,7 +93,7 @@ class WaitTimeout(LockworkError, TimeoutError):
 
 
 class RateLimited(LockworkError):
-    """A limiter has no free units within `wait`; nothing was taken. `retry_after`: seconds until they will be free."""
+    """A limiter has too few free units within `wait`, and took none. `retry_after`: seconds until they will be free."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
@@ -104,7 +104,7 @@ class RateLimited(LockworkError):
 
 
 class OnceFailed(LockworkError):
-    """The run of this period failed, and is not repeated within it. `type` and `text` are those of its error."""
+    """The run of this period failed, and is not repeated within it. `type` and `text` describe its error."""
 
     def __init__(self, message: str, type: str, text: str) -> None:
         super().__init__(message)
@@ -134,7 +134,7 @@ class NotEnqueued(LockworkError):
 
 
 class LimitReached(LockworkError):
-    """This buyer has reserved or bought as many units as the limit allows."""
+    """The buyer's reserved and bought units would exceed the stock's limit per buyer."""
 
 
 class ReservationEnded(LockworkError):
@@ -211,7 +211,7 @@ class JobExpired(JobFailed):
 
 
 class DeliveryOver(LockworkError):
-    """This delivery has ended: its lease ran out, or it was settled. Nothing was written."""
+    """The delivery has ended: its lease ran out, or it was settled. Nothing was written."""
 
 
 class ResultUnavailable(LockworkError, LookupError):

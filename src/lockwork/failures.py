@@ -47,7 +47,7 @@ class Failure:
 
     @classmethod
     def read(cls, stored: bytes) -> Failure:
-        """Read a stored error; never raises, whatever is stored there."""
+        """Read a stored error; never raises, even for unreadable data."""
         try:
             fields = codecs.decode(stored)
             known = fields.get("known")
@@ -86,7 +86,7 @@ class Errors:
         return error
 
     def stored(self, error: BaseException) -> bytes:
-        """Encode an error; never fails, whatever its class does in `__str__`."""
+        """Encode an error; never fails, even if the `__str__` of its class raises."""
         fields: dict[str, Any] = {
             "type": sendable(type(error).__name__[:_TYPE]),
             "message": text(error),
@@ -121,7 +121,7 @@ class Errors:
             str(error)
         except Exception:  # noqa: BLE001 - the class has changed: the error arrives as data
             return None
-        # an error whose `__init__` did more would have another text
+        # if `__init__` computes the text, the rebuilt error has another text
         return error if text(error) == failure.text else None
 
 
@@ -154,12 +154,12 @@ def exc_info(error: BaseException) -> tuple[type[BaseException], BaseException, 
 
 
 def is_own(file: str) -> bool:
-    """Whether a file is the app's own code, not Lockwork's, Python's or an installed library's."""
+    """Return True for a file of the app's own code, not of Lockwork, Python or an installed library."""
     return not file.startswith((_OURS, *_LIBRARIES, "<"))
 
 
 def own_frame(frames: Sequence[traceback.FrameSummary]) -> str:
-    """The innermost frame of the app's own code, or else of all: file, line and function."""
+    """Describe the innermost frame of the app's own code, or else of all code: file, line and function."""
     own = [frame for frame in frames if is_own(frame.filename)] or frames
     return f"{own[-1].filename}, line {own[-1].lineno}, in {own[-1].name}" if own else ""
 

@@ -1,4 +1,4 @@
-"""How many jobs that have ended a queue keeps, or for how long."""
+"""Bounds of a queue's history: the number of ended jobs that it keeps, or for how long it keeps them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HistoryBounds:
 
     @classmethod
     def read(cls, given: HistoryBound | Mapping[str, HistoryBound]) -> HistoryBounds:
-        """Check what was given; raises ConfigError."""
+        """Check the setting `history`; raises ConfigError."""
         if isinstance(given, Mapping):
             return cls("", {whole_queue(name, "a queue's name in history"): _bound(one) for name, one in given.items()})
         return cls(_bound(given))

@@ -27,7 +27,7 @@ class Again(BaseException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueued:
-    """The server has acknowledged a job; `args` and `kwargs` are as they were sent, plain JSON. `delay` in seconds."""
+    """The server has acknowledged a job. `args` and `kwargs` are the sent plain JSON; `delay` is in seconds."""
 
     id: str
     task: str
@@ -145,7 +145,7 @@ class Hooks:
         self.on_snooze: tuple[Callable[[Snoozed], object], ...] = ()
         self.on_cancel: tuple[Callable[[Cancelled], object], ...] = ()
         self.in_worker: bool = False
-        """Whether a worker has hooks to call: any but enqueue hooks."""
+        """True if a worker has hooks to call: any hooks except enqueue hooks."""
 
     def enqueue(self, hook: OnEnqueue) -> OnEnqueue:
         """Call `hook`, a plain function, for each job that this process enqueued, when the server has it."""
@@ -217,12 +217,12 @@ class Hooks:
 
 
 def is_async(hook: Callable[..., Any]) -> bool:
-    """Whether it is an `async def`, or an object with an async `__call__`."""
+    """Return True for an `async def`, and for an object with an async `__call__`."""
     return inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(getattr(type(hook), "__call__", None))  # noqa: B004 - asks for its kind, not whether it exists
 
 
 def complain(hook: Callable[..., Any], kind: str, id: str, error: BaseException) -> None:
-    """Log what a hook raised."""
+    """Log the error of a hook."""
     log.error("the %s hook %s failed for job %s; the job continues", kind, _name(hook), id, exc_info=error)
 
 

@@ -1,4 +1,4 @@
-"""Where a function or class was defined: one name in an app must come from one definition."""
+"""Finds the definition of a function or class: one name in an app must come from one definition."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from types import FrameType
 from typing import Any
 
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__self__")
-"""The attributes in which two functions from the same source lines can differ."""
+"""Attributes that can differ between two functions from the same source lines."""
 
 
 def calling_module(inside: str) -> str:
-    """The name of the module that called into ours, whose names begin with `inside`."""
+    """Return the name of the module that called into the modules whose names begin with `inside`."""
     frame = sys._getframe(1)  # noqa: SLF001 - as namedtuple does, for the same purpose
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(inside):
         frame = frame.f_back
@@ -23,24 +23,24 @@ def calling_module(inside: str) -> str:
 
 
 def shown(thing: object) -> str:
-    """The qualified name, for messages."""
+    """Return the qualified name, for messages."""
     return f"{getattr(thing, '__module__', '?')}.{getattr(thing, '__qualname__', thing)}"
 
 
 def inside(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function inside nested partials."""
+    """Return the function inside nested partials."""
     while isinstance(function, partial):
         function = function.func
     return function
 
 
 def same_place(one: object, other: object) -> bool:
-    """Whether both have the same name in the same file; a file that runs as a script and is imported counts once."""
+    """Return True for the same name in the same file; a file that runs as a script and is imported counts once."""
     return _place(one) == _place(other)
 
 
 def wants_self(function: Callable[..., Any]) -> bool:
-    """Whether it is a method: a function in a class body whose first parameter is `self`."""
+    """Return True for a method: a function in a class body whose first parameter is `self`."""
     body = getattr(function, "__qualname__", "").rpartition(".")[0]
     if not inspect.isfunction(function) or not body or body.endswith("<locals>"):
         return False
@@ -67,7 +67,7 @@ def loading(function: Callable[..., Any]) -> object | None:
 
 
 def alike(new: Callable[..., Any], old: Callable[..., Any]) -> bool:
-    """Whether both behave the same: one function, or two from the same source lines with the same values."""
+    """Return True for the same function, and for two functions from the same source lines with the same values."""
     one, other = inspect.unwrap(new), inspect.unwrap(old)
     try:
         return one == other or (

@@ -29,7 +29,7 @@ class Lifespans:
         self._all: list[Callable[[], Any]] = []
 
     def add(self, lifespan: L) -> L:
-        """Register a generator function, sync or async, with one `yield`, or one that returns a context manager."""
+        """Register a sync or async generator function with one `yield`, or a function returning a context manager."""
         if not callable(lifespan):
             raise ConfigError(f"a lifespan must be a function with one yield, not {lifespan!r}")
         try:
@@ -47,10 +47,10 @@ class Lifespans:
 
     @contextlib.asynccontextmanager
     async def around(self, contexts: CallContexts | None = None) -> AsyncIterator[None]:
-        """Hold all of them open; raises SetUpFailed if one fails to start.
+        """Keep all lifespans open; raises SetUpFailed if one fails to start.
 
-        `contexts` surround each setup and teardown. Those that started always continue after their `yield`: no
-        exception is thrown into them.
+        `contexts` surround each setup and teardown. At the end, each started lifespan continues after its `yield`: no
+        exception is thrown into it.
         """
         stack = contextlib.AsyncExitStack()
         try:
@@ -86,7 +86,7 @@ async def _begin(lifespan: Callable[[], Any], stack: contextlib.AsyncExitStack, 
 async def _begin_in_thread(
     manager: contextlib.AbstractContextManager[Any], stack: contextlib.AsyncExitStack, contexts: CallContexts
 ) -> None:
-    """Enter and exit a context manager in a thread of its own, where it may block."""
+    """Enter and exit a context manager in a separate thread, where it may block."""
     thread, context, loop = ThreadPoolExecutor(1, "lockwork-lifespan"), copy_context(), asyncio.get_running_loop()
     stack.callback(thread.shutdown, wait=False)
     entering = loop.run_in_executor(thread, context.run, partial(contexts.call, manager.__enter__))
@@ -102,7 +102,7 @@ async def _begin_in_thread(
 
 
 def _adopt(context: Context) -> None:
-    """Set the context variables here as they are in `context`."""
+    """Copy the values of the context variables from `context`."""
     for variable, value in context.items():
         if variable not in (here := copy_context()) or here[variable] is not value:
             variable.set(value)

@@ -25,7 +25,7 @@ class Log(logging.LoggerAdapter[logging.Logger]):
     """A named logger, which the app configures like any other. Errors of its handlers and filters are not raised."""
 
     stays_enabled: ClassVar[bool] = False
-    """Whether to undo `disable_existing_loggers` of a logging configuration. Worker processes do."""
+    """True to undo `disable_existing_loggers` of a logging configuration. Worker processes set it."""
 
     def __init__(self, name: str) -> None:
         logger = logging.getLogger(name)

@@ -43,7 +43,7 @@ def refuse_secret(secret: Any) -> TypeError:
 
 
 def dumped(model: Any, *, reveal: bool = False) -> Any:
-    """Return a model as JSON values; raises TypeError for a value that cannot be sent as it is.
+    """Return a model as JSON values; raises TypeError for a value that JSON cannot keep.
 
     `reveal`: secrets are sent.
     """
@@ -94,12 +94,12 @@ def unrestorable(model: Any) -> str:
 
 
 class _Care(NamedTuple):
-    """The fields of a class that need care: with values that JSON may change, and those that it may leave out."""
+    """The fields of a class that need care: values that JSON may change, and fields that JSON may leave out."""
 
     fields: tuple[str, ...]
     excluded: tuple[tuple[str, Any], ...] = ()
     extra: bool = False
-    """Whether a model has values that no field describes."""
+    """True if a model may have values that no field describes."""
 
 
 _cares: dict[Any, _Care | None] = {}

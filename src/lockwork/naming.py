@@ -42,13 +42,13 @@ class Template:
 
     @property
     def has_placeholders(self) -> bool:
-        """Whether a call fills anything."""
+        """True if the name depends on the arguments of a call."""
         return bool(self._fields)
 
     def bind(self, function: Callable[..., Any], without: Collection[str] = ()) -> Callable[..., str]:
-        """Return what makes the name for a call of `function`, which gives no arguments for `without`.
+        """Return a function that takes the arguments of a call of `function`, except `without`, and returns the name.
 
-        Raises ConfigError for a parameter that it does not have.
+        Raises ConfigError if a placeholder names no parameter of the function, or one of `without`.
         """
         signature = inspect.signature(function)
         known = [parameter for parameter in signature.parameters.values() if parameter.name not in without]
@@ -78,17 +78,17 @@ class Template:
 
 
 def template(name: object, what: str) -> Template | None:
-    """Return the template that `name` is, or None for a name without braces."""
+    """Parse a name as a template; None for a name without braces."""
     return Template(name, what) if isinstance(name, str) and has_braces(name) else None
 
 
 def has_braces(name: str) -> bool:
-    """Return whether a name could be a template."""
+    """Return True if a name could be a template."""
     return "{" in name or "}" in name
 
 
 def literal(name: object, what: str) -> str:
-    """Return a name that is used as it is, with a warning if it looks like a template.
+    """Check a name without placeholders, with a warning if it looks like a template.
 
     Raises ConfigError if it is not text.
     """
@@ -99,17 +99,17 @@ def literal(name: object, what: str) -> str:
 
 
 def warn_of_template(name: str, what: str) -> None:
-    """Log a warning, once, if a name that is used as it is looks like a template: an `f` may be missing before it.
+    """Log a warning, once, if a name that is used literally looks like a template: an `f` may be missing before it.
 
     Braces in users' data are part of a name like any other character.
     """
     if name in _warned or len(_warned) == _MOST_WARNED:
         return
     try:
-        found = Template(name, what)
+        pattern = Template(name, what)
     except ConfigError:
         return
-    if found.has_placeholders:
+    if pattern.has_placeholders:
         _warned.add(name)
         _log.warning(
             "%s is used as it is, with its braces: %r. Only names of decorators are filled from arguments; if the "

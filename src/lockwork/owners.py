@@ -20,7 +20,7 @@ _tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], Owner] = weakref.WeakKeyDic
 class Owner:
     """An asyncio task or thread; `text`, a number and its name, is unique within the process.
 
-    An owner of this class itself lasts until `end` is called: a part of the program that is neither.
+    An owner of this base class is another part of the program, and lasts until `end` is called.
     """
 
     __slots__ = ("described", "ended", "text")
@@ -33,20 +33,20 @@ class Owner:
         self.ended: bool = False
 
     def end(self, described: str) -> None:
-        """Note that the owner has ended; `described`: for what it acquired its grants."""
+        """Note that the owner has ended; `described` names the job or scope that acquired its grants, for warnings."""
         self.described = described
         self.ended = True
 
     @property
     def gone(self) -> bool:
-        """Whether the owner has ended, so that it can release nothing any more."""
+        """True if the owner has ended, so that it cannot release grants any more."""
         return self.ended
 
     def detach(self) -> None:
-        """Let the owner last until `end` is called, whatever its thread or asyncio task does."""
+        """Let the owner last until `end` is called, even if its thread or asyncio task ends before."""
 
     def acts_for(self, owner: Owner) -> bool:
-        """Return whether grants under this owner were acquired by `owner`."""
+        """Return True if `owner` acquired the grants of this owner."""
         return self is owner
 
 
@@ -57,7 +57,7 @@ class _ThreadLife:
 
 
 class ThreadOwner(Owner):
-    """A thread, also one that Python did not start, as long as it runs."""
+    """A running thread, even if Python did not start it."""
 
     __slots__ = ("_life",)
     noun = "thread"
@@ -68,7 +68,7 @@ class ThreadOwner(Owner):
 
     @property
     def gone(self) -> bool:
-        """Whether the thread has ended."""
+        """True if the thread has ended."""
         life = self._life
         return self.ended or (life is not None and life() is None)
 
@@ -88,7 +88,7 @@ class TaskOwner(Owner):
 
     @property
     def gone(self) -> bool:
-        """Whether the asyncio task is done, or can never continue."""
+        """True if the asyncio task is done, or can never continue."""
         known = self._task
         if known is None:
             return self.ended

@@ -1,7 +1,7 @@
-"""Where things of a partitioned queue are: how many partitions it has, and which one a name decides.
+"""Partitions of queues: their number, and the partition of a name.
 
-A name's partition is the CRC-32 of its stored text (`names.stored`), modulo their number: the same in every process,
-and documented.
+The partition's number is the CRC-32 of the name's stored text (`names.stored`), modulo the number of partitions: the
+same in every process, and documented.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from lockwork.protocol.queue import record_header
 
 
 def numbered(name: str, count: int) -> int:
-    """The partition of `count` that a stored name decides."""
+    """Return the number, from 0, of the partition of a stored name among `count` partitions."""
     return crc32(name.encode()) % count
 
 
 def routing_name(record: bytes) -> str | None:
-    """The stored name that decides the partition of a job: its key, else its group, else its unique name, if any."""
+    """Return the stored name that decides a job's partition: its key, else group, else unique name; None if unnamed."""
     found = record_header.names(record)
     return found.key or found.group or found.unique or None
 
@@ -36,7 +36,7 @@ class Partitions:
 
     @classmethod
     def read(cls, given: object) -> Partitions:
-        """Check what was given; raises ConfigError."""
+        """Check the setting `partitions`; raises ConfigError."""
         if not isinstance(given, Mapping):
             raise ConfigError(f'partitions says how many each queue has, such as {{"mail": 4}}, not {given!r:.60}')
         for name, count in given.items():
@@ -50,21 +50,21 @@ class Partitions:
         return isinstance(queue, str) and queue in self.counts
 
     def names(self, queue: str) -> list[str]:
-        """The partitions of a queue, or the queue itself when it has none."""
+        """Return the partitions of a queue, or the queue itself if it has none."""
         count = self.counts.get(queue)
         return [queue] if count is None else [f"{queue}/{number}" for number in range(count)]
 
     def place(self, queue: str, name: str) -> str:
-        """The partition that a stored name decides, or the queue itself when it has none."""
+        """Return the partition of a stored name, or the queue itself if it has no partitions."""
         count = self.counts.get(queue)
         return queue if count is None else f"{queue}/{numbered(name, count)}"
 
     def random(self, queue: str) -> str:
-        """Any partition, or the queue itself when it has none."""
+        """Return a random partition, or the queue itself if it has none."""
         return choice(self.names(queue)) if queue in self.counts else queue  # noqa: S311 - nobody gains by guessing
 
     def single(self, queue: str, what: str) -> str:
-        """Return the name of what must be one queue, or one partition; raises ConfigError."""
+        """Check the name of one partition, or of one queue without partitions; raises ConfigError."""
         name = checked_queue(queue)
         if name in self.counts:
             raise ConfigError(
@@ -74,9 +74,9 @@ class Partitions:
         return name
 
     def belongs(self, home: str, queue: str, record: bytes, what: str) -> bool:
-        """Whether a job of `queue` can be enqueued in the queue, or partition, in which `what` lives.
+        """Return True if a job of `queue` can be enqueued in `home`, the queue or partition of `what`.
 
-        Raises ConfigError for a job whose names decide another partition.
+        Raises ConfigError if the job's key, group or unique name decides another partition.
         """
         if queue == home:
             return True

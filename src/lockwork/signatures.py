@@ -28,7 +28,7 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 class Signature:
     """The parameters and the result of a task function, read at registration; `without`: injected parameters.
 
-    An annotation may name what is defined later in the module. `complete`, or the first call, reads it again.
+    An annotation may use names that the module defines later. `complete`, or the first call, reads it again.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Signature:
         self.returns: Any = hints.get("return", Any)
         """The type of the result; Unread if it cannot be read yet."""
         self.result_may_change: Callable[[bytes], bool] | None = _may_change(self.returns)
-        """Whether `codecs.exact` prepares the result, by its JSON; None if it never does."""
+        """Returns True if `codecs.exact` must prepare the result with this JSON; None if it never must."""
         self._hints: dict[str, Any] = {p.name: hints.get(p.name, Any) for p in parameters}
         self._arrange()
 
@@ -83,9 +83,9 @@ class Signature:
         self.check_types(result=False)
 
     def check_types(self, *, result: bool) -> None:
-        """Raise ConfigError for a type that can never be converted, or in which values would change on the way.
+        """Raise ConfigError for a type that can never be converted, or whose values would change on the way.
 
-        The former may be the type of an argument with a default. `result`: the result is sent.
+        A type that can never be converted is allowed for an argument with a default. `result`: the result is sent.
         """
         for name, hint in self._hints.items():
             why = _never(hint) or _unknown(hint) if name in self._required else ""
@@ -105,7 +105,7 @@ class Signature:
 
     @property
     def positions(self) -> list[str]:
-        """The names of the parameters that may be given by position."""
+        """The names of the parameters that accept a positional argument."""
         return [name for name, each in self._signature.parameters.items() if each.kind in _BY_POSITION]
 
     def described(self) -> list[str]:
@@ -178,7 +178,7 @@ class Signature:
         )
 
     def _arrange(self) -> None:
-        """Sort the types by how arguments reach them."""
+        """Sort the types into positional, keyword, `*args` and `**kwargs` arguments."""
         parameters, hints = self._signature.parameters.values(), dict(self._hints)
         self.incomplete: list[str] = [name for name, hint in hints.items() if not _is_read(hint)]
         """The parameters whose annotations cannot be read yet."""
@@ -201,7 +201,7 @@ class Signature:
         self._dated_names = {name: _has(_MOMENTS, hint) for name, hint in self._named.items()}
         self._dated_rest, self._dated_others = _has(_MOMENTS, self._rest), _has(_MOMENTS, self._others)
         self.may_change: Callable[[bytes], bool] | None = _may_change(*hints.values(), *named)
-        """Whether `exact` prepares the arguments, by their JSON; None if it never does."""
+        """Returns True if `exact` must prepare the arguments with this JSON; None if it never must."""
 
 
 def _described(others: Any) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _shown(hint: Any) -> str:
 
 
 def _is_read(hint: Any) -> bool:
-    """Whether all names in the annotation, and in the classes that it names, are defined."""
+    """Return True if all names in the annotation, and in the classes that it names, are defined."""
     if isinstance(hint, Unread):
         return False
     try:
@@ -226,7 +226,7 @@ def _is_read(hint: Any) -> bool:
 
 
 def _check_read(hint: Any) -> None:
-    """Raise an error, such as a NameError, if a name in the annotation is not defined; a wrong type is none."""
+    """Raise an error, such as a NameError, if a name in the annotation is not defined; accepts a wrong type."""
     if is_plain(hint):
         return
     if typing.get_origin(hint) is typing.Unpack:
@@ -244,7 +244,7 @@ def _check_read(hint: Any) -> None:
 
 
 def _usable(hint: Any) -> Any:
-    """The annotation of `*args` or `**kwargs`; Any if nothing can be converted to it, as with P.args."""
+    """Return the annotation of `*args` or `**kwargs`; Any if no value can be converted to it, as with P.args."""
     return hint if isinstance(hint, Unread) or not _never(hint) else Any
 
 
@@ -286,7 +286,10 @@ def _unknown(hint: Any) -> str:
 
 
 def _has(wanted: tuple[type, ...], hint: Any) -> bool:
-    """Whether values of the type may have one of a wanted class outside Pydantic models, which see to their own."""
+    """Return True if values of the type may contain a wanted class. Fields of Pydantic models do not count.
+
+    `models` prepares them.
+    """
     found = classes_in(hint, in_models=False)
     return any(isinstance(kind, type) and issubclass(kind, wanted) for kind in found)
 

@@ -1,7 +1,7 @@
 """Finds jobs that wait for results of jobs that no worker can start, from what workers announce.
 
-A job that waits for a result keeps its slot, and its runner. If all slots of a queue's workers are taken in this way,
-the awaited jobs of this queue never start; and a job that waits for such a job is stuck, too.
+A job that waits for a result keeps its slot, and its runner. If such jobs occupy all slots of a queue's workers, the
+awaited jobs of this queue never start; and a job that waits for an awaited job that never starts is stuck, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Key = tuple[str, str]
 
 
 Lack = Literal["slot", "runner", ""]
-"""What a job lacks that cannot start; "": it runs, and waits for a result itself."""
+"""The missing resource of a job that cannot start; "": the job runs, and waits for a result itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class StuckJob:
     awaited: AwaitedJob
     """A job whose result it waits for."""
     lack: Lack
-    """What the awaited job lacks."""
+    """The missing resource of the awaited job."""
 
 
 def stuck_jobs(workers: Iterable[Worker]) -> list[StuckJob]:
-    """Return all stuck jobs, in the order of the workers; those that the user can help at once come first.
+    """Return all stuck jobs: first the jobs that wait for a job without a slot or runner, in the order of the workers.
 
-    Each result for which such a job waits is that of a stuck job, or of one that has no slot or no runner. A queue
-    without a worker is no reason: that has a rule of its own.
+    More slots or runners help these jobs at once. Each job that a stuck job awaits is stuck itself, or lacks a slot or
+    runner. A job that waits for a queue without workers is not stuck: a separate rule of `doctor` finds it.
     """
     alive = [worker for worker in workers if worker.alive]
     stuck = {
@@ -68,7 +68,7 @@ def _is_old(job: RunningJob) -> bool:
 
 
 def _queues(job: RunningJob) -> bool:
-    """Whether it waits for a runner."""
+    """Return True if the job waits for a runner."""
     return job.runner == "waits"
 
 
@@ -77,7 +77,7 @@ def _full_queues(workers: Iterable[Worker], stuck: Mapping[_Key, object]) -> set
     served: set[str] = set()
     room: set[str] = set()
     for worker in workers:
-        if worker.state == "running":  # the others take no jobs, which has a rule of its own
+        if worker.state == "running":  # others take no jobs; a separate rule finds them
             served.update(worker.queues)
             if not _is_full(worker, stuck):
                 room.update(worker.queues)

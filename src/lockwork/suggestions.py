@@ -13,7 +13,7 @@ def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def about_as_close(name: str, known: Sequence[str], cutoff: float) -> list[str]:
-    """Return the closest known name, and another one that is about as close; sorted."""
+    """Return the closest known name and, if any, a second name about as close; sorted."""
     from difflib import SequenceMatcher, get_close_matches  # noqa: PLC0415 - only for a mistake
 
     close = closest(name, known, cutoff)

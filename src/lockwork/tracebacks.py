@@ -11,14 +11,14 @@ LOGGED_TEXT = 10_000
 LOGGED = 100_000
 """Characters of one traceback in the log."""
 _HEAD = 4
-"""A fourth of a traceback that is cut is its head."""
+"""The first frames of a cut traceback get 1/4 of its characters."""
 
 
 def bounded(error: BaseException, first: TracebackType | None, *, text: int, total: int) -> str:
     """Format an error with its causes and its frames from `first` on.
 
-    Each text has at most about `text` characters, and all has at most about `total`: the first frames, and the last.
-    Raises what the error's own code raises.
+    Cuts each text to about `text` characters, and the traceback to about `total`: it keeps the first and last frames.
+    Raises the errors of the error's own code, such as of its `__str__`.
     """
     pieces = [_cut(piece, text) for piece in traceback.format_exception(type(error), error, first)]
     if sum(map(len, pieces)) <= total:
@@ -41,7 +41,7 @@ def _cut(piece: str, most: int) -> str:
 
 
 def _fitting(pieces: Sequence[str], total: int) -> int:
-    """Return how many of the first pieces fit."""
+    """Return the number of pieces, from the first on, that fit."""
     for number, piece in enumerate(pieces):
         total -= len(piece)
         if total < 0:

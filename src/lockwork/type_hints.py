@@ -28,11 +28,11 @@ class Unread:
         self._read = read
 
     def read(self) -> Any:
-        """Return the type; raises what its expression raises, such as a NameError."""
+        """Return the type; raises the errors of its expression, such as a NameError."""
         return self._read()
 
     def then(self, change: Callable[[Any], Any]) -> Unread:
-        """Return an annotation for a type that is made of this one."""
+        """Return an annotation for a type that `change` derives from this one."""
         return Unread(self.expression, lambda: change(self._read()))
 
     def or_any(self, what: str) -> Any:
@@ -86,7 +86,7 @@ def of_class(kind: type) -> dict[str, Any]:
 
 
 def evaluate(annotation: Any, names: dict[str, Any], local: dict[str, Any], *, extras: bool = False) -> Any:
-    """Return an annotation's type, without Annotated unless `extras`; raises what its expression raises."""
+    """Return an annotation's type, without Annotated unless `extras`; raises the errors of its expression."""
     if isinstance(annotation, Unread):
         return annotation.read()
     holder = SimpleNamespace(__annotations__={"it": annotation})
@@ -138,7 +138,7 @@ def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
 def classes_in(hint: Any, *, in_models: bool = True) -> Iterator[Any]:
     """Yield the classes in a type, and in the fields of classes; Any and object, too, but nothing Unread.
 
-    `in_models`: also those in the fields of Pydantic models.
+    `in_models`: also the classes in the fields of Pydantic models.
     """
     waiting, done = [hint], set[Any]()
     while waiting:
@@ -166,7 +166,7 @@ def _types_in(kind: Any) -> Iterable[Any]:
 
 
 def serialized_fields(model: Any) -> Collection[str]:
-    """Return the fields of a Pydantic model that have a serializer of its own."""
+    """Return the fields of a Pydantic model that have a custom serializer."""
     found = getattr(model, "__pydantic_decorators__", None)
     if getattr(found, "model_serializers", None):
         return list(model.model_fields)

@@ -1,4 +1,4 @@
-"""Workers and apps as they announce themselves on the server, and the orders that a worker takes."""
+"""Workers and apps in their announcements on the server, and the commands for a worker."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from lockwork.runtime.runtime import Runtime
 WorkerState = Literal["running", "quiet", "stopping", "lost"]
 
 SILENT = 20.0
-"""Seconds without an announcement after which a worker counts as lost; workers announce themselves every 5 s."""
+"""Seconds without an announcement until a worker counts as lost; workers announce themselves every 5 s."""
 _LATELY = 7500.0
-"""Seconds since which an app counts as announced lately: each of its processes announces it every hour."""
+"""Maximum age in seconds of a recent announcement of an app: each of its processes announces it every hour."""
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitedJob:
-    """A job, or a flow, for whose result a job has waited for `seconds`."""
+    """A job, or a flow, whose result another job has awaited for `seconds`."""
 
     id: str
     queue: str
-    """Its queue or partition."""
+    """The queue or partition of the job."""
     seconds: float
 
 
@@ -42,25 +42,25 @@ class RunningJob:
 
     id: str
     queue: str
-    """Its queue or partition."""
+    """The job's queue or partition."""
     task: str
     since: datetime
     attempt: int
     waits_for: list[AwaitedJob] = field(default_factory=list[AwaitedJob])
-    """Up to five of the results it waits for."""
+    """Up to five jobs or flows whose results it awaits."""
     process: int = 0
     """The number of its worker process, from 0."""
     runner: RunnerState = ""
-    """Whether a job of an `executor="process"` task has a runner, or waits for one."""
+    """For an `executor="process"` task: "runs" if the job has a runner, "waits" if it waits for one; else ""."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker (one supervisor and its processes), as it announced itself last; sizes in bytes, durations in seconds.
+    """A worker (one supervisor and its processes) in its last announcement; sizes in bytes, durations in seconds.
 
-    `busy` of its `slots` run jobs, and `waiting` of these wait for results of other jobs; `jobs` names up to 200, first
-    those that wait. `lag` is the lag of its slowest event loop in the
-    last seconds. `memory` is that of all its processes.
+    `busy` of its `slots` run jobs, and `waiting` of these wait for results of other jobs; `jobs` has up to 200 running
+    jobs, the waiting ones first. `lag` is the lag of its slowest event loop in the last seconds. `memory` is the memory
+    of all its processes.
     """
 
     name: str
@@ -81,24 +81,24 @@ class Worker:
     memory: int | None = None
     lag: float | None = None
     app_version: str = ""
-    """Of the app's code, if its settings say so; `version` is that of Lockwork."""
+    """Version of the app's code, if its settings name it; `version` is Lockwork's."""
     code: str = ""
-    """As `App.code`: which version of the app it runs."""
+    """The `App.code` of the version that it runs."""
     waiting: int = 0
     seen: datetime = _NEVER
-    """The server's time of its last announcement."""
+    """Time of its last announcement, by the server's clock."""
     isolating: int = 0
-    """How many isolation processes it has, of one slot each, beside `processes`: they run jobs that shared a crash."""
+    """Number of isolation processes, with one slot each, besides `processes`: they run jobs that shared a crash."""
 
     @property
     def alive(self) -> bool:
-        """Whether it announced itself lately."""
+        """True if its last announcement is recent."""
         return self.state != "lost"
 
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedTask:
-    """A task of an app, with what an enqueue without its code must know; `timeout` in seconds."""
+    """A task of an app, with the facts for enqueuing its jobs without its code; `timeout` in seconds."""
 
     name: str
     queue: str
@@ -106,9 +106,9 @@ class AnnouncedTask:
     timeout: float | None
     retries: int
     hidden: bool = False
-    """Whether its arguments must not be shown."""
+    """True if its arguments must not be shown."""
     parameters: list[str] = field(default_factory=list[str])
-    """As `def` has them, without defaults: "user", "subject=", "*rest"; those after "*" are given by name."""
+    """Parameters as in `def`, without defaults: "user", "subject=", "*rest"; keyword-only parameters follow "*"."""
     priority: int = 1
     max_deliveries: int | None = None
     key: str | None = None
@@ -118,12 +118,12 @@ class AnnouncedTask:
     version: str = ""
     """A fingerprint of its parameters and their types."""
     aliases: list[str] = field(default_factory=list[str])
-    """Former names, under which its workers also run jobs."""
+    """Former names: workers also run jobs with these."""
     tags: list[str] = field(default_factory=list[str])
 
     @property
     def positions(self) -> list[str]:
-        """The names of the parameters that may be given by position."""
+        """The names of the parameters that accept a positional argument."""
         return [each.rstrip("=") for each in takewhile(lambda each: not each.startswith("*"), self.parameters)]
 
 
@@ -139,19 +139,19 @@ class App:
     partitions: dict[str, int]
     schedules: list[str]
     version: str
-    """Of Lockwork."""
+    """Version of Lockwork."""
     python: str = ""
     seen: datetime = _NEVER
     app_version: str = ""
-    """Of the app's code, if its settings say so."""
+    """Version of the app's code, if its settings name it."""
     code: str = ""
     """A fingerprint of its tasks, partitions and schedules."""
     parts: int = 1
-    """How many records the version takes on the server."""
+    """Number of records of this version on the server."""
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What tells this version from others, of this app and of other apps."""
+        """The identity of this version among all versions of all apps."""
         return self.name, self.app_version, self.code
 
     def task(self, name: str) -> AnnouncedTask | None:
@@ -160,7 +160,7 @@ class App:
 
 
 def newest(apps: Iterable[App]) -> list[App]:
-    """Return the version of each app that was announced last; the oldest announcement comes first."""
+    """Return the last announced version of each app; the oldest announcement comes first."""
     return list({app.name: app for app in sorted(apps, key=lambda app: app.seen)}.values())
 
 
@@ -168,7 +168,7 @@ T = TypeVar("T", Worker, App)
 
 
 def _decoded(found: Sequence[Announcement], kind: type[T]) -> Iterator[tuple[T, float]]:
-    """The records that can be read, each with its age in seconds."""
+    """Yield the readable records, each with its age in seconds."""
     decoder = msgspec.msgpack.Decoder(kind)
     for each in found:
         try:
@@ -189,7 +189,7 @@ def read_workers(prefix: str) -> Protocol[list[Worker]]:
 
 
 def read_apps(prefix: str) -> Protocol[list[App]]:
-    """Read the apps of the last 30 days; versions that were replaced are there for another day."""
+    """Read the apps of the last 30 days; replaced versions stay for one more day."""
     found = yield from announcements.read(prefix, APPS)
     apps: dict[tuple[str, str, str], App] = {}
     for part, _ in _decoded(found, App):
@@ -203,17 +203,17 @@ def read_apps(prefix: str) -> Protocol[list[App]]:
 
 @dataclass(frozen=True, slots=True)
 class RunningVersions:
-    """The versions of apps that live workers run, or that were announced lately."""
+    """The versions of apps that live workers run, or that have a recent announcement."""
 
     apps: list[App]
     workers: list[Worker]
-    """Those that are alive."""
+    """The live workers."""
     at: datetime
     """The time of the newest announcement, by the server's clock."""
 
     @classmethod
     def none(cls) -> RunningVersions:
-        """Return what a user knows who may not read announcements."""
+        """Return the empty value, for a user without permission to read announcements."""
         return cls([], [], _NEVER)
 
     def of_workers(self, queue: str) -> list[App]:
@@ -226,7 +226,7 @@ class RunningVersions:
         return any(app.task(task) for app in self.of_workers(queue))
 
     def versions(self, task: str, queue: str) -> set[str]:
-        """Return the versions of a task that live workers of the queue know, or that producers announced lately."""
+        """Return the versions of a task that live workers of the queue know, or that producers recently announced."""
         lately = [app for app in self.apps if (self.at - app.seen).total_seconds() < _LATELY]
         running = self.of_workers(queue)
         found = [(app, app.task(task)) for app in {app.identity: app for app in (*lately, *running)}.values()]
@@ -235,7 +235,7 @@ class RunningVersions:
 
 
 def read_running(prefix: str) -> Protocol[RunningVersions]:
-    """Read which versions of apps run."""
+    """Read the running and the recently announced versions of apps."""
     workers = [worker for worker in (yield from read_workers(prefix)) if worker.alive]
     apps = yield from read_apps(prefix)
     seen = [*(worker.seen for worker in workers), *(app.seen for app in apps)]
@@ -243,9 +243,9 @@ def read_running(prefix: str) -> Protocol[RunningVersions]:
 
 
 class WorkerHandle:
-    """Controls a worker; each method returns whether the worker announced itself in the last minute.
+    """Controls a worker; each method returns True if the worker announced itself in the last minute.
 
-    The worker carries an order out within a second, or within 5 s if no message reaches it.
+    The worker executes a command within a second, or within 5 s if the command's message is lost.
     """
 
     def __init__(self, runtime: Runtime, name: str) -> None:

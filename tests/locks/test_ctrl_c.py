@@ -87,7 +87,7 @@ def test_ctrl_c_just_when_the_lock_is_handed_over(lw: Lockwork, url: str) -> Non
             waiter.send(signal.SIGINT)
             assert waiter.line() in ("interrupted", "has it")
             waiter.wait()
-            # the signal may have cut the way out of the holder's block: then its lock ends with the lease
+            # the signal may have interrupted the holder's release: then its lock ends with the lease
             with lw.lock("x", wait=30):
                 pass
 

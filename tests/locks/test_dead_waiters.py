@@ -36,7 +36,7 @@ LOCK = "lw.lock('x')"
 
 
 def ask(admin: redis.Redis, request: str, channel: str, *, wait: int = 1, name: str = "x") -> list[int]:
-    """Ask for a lock as a process does that listens, or does not, on `channel`."""
+    """Send a request for a lock, as a process with this channel does; return the reply."""
     args = (f"p:{request}", request, 15_000, CLAIM_MS, wait, channel)
     call = script_call("locks/acquire", f"lw:{{lock:{name}}}", args)
     reply: list[int] = admin.eval(call.script.source, 1, *call.keys, *call.args)
@@ -55,7 +55,7 @@ def fill(admin: redis.Redis, count: int, channel: str, first: int = 0) -> None:
 
 
 def give_up(admin: redis.Redis, count: int) -> None:
-    """Remove the waiters, the first ones last."""
+    """Remove the waiters in reverse order."""
     sha = admin.script_load(script("locks/abandon").source)
     for start in range(0, count, 1000):
         with admin.pipeline(transaction=False) as pipe:
@@ -65,7 +65,7 @@ def give_up(admin: redis.Redis, count: int) -> None:
 
 
 def take_turn(lw: Lockwork) -> float:
-    """Take the lock, and return when."""
+    """Acquire the lock, and return the time (monotonic clock)."""
     with lw.lock("x"):
         return time.monotonic()
 
@@ -125,7 +125,7 @@ def test_lock_serves_live_waiters_while_processes_of_waiters_die(lw: Lockwork, u
 
 
 def test_frozen_process_costs_one_unclaimed_hand_over(lw: Lockwork, url: str) -> None:
-    """Its subscription still exists; one unclaimed grant marks all eight waiters as unresponsive."""
+    """The frozen process is still subscribed; one unclaimed grant marks all eight waiters as unresponsive."""
     grant = lw.lock("x").acquire()
     with program(CROWD.format(handle=LOCK, count=8), url=url) as crowd:
         until(lambda: waiting(lw, "lock") == 8, "eight wait")
@@ -135,13 +135,13 @@ def test_frozen_process_costs_one_unclaimed_hand_over(lw: Lockwork, url: str) ->
             os.kill(crowd.pid, signal.SIGSTOP)
             released = time.monotonic()
             grant.release()
-            assert entered.result(60) - released < 8  # the claim of one, 4 s, and a second; of two it were more than 8
+            assert entered.result(60) - released < 8  # one claim of 4 s, and a second; two claims take more than 8 s
         crowd.process.kill()
         crowd.process.wait()
 
 
 def test_waiter_without_subscription_keeps_its_place(lw: Lockwork, admin: redis.Redis) -> None:
-    """A live waiter whose subscription is not there yet, or broke: it asks in time, and is served in its turn."""
+    """A live waiter without a subscription (not yet confirmed, or broken) keeps its place if it calls in time."""
     grant = lw.lock("x").acquire()
     assert ask(admin, "deaf", "lw:wake:nobody")[0] == 0
     assert ask(admin, "deaf", "lw:wake:nobody")[1] <= 500
@@ -187,7 +187,7 @@ def test_free_lock_is_granted_at_once_after_many_gave_up(lw: Lockwork, admin: re
 
 
 def test_free_lock_is_granted_at_once_without_waiting(lw: Lockwork, admin: redis.Redis) -> None:
-    """All of a line died: more of them than one call may take out of it."""
+    """All waiters are dead, and there are more of them than one call may remove."""
     grant = lw.lock("x").acquire()
     fill(admin, 6000, "lw:wake:nobody")
     grant.release()
@@ -195,7 +195,7 @@ def test_free_lock_is_granted_at_once_without_waiting(lw: Lockwork, admin: redis
 
 
 def test_looking_at_a_lock_does_not_block_the_server(lw: Lockwork, admin: redis.Redis) -> None:
-    """The best of some tries: another process may have had the processor in the midst of one."""
+    """Measure the best of several attempts, because another process may take the CPU during an attempt."""
     lock = lw.lock("x")
 
     def blocked(look: Callable[[], object]) -> float:

@@ -28,7 +28,7 @@ class Shop:
 
 
 def names_of(lw: Lockwork, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> set[str]:
-    """The names of the locks that are held while `function` runs, decorated under `name`."""
+    """Run `function` with a lock decorator named `name`; return the names of the locks held meanwhile."""
     held_then: set[str] = set()
 
     @functools.wraps(function)

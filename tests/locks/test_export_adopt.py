@@ -1,4 +1,4 @@
-"""A grant that moves to another process: held by one of them at a time, under a fence that rises."""
+"""A grant that moves to another process: one process holds it at a time, and the fence rises."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_another_process_adopts_and_renews_the_lock(lw: Lockwork, url: str) -> N
         owner = lock.owner()
         assert owner is not None
         assert owner.pid == adopter.pid
-        threading.Event().wait(2)  # longer than its lease: it is renewed there, and not here
+        threading.Event().wait(2)  # longer than the lease, so the adopter renews it
         assert lock.inspect().fence == fence
         adopter.tell("end")
         assert adopter.line() == "held"
@@ -147,7 +147,7 @@ async def test_coroutine_transfers_a_lock_to_another(alw: Lockwork) -> None:
 
 
 async def test_cancelled_adoption_is_owned_or_undone(alw: Lockwork, url: str) -> None:
-    """L6: the text can be used still, or the lock is free; it is not left to an owner that never learned of it."""
+    """L6: the text is still valid, or the lock is free. No lock stays with an owner that does not know about it."""
     lock = alw.lock("x")
     async with Lockwork(url) as other:
         await other.lock("x").ainspect()
@@ -181,7 +181,7 @@ def test_adopter_chooses_its_own_lease(lw: Lockwork, other: Lockwork) -> None:
 
 
 def test_waiters_see_shorter_lease_of_adopter(lw: Lockwork, other: Lockwork) -> None:
-    """The adopter dies; who waits behind it had planned to look only at the end of the exporter's lease."""
+    """The adopter dies. Without a notification, the waiter would check only at the end of the exporter's lease."""
     lock = lw.lock("x", lease="1h")
     lock.acquire()
     with ThreadPoolExecutor(1) as pool:

@@ -28,7 +28,7 @@ def test_exported_grant_is_not_renewed(url: str, other: Lockwork) -> None:
     with Lockwork(url, lock_lease=1) as lw:
         lock = lw.lock("x")
         lock.acquire()
-        threading.Event().wait(0.5)  # it has been renewed once
+        threading.Event().wait(0.5)  # time for one renewal
         text = lock.export()
         until(lambda: not other.lock("x").locked(), "the lease ended", 5)
         with pytest.raises(LockLost):
@@ -82,7 +82,7 @@ def test_adopt_refuses_a_truncated_or_changed_text(lw: Lockwork, other: Lockwork
                 other.lock("x").adopt(changed)
             except (ConfigError, LockLost):
                 continue
-            # bits that carry nothing: the same grant
+            # the change hit unused bits, so the text names the same grant
             assert read_export(changed, lock._key) == read_export(text, lock._key)
             other.lock("x").release()
             return

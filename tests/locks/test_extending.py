@@ -70,7 +70,7 @@ def test_renewed_lease_can_be_extended(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=1) as lw, lw.lock("x") as grant:
         grant.extend(2)
         assert grant.remaining <= 2
-        threading.Event().wait(2.5)  # it is still renewed afterwards
+        threading.Event().wait(2.5)  # longer than the extension: the renewal must continue
         assert not grant.lost
         assert lw.lock("x").inspect().fence == grant.fence
 
@@ -119,7 +119,7 @@ async def test_body_ends_with_lock_lost_when_its_lease_cannot_be_extended(alw: L
 def test_release_by_another_thread_during_an_extension_is_not_a_loss(
     lw: Lockwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the worst moment, when it has just been found to be held."""
+    """The release comes right after the extension's check of the hold."""
     lost_grants: list[Grant] = []
     grant, check = lw.lock("x", on_lost=lost_grants.append).acquire(), Hold.check
 

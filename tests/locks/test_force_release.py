@@ -50,7 +50,7 @@ def test_thread_is_notified_at_once(url: str, operator: Lockwork, lease: str | N
         pytest.raises(LockLost),
         lw.lock("x", lease=lease, on_lost=told.append) as grant,
     ):
-        threading.Event().wait(0.2)  # its engine listens
+        threading.Event().wait(0.2)  # until its engine has subscribed
         assert operator.lock("x").force_release()
         until(lambda: told, "the callback", AT_ONCE)
         assert told == [grant]
@@ -68,7 +68,7 @@ async def test_force_release_cancels_the_body_of_a_task_at_once(
         began = time.monotonic()
         with pytest.raises(LockLost, match="body was cancelled"):
             async with lw.lock("x", lease=lease):
-                await asyncio.sleep(0.2)  # its engine listens
+                await asyncio.sleep(0.2)  # until its engine has subscribed
                 assert await operator.lock("x").aforce_release()
                 await asyncio.sleep(30)
         assert time.monotonic() - began < AT_ONCE
@@ -83,7 +83,7 @@ def test_holder_of_fixed_lease_is_notified_without_renewals(url: str, operator: 
         threading.Event().wait(0.2)
         operator.runtime.run(
             grants.force(lw.lock("x")._key, 1, operator.runtime.channel.removesuffix(operator.runtime.process))
-        )  # another grant's: nothing
+        )  # the fence of another grant has no effect
         assert not grant.lost
         assert operator.lock("x").force_release()
         busy = time.process_time()

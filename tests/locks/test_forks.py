@@ -73,7 +73,7 @@ def test_forked_child_does_not_renew_its_parents_lock(url: str, admin: redis.Red
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            # the child's own engine starts, and has nothing to renew but its own
+            # the child's own engine starts, and renews only the child's leases
             try:
                 lw.lock("mine").acquire()
                 os.write(writer, b"running")
@@ -82,7 +82,7 @@ def test_forked_child_does_not_renew_its_parents_lock(url: str, admin: redis.Red
                 os._exit(0)
         try:
             assert os.read(reader, 100) == b"running"
-            lw.close()  # the parent does not renew any more
+            lw.close()  # ends the parent's renewals
             with Lockwork(url) as other, other.lock("x", wait=5) as next_one:
                 assert next_one.fence > grant.fence
                 assert other.lock("mine").locked()
@@ -121,7 +121,7 @@ def test_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
 
     def take() -> str:
         assert not lw.runtime.sticky_cache.idle
-        # the parent keeps it: asked, it gives it back, which the child cannot do in its name
+        # the parent keeps the lock and releases it on request; the child cannot release it for the parent
         mine = lock.acquire(wait=20)
         lock.release()
         lw.close()
@@ -133,7 +133,7 @@ def test_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
 
 
 def test_forked_child_cannot_end_any_kind_of_grant(lw: Lockwork) -> None:
-    """Every kind of grant: the child's end of the same body does not end the parent's."""
+    """For every kind of grant, a release in the child does not end the parent's grant."""
     grants: list[Grant] = [
         lw.multilock("a", "b").acquire(),
         lw.rwlock("doc").write().acquire(),

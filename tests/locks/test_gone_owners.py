@@ -41,7 +41,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 def waiter_of(kind: str, lw: Lockwork) -> Handle[Any]:
-    """A lock that only a free one of this kind lets in."""
+    """Return a handle that can acquire only if the lock of this kind is free."""
     return KINDS[{"read lock": "write lock", "sticky lock": "lock"}.get(kind, kind)](lw)
 
 

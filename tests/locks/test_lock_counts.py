@@ -31,7 +31,7 @@ def counted(lw: Lockwork) -> dict[str, int]:
 
 
 def hand_over(lw: Lockwork, url: str, kind: str = "lock") -> float:
-    """Let an app hand a lock over to another; returns the seconds that this took at most."""
+    """Let an app hand a lock over to another; return an upper bound of the duration, in seconds."""
 
     def lock(app: Lockwork) -> object:
         return {"lock": app.lock("x"), "sem": app.semaphore("x", 1), "rw": app.rwlock("x").write()}[kind]

@@ -99,13 +99,13 @@ def test_jepsen_etcd_a_paused_holder_is_refused_by_the_store(lw: Lockwork, url: 
 
 
 def test_etcd_a_waiter_with_an_expired_lease_is_not_granted(lw: Lockwork, other: Lockwork) -> None:
-    """Jepsen on etcd 3.4.3: the lease was not looked at again after the wait, so the lock was had without one."""
+    """Jepsen on etcd 3.4.3: the lease was not checked after the wait, so a waiter got the lock without a lease."""
     with ThreadPoolExecutor(1) as pool:
         lock = other.lock("x")
         lock.acquire()
         waiting = pool.submit(lambda: lw.lock("x", lease=0.5, wait=30).acquire())
         until(lambda: lock.inspect().waiters == 1, "it waits")
-        threading.Event().wait(1.2)  # longer than the lease that it asked for
+        threading.Event().wait(1.2)  # longer than the requested lease
         lock.release()
         grant = waiting.result()
         assert 0 < grant.remaining <= 0.5

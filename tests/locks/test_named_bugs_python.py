@@ -47,7 +47,7 @@ def test_redis_py_415(lw: Lockwork, url: str) -> None:
 
 
 def test_redis_py_416(lw: Lockwork) -> None:
-    """redis-py #416: with one Lock object shared by threads, a late one released the lock of the next."""
+    """redis-py #416: with one Lock object shared by threads, a late thread released the next thread's lock."""
     shared = lw.lock("x", lease=0.1)
     first = shared.acquire()
     with ThreadPoolExecutor(1) as pool:
@@ -89,7 +89,7 @@ async def test_redis_py_3847(alw: Lockwork, url: str) -> None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             if not turns:
-                await grant.arelease()  # cancelled before it began: it is still held, and can still be released
+                await grant.arelease()  # the release was cancelled before it began, so it must still be possible
             async with other.lock("x", wait=5):  # the lease is 15 s
                 pass
 

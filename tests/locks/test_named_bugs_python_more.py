@@ -130,7 +130,7 @@ def test_py_redis_semaphore_fence(lw: Lockwork, admin: redis.Redis) -> None:
 
 
 def test_py_redis_semaphore_notify(lw: Lockwork, url: str) -> None:
-    """py-redis-semaphore: a crash between the release and the separate wake-up let the waiter sleep on."""
+    """py-redis-semaphore: a crash between the release and the separate wake-up left the waiter asleep."""
     dying = """
 import os
 from lockwork import Lockwork

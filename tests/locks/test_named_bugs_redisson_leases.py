@@ -168,7 +168,7 @@ async def test_owner_is_the_asyncio_task_not_its_thread(alw: Lockwork, number: i
         async with lock:
             entered.set()
             await asyncio.sleep(0.05)
-            await asyncio.to_thread(lambda: None)  # goes elsewhere and comes back: the same owner
+            await asyncio.to_thread(lambda: None)  # the owner stays the same after a call in another thread
             assert lock.held(), number
 
     task = asyncio.create_task(hold())

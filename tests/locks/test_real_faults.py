@@ -51,7 +51,7 @@ if sys.argv[1] == "kills itself":
 
 @pytest.mark.parametrize("kind", [(), ("sticky",)], ids=["plain", "sticky"])
 def test_holder_that_blocks_the_interpreter_loses_its_lock(lw: Lockwork, url: str, kind: tuple[str, ...]) -> None:
-    """No thread of that process can renew; it loses the lock like a stopped one, and knows it at its next look."""
+    """No thread of the process can renew. It loses the lock like a stopped process, and sees that at its next check."""
     with script(GIL_BOUND, *kind, url=url) as holder:
         fence = int(holder.line())
         with lw.lock("x", wait=30) as grant:

@@ -67,7 +67,7 @@ async def test_lease_extended_only_on_the_server_is_released_after_cancellation(
 
 
 class _Released(LockHold):
-    """Another thread releases it when its lease has just been looked at."""
+    """Lets another thread release the hold right after the first read of its lease."""
 
     __slots__ = ()
 

@@ -70,7 +70,7 @@ async def test_released_and_entered_again_inside_by_a_task(alw: Lockwork) -> Non
 
 
 async def test_second_grant_of_a_body_is_lost(alw: Lockwork, admin: redis.Redis) -> None:
-    """The outer body gave its own up: what ends is the inner one's body."""
+    """The outer body has released its own grant, so the loss ends only the inner body."""
     lock = alw.lock("x")
     ended = []
     async with lock as first:
@@ -93,7 +93,7 @@ def test_inner_body_releases_the_lock_of_both_bodies(lw: Lockwork) -> None:
 
 
 def test_release_in_the_inner_body_keeps_the_outer_entry(lw: Lockwork) -> None:
-    """The bodies entered twice and the code released once: one entry is left, which the inner end takes."""
+    """Two entries and one explicit release leave one entry, which the end of the inner body releases."""
     lock = lw.lock("x")
     with lock:
         with lock:

@@ -15,7 +15,7 @@ from replicated import replicated
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, redis.Redis]]:
-    """A primary's URL, and a client of its one replica, which follows."""
+    """Yield a primary's URL, and a client of its only replica."""
     with replicated(tmp_path_factory.mktemp("pair")) as made:
         yield made.url, made.replica
 
@@ -42,7 +42,7 @@ def test_too_few_replicas_release_the_lock(pair: tuple[str, redis.Redis]) -> Non
 
 
 def test_inspect_waits_for_the_replicas(pair: tuple[str, redis.Redis]) -> None:
-    """A call that has no time to wait in line still gives replicas theirs."""
+    """An acquire without a wait for the lock still waits for replicas."""
     with Lockwork(pair[0]) as lw, pytest.raises(NotReplicated):
         lw.lock("h", replicas=2).try_acquire()
 

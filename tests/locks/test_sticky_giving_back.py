@@ -63,7 +63,7 @@ def test_given_back_when_it_is_in_use(lw: Lockwork, other: Lockwork) -> None:
         with lock as grant:
             waiting = pool.submit(lambda: other.lock("x", wait=30).acquire())
             until(lambda: lock.inspect().waiters, "it waits")
-            with lock:  # who has it may enter it again
+            with lock:  # its owner may enter again
                 pass
             assert not grant.lost
             threading.Event().wait(0.3)

@@ -68,7 +68,7 @@ def test_on_lost_is_not_called_for_a_cached_lock(url: str, admin: redis.Redis) -
 
 
 def test_taken_again_in_a_body_that_has_lost_it(url: str, admin: redis.Redis) -> None:
-    """The thread has not left its body yet; a lock that another thread of the process keeps is not for that body."""
+    """The thread is still in its body, which must not reuse the lock that another thread has cached since."""
     with Lockwork(url, lock_lease=0.6) as lw, ThreadPoolExecutor(1) as pool:
         lock = lw.lock("x", sticky=True)
 

@@ -54,7 +54,7 @@ print("done", flush=True)
 
 @pytest.fixture
 def quick_switches() -> Iterator[None]:
-    """Let threads take turns as often as they can, so that they meet in the narrow places."""
+    """Set the shortest switch interval, so that thread switches hit the critical sections."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -63,7 +63,7 @@ def quick_switches() -> Iterator[None]:
 
 @contextmanager
 def spinning(spin: Callable[[int], None], stop: threading.Event) -> Iterator[None]:
-    """Three threads that do this, each with a number, until the block ends and sets `stop`."""
+    """Run `spin` in three threads, each with a number, until the block ends and sets `stop`."""
     threads = [threading.Thread(target=spin, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
@@ -100,7 +100,7 @@ def test_processes_with_threads(url: str, admin: redis.Redis, tmp_path: Path) ->
 
 @pytest.mark.usefixtures("quick_switches")
 def test_release_races_a_request(url: str, admin: redis.Redis) -> None:
-    """Threads release the lock when its release is requested: one of them sends the release, once."""
+    """Threads release the lock while another process requests it: one thread sends the release, once."""
     with Lockwork(url, lock_lease=60) as keeper, Lockwork(url, lock_lease=60) as asker:
         lock, turns, stop = keeper.lock("x", sticky=True), 0, threading.Event()
         inside: list[int] = []
@@ -133,7 +133,7 @@ def test_release_races_a_request(url: str, admin: redis.Redis) -> None:
 
 @pytest.mark.usefixtures("quick_switches")
 def test_concurrent_releases_of_one_grant_release_it_once(url: str, admin: redis.Redis) -> None:
-    """`grant.release()` may come from any thread, also from two at once: the lock is put down once."""
+    """Two threads may call `grant.release()` at the same time: the lock returns to the cache once."""
     with Lockwork(url, lock_lease=60) as lw:
         lock, inside, problems = lw.lock("x", sticky=True), [], []
         stop = threading.Event()
@@ -172,7 +172,7 @@ def test_concurrent_releases_of_one_grant_release_it_once(url: str, admin: redis
 
 @pytest.mark.usefixtures("quick_switches")
 def test_requests_arrive_while_threads_acquire_and_release(url: str, admin: redis.Redis) -> None:
-    """The real Keeper under every interleaving that threads find: one user at a time, and none forgotten."""
+    """The real StickyCache under random thread switches: one user at a time, and no lock stays behind."""
     with Lockwork(url, lock_lease=60) as lw, Lockwork(url) as other:
         key, stop, problems = lw.lock("x")._key, threading.Event(), []
         inside: list[object] = []

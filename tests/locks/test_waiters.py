@@ -1,4 +1,4 @@
-"""The waiting line: first come, first served, among threads, tasks and processes; and who gives up leaves it."""
+"""The queue of waiters: first come, first served, for threads, tasks and processes. Callers that give up leave it."""
 
 from __future__ import annotations
 

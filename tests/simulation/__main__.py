@@ -13,7 +13,7 @@ from simulation.world import Broken
 
 
 def main(kind: str, seed: str) -> int:
-    """Play the run `kind` with `seed`; 1 when a rule was broken."""
+    """Play the run `kind` with `seed`; return 1 if it breaks a rule, 2 if `kind` is unknown."""
     if kind not in RUNS:
         print(f"no run is called {kind}: there are {', '.join(RUNS)}")
         return 2

@@ -1,4 +1,4 @@
-"""What goes wrong in a run: each seed draws its own mix, so that some runs know one kind of trouble and some all."""
+"""The faults of a run. Each seed draws its own mix: some runs have one kind of fault, others have all."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class Mix:
-    """Chances per call or message, and how many incidents a run sees."""
+    """Probabilities of faults per call or message, and the numbers of incidents in a run."""
 
     unsent: float = 0.0
-    """The connection breaks before the server has the call."""
+    """The connection breaks before the server receives the call."""
     unanswered: float = 0.0
-    """It breaks after the server applied it."""
+    """The connection breaks after the server has run the call."""
     forged: float = 0.0
-    """A stranger, who has heard a wake-up, sends one of its own making to some process."""
+    """A stranger that may only listen and PUBLISH sends a forged wake-up to a process."""
     tardy: float = 0.0
-    """It breaks on the client's side only: the call is still under way, and may arrive up to ten seconds later."""
+    """The connection breaks on the client's side only: the call may still reach the server, up to ten seconds later."""
     slow: float = 0.0
     """The call or its answer takes up to 60 ms."""
     lost: float = 0.0
@@ -28,45 +28,48 @@ class Mix:
     late: float = 0.0
     """A wake-up comes up to two seconds late."""
     twice: float = 0.0
-    """A wake-up comes twice."""
+    """A wake-up arrives twice."""
     kills: int = 0
     pauses: int = 0
     cancels: int = 0
     flushes: int = 0
     """The server forgets its scripts."""
     back: int = 0
-    """The server's clock goes back by up to two seconds."""
+    """The server's clock is set back by up to three hours."""
     forth: int = 0
-    """The server's clock goes forward by up to two seconds."""
+    """The server's clock is set forward by up to three hours."""
 
     @property
     def quiet(self) -> bool:
-        """Whether no call fails, no message is missing, and nothing happens to processes or the clock."""
+        """True without lost calls, lost or late wake-ups, kills, pauses, cancellations, and clock steps."""
         calls = self.unsent or self.unanswered or self.lost or self.late
         return not (calls or self.kills or self.pauses or self.cancels or self.back or self.forth)
 
 
 @dataclass(frozen=True)
 class ListeningFaults:
-    """What goes wrong with listening; drawn apart, so that a seed's other trouble is what it was."""
+    """Faults of subscriptions. A random generator of their own keeps them out of a seed's other faults."""
 
     hangups: int = 0
-    """A live process's subscription breaks, for up to eight seconds: its messages are lost, then it looks."""
+    """Times that a live process's subscription breaks, for up to eight seconds each.
+
+    Its messages are lost meanwhile; afterwards all waiters of the process check again.
+    """
     machines: bool = False
-    """Who is killed dies with its machine: the server goes on counting it as a listener for up to a minute."""
+    """A killed process dies with its machine: the server counts it as a subscriber for up to another minute."""
     monitor: bool = False
-    """Somebody hears every channel (PSUBSCRIBE), and PUBLISH counts it."""
+    """A monitoring tool subscribes to every channel (PSUBSCRIBE), and PUBLISH counts it as a receiver."""
 
 
 def listening(random: Random) -> ListeningFaults:
-    """Draw what goes wrong with listening: nothing at all in half of the runs."""
+    """Draw the faults of subscriptions; half of the runs have none."""
     if random.random() < 0.5:
         return ListeningFaults()
     return ListeningFaults(random.randint(0, 4), random.random() < 0.5, random.random() < 0.5)
 
 
 def draw(random: Random, stranger: Random) -> Mix:
-    """Draw a mix: every kind of trouble is absent from half of the runs."""
+    """Draw a mix; each kind of fault is absent from at least half of the runs."""
 
     def chance(most: float) -> float:
         return random.uniform(0, most) if random.random() < 0.5 else 0.0

@@ -1,4 +1,4 @@
-"""Processes that come, die, and are followed by others: the same in most runs."""
+"""Processes that start, are killed and replaced, as in most runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from simulation.world import World
 
 
 def crowd(world: World, populate: Callable[[Process], None], size: int = 3, gap: int = SECOND) -> Callable[[], None]:
-    """Start `size` processes, whose tasks `populate` starts; what it returns kills one, followed within `gap`."""
+    """Start `size` processes with the tasks of `populate`.
+
+    Return a function that kills a live one; another process starts within `gap` us.
+    """
     names = (f"p{number}" for number in itertools.count())
     members: list[Process] = []
 

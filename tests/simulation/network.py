@@ -1,4 +1,4 @@
-"""What lies between the processes and the server: calls, answers and wake-ups on their way, and what is lost there."""
+"""The network between processes and server: it delays, loses and forges calls, replies and wake-ups."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PATIENCE = 5.0
 _NUMBER = re.compile(r"(?<= )[0-9]+(?= |$)")
 _SEAL = re.compile(r"(?<= )[0-9a-f]{40} ")
 _INNER = ("engine", "places")
-"""Tickets under which a process wakes its own threads; nothing that arrives from outside is for them in a real one."""
-_FORMS = (  # of a grant, of an offer, and of what barriers and latches say
+"""Tickets that a process uses to wake its own threads. In a real process, no outside message reaches them."""
+_FORMS = (  # a grant, an offer, and the messages of barriers and latches
     f"{'0' * 40} 1800000000000000 1800000009000000",
     f'{"0" * 40} 1 1900000000000000 ~ j0001 1,3,,;["work",[]]',
     f"{'0' * 40} 1900000000000000",
@@ -29,7 +29,7 @@ _ODD = ("", "x", "look", "1", "1 2", f"-1 {10**25}", "1 1 ~", "1 1 ~ id 1,4,,;[]
 
 
 def forged(random: Random, text: str) -> str:
-    """A message that a stranger makes of one that it has heard: with other numbers, or without its seal, or neither."""
+    """Return a stranger's version of a message: unchanged, with other numbers, without a valid seal, or odd words."""
     ticket = text.partition(" ")[0]
     far = random.choice([1, 1000, 20 * SECOND, 3600 * SECOND])
     moved = _NUMBER.sub(lambda found: str(int(found[0]) + (far if random.random() < 0.8 else 0)), text)
@@ -43,10 +43,10 @@ class Network:
     def __init__(self, world: World) -> None:
         self._world = world
         self._heard: dict[str, str] = {form: form for form in _FORMS}
-        """What a stranger has heard last for each ticket, of what is sealed; and what it knows by its form."""
+        """The last sealed message of each ticket that a stranger received, and the `_FORMS`."""
 
     def send(self, task: Task, epoch: int, call: Call, began: int) -> None:
-        """Send a call on its way, or again; `began` is when its caller first asked."""
+        """Send a call, or send it again. began: true time of the first attempt, us."""
         world, random = self._world, self._world.random
         if not task.live or task.epoch != epoch:
             return
@@ -79,7 +79,7 @@ class Network:
             world.after(noticed, self._again, task, epoch, call, began)
 
     def _end_abandoned(self, process: Process) -> int:
-        """Let the server end the connections that were given up, if there are any; returns when it has done so."""
+        """Let the server end the process's abandoned connections, if any; return the true time of their end, us."""
         if not process.abandoned:
             return self._world.now
         links = list(process.abandoned)
@@ -94,7 +94,7 @@ class Network:
         return self._world.now + delay
 
     def abandon(self, task: Task, *, again: bool) -> None:
-        """The connection of its call is known to be broken, or is closed: whoever calls next ends it first."""
+        """Abandon the broken connection of a task's call. Depending on the build, the process's next call ends it."""
         ends = self._world.build.ends
         if task.link is not None and task.process.may_kill and (ends == "always" or (again and ends != "never")):
             task.process.abandoned[task.link] = None
@@ -107,7 +107,7 @@ class Network:
             self._arrive(task, epoch, call, unanswered=True)
 
     def _again(self, task: Task, epoch: int, call: Call, began: int) -> None:
-        """The connection broke: try again like the drivers do, or give up."""
+        """Retry after a broken connection, as the drivers do, or give up."""
         world, random = self._world, self._world.random
         if not task.live or task.epoch != epoch:
             return
@@ -128,7 +128,7 @@ class Network:
             self._world.after(self._latency(), self._world.resume, task, epoch, reply)
 
     def post(self, channel: str, text: str) -> None:
-        """Send a wake-up to its process, if chance lets it."""
+        """Send a wake-up to its process; chance may lose, delay or duplicate it."""
         world, random = self._world, self._world.random
         process = next(process for process in world.processes if process.channel == channel)
         draw, mix = random.random(), Mix() if world.calm else world.mix
@@ -149,7 +149,7 @@ class Network:
             self._forge(process, text)
 
     def _forge(self, process: Process, text: str) -> None:
-        """A stranger, who has heard a message, may send one of its own making, soon or later, there or elsewhere."""
+        """Perhaps let a stranger forge a message from this one, for this or another process, within two seconds."""
         world, random = self._world, self._world.stranger
         if random.random() >= world.mix.forged:
             return
@@ -160,7 +160,7 @@ class Network:
         world.after(delay, self._deliver, to, made)
 
     def _meddle(self, often: float) -> None:
-        """A stranger, who knows every ticket, may answer somebody who waits, with what others were told."""
+        """Perhaps let a stranger that knows every ticket wake a waiter with a forged message."""
         world, random = self._world, self._world.stranger
         if random.random() < often:
             world.after(random.randint(0, 200 * MS), self._answer, random.choice(world.processes))

@@ -1,4 +1,4 @@
-"""A simulated process and its tasks: what can be killed, paused and cancelled."""
+"""A simulated process and its tasks. A process can be killed and paused, a task cancelled."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Sleep:
 
 
 class Cancelled(BaseException):
-    """What is thrown into a task that is cancelled or interrupted."""
+    """The exception thrown into a cancelled task."""
 
 
 Actor = Generator[Effect | Sleep, Any, None]
 
 
 class Link:
-    """A connection on which a call is under way; once the server has ended it, nothing arrives from there any more."""
+    """A connection with a call in flight. After the server has ended the connection, the call never arrives."""
 
     __slots__ = ("ended",)
 
@@ -40,26 +40,26 @@ class Link:
 
 
 class Process:
-    """One process of users or workers; its clock shows the true time, from a beginning of its own."""
+    """A process of users or workers. Its clock shows the true time plus an offset."""
 
     def __init__(self, name: str, offset: float) -> None:
         self.name: str = name
         self.channel: str = f"sim:wake:{name}"
         self.alive: bool = True
         self.paused_until: int = NEVER
-        """True time (us) until which nothing runs in here."""
+        """The process is paused until this true time, us."""
         self.mail: Mailboxes = Mailboxes()
         self.book: LeaseBook = LeaseBook()
         self.sent_until: int = 0
-        """When its newest call reaches the server: calls of one process overtake each other only by faults."""
+        """True time when its newest call reaches the server. A process's calls overtake each other only by faults."""
         self.listens: bool = True
-        """Whether the server has it for a listener of its channel."""
+        """True while the server counts the process as a subscriber of its channel."""
         self.unheard: int = NEVER
-        """True time at which a wake-up was last lost, or at which the last late one comes."""
+        """Latest true time of a lost wake-up, of the arrival of a late one, or of the end of a broken subscription."""
         self.abandoned: dict[Link, None] = {}
-        """Connections that were given up with a call under way; each later call ends them first."""
+        """Abandoned connections with a call in flight. Each later call first ends them."""
         self.may_kill: bool = True
-        """Whether its user may end connections."""
+        """True if its Redis user may end connections (CLIENT KILL)."""
         self._offset = offset
 
     def clock(self, true: int) -> float:
@@ -68,28 +68,28 @@ class Process:
 
 
 class Task:
-    """One thread or task: an actor, and what it waits for."""
+    """A thread or asyncio task, which runs an actor."""
 
     def __init__(self, process: Process, name: str, actor: Actor, *, background: bool = False) -> None:
         self.background: bool = background
-        """It runs for as long as its process does, and no run waits for its end."""
+        """True if the task runs until its process ends; a run does not wait for its end."""
         self.process: Process = process
         self.name: str = f"{process.name}/{name}"
         self.actor: Actor = actor
         self.epoch: int = 0
-        """Counts what the task waited for, so that what comes too late for it is known as such."""
+        """Number of the task's present wait. A result for an earlier wait is ignored."""
         self.done: bool = False
         self.calling: bool = False
         self.link: Link | None = None
-        """Where its present call is still under way, although the connection is broken."""
+        """The broken connection that may still deliver its present call."""
         self.disturbed: int = NEVER
-        """True time of the last trouble that this task had with a call."""
+        """True time of the last fault of one of its calls, or of its last cancellation."""
 
     @property
     def live(self) -> bool:
-        """Whether it still runs."""
+        """True until the task or its process ends."""
         return self.process.alive and not self.done
 
     def undisturbed_since(self, true: int) -> bool:
-        """Whether it ran without trouble from `true` on."""
+        """Return True if the task runs, and had no fault or pause since this true time."""
         return self.live and self.disturbed < true and self.process.paused_until < true

@@ -1,4 +1,4 @@
-"""Whole runs: a pure function of the seed. A failing one says its seed, and shows what happened.
+"""Whole runs. A run is a pure function of its seed; a failing run reports its seed and the end of its trace.
 
 Replay a seed with its whole trace: `python -m simulation locks 12345` in `tests/`, or LOCKWORK_SEED=12345 for the
 tests. More seeds than usual: LOCKWORK_SEEDS=5000.
@@ -16,7 +16,7 @@ from simulation.world import Broken, World
 
 RELEASED = Build()
 _STEPS = (2 * SECOND, 20 * SECOND, 3 * 3600 * SECOND)
-"""How far the server's clock is moved at most."""
+"""Maximum size of a clock step, us; each step draws one of these."""
 
 
 def incidents(
@@ -27,9 +27,10 @@ def incidents(
     *,
     set_right: bool = False,
 ) -> None:
-    """Plan what will happen to the server, and to `victims` or all but the judge, within `span` us.
+    """Schedule the incidents of a run within `span` us.
 
-    `set_right`: a clock that was set back is set right afterwards, because what is due by it would never come.
+    victims: the processes that may be paused; default: all except the judge.
+    set_right: correct a clock that was set back after `span`. Otherwise entries due by it would never come.
     """
     random, mix = world.random, world.mix
 
@@ -78,7 +79,7 @@ def _hang_up(world: World) -> None:
 
 
 def finished(world: World, seed: int, stormy: int, calm: int, at_end: Callable[[], None] = lambda: None) -> World:
-    """Let the run go on until all have ended, `stormy` seconds with faults, at most `calm` without; raises Broken."""
+    """Run until all tasks have ended: `stormy` seconds with faults, at most `calm` seconds without; raises Broken."""
     try:
         world.run(stormy * SECOND)
         world.calm = True
@@ -95,5 +96,5 @@ def finished(world: World, seed: int, stormy: int, calm: int, at_end: Callable[[
 
 
 def close(task: Task) -> None:
-    """Let go of a task that did not come to its end, as a killed process does: nothing of it runs."""
+    """Close the actor of a task that may not have ended."""
     task.actor.close()

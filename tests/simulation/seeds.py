@@ -1,6 +1,6 @@
-"""Which seeds a test plays: a fixed number, more on demand, or one that is to be replayed.
+"""The seeds that a test plays: a fixed number, more on demand, or a single seed for a replay.
 
-The usual seeds include those that `mutants.json` pins, except a few rare ones.
+The usual seeds include the seeds pinned in `mutants.json`, except a few rare ones.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ BLOCK = 40
 
 
 def blocks(usual: int) -> list[range]:
-    """Return the seeds in blocks, one test each: `usual` blocks, or as LOCKWORK_SEED or LOCKWORK_SEEDS say."""
+    """Return the seeds in blocks, one test each: `usual` blocks, unless LOCKWORK_SEED or LOCKWORK_SEEDS is set."""
     if one := os.environ.get("LOCKWORK_SEED"):
         return [range(int(one), int(one) + 1)]
     total = int(os.environ.get("LOCKWORK_SEEDS", usual * BLOCK))

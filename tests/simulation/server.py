@@ -1,15 +1,16 @@
-"""The real server as the simulator uses it: the project's own scripts, but their time is an argument.
+"""A real server that runs Lockwork's scripts for the simulator, with the time as an argument.
 
-Scripts read the clock in one included part. Here that part is empty, and each script begins by taking the time from the
-end of ARGV, so the simulation decides what time it is. One connection does everything, so that a run depends on nothing
-but its seed: wake-ups arrive on it as RESP3 pushes, and a PING behind every script says that all of them have come.
+Scripts read the clock in one included part. Here that part is empty, and each script takes the time from the end of
+ARGV, so the simulation sets the clock. A single connection does everything, so a run depends only on its seed: wake-ups
+arrive on it as RESP3 pushes, and the reply to a PING after every script shows that all wake-ups have arrived.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -19,22 +20,23 @@ from lockwork.protocol.effects import Argument
 from lockwork.protocol.scripts import Script, assemble, read
 
 NOW = "local now = tonumber(table.remove(ARGV))\n"
+_CLOCK = "parts/now"
 _DATABASE = 9
 Command = tuple[Argument, ...]
 
 
 @dataclass(frozen=True)
 class Build:
-    """The scripts as they run in a simulation; a mutant edits their text: (script or part, text, other text)."""
+    """The scripts of a simulation. A mutant edits their text: (script or part, text, replacement)."""
 
     name: str = "as released"
     edits: tuple[tuple[str, str, str], ...] = ()
     ends: Literal["always", "when it sends again", "never"] = "always"
-    """Whether its driver ends a broken connection, on which a call may still be under way, before it goes on."""
+    """The cases where the driver ends a broken connection, which may still deliver a call, before its next call."""
     careful: bool = True
-    """Whether the driver of a user without CLIENT KILL lets each call look for what has ended."""
+    """True: without the right to CLIENT KILL, each call checks for jobs that have ended, as a repeated call does."""
     checks_owners: bool = True
-    """Whether a lease is renewed only while its owner lives."""
+    """True: a lease is renewed only while its owner lives."""
     scripts: dict[str, Script] = field(default_factory=dict, compare=False)
 
     @property
@@ -49,7 +51,7 @@ class Build:
         return self.scripts[name]
 
     def edited(self) -> dict[str, str]:
-        """Return the scripts and parts that this build edits; raises LookupError where an edit does not fit."""
+        """Return the scripts and parts that this build edits; raises LookupError if an edit does not fit."""
         sources: dict[str, str] = {}
         for place, text, other in self.edits:
             source = sources.get(place) or read(f"{place}.lua")
@@ -57,8 +59,34 @@ class Build:
         return sources
 
     def _assembled(self, name: str) -> Script:
-        script = assemble(name, {"parts/now": ""} | self.edited())
-        return Script(name, NOW + script.source, script.declared)
+        released, files = _released(name)
+        if files.isdisjoint(place for place, _, _ in self.edits):
+            return released
+        return _with_time(assemble(name, {_CLOCK: ""} | self.edited()))
+
+
+class _Texts(dict[str, str]):
+    """Replaced files, which also notes the names of all files of a script."""
+
+    def __init__(self, replaced: Mapping[str, str]) -> None:
+        super().__init__(replaced)
+        self.files: set[str] = set()
+
+    def __contains__(self, file: object) -> bool:
+        self.files.add(str(file))
+        return super().__contains__(file)
+
+
+@cache
+def _released(name: str) -> tuple[Script, frozenset[str]]:
+    """Return a script without edits, and the names of its files."""
+    texts = _Texts({_CLOCK: ""})
+    script = _with_time(assemble(name, texts))
+    return script, frozenset(texts.files)
+
+
+def _with_time(script: Script) -> Script:
+    return Script(script.name, NOW + script.source, script.declared)
 
 
 def _edited(place: str, source: str, text: str, other: str) -> str:
@@ -69,7 +97,7 @@ def _edited(place: str, source: str, text: str, other: str) -> str:
 
 @dataclass(frozen=True)
 class Applied:
-    """What a script did: its reply, the messages it sent as (channel, text), and what was seen right after it."""
+    """The result of a script: its reply, its messages as (channel, text), and the replies to the reads after it."""
 
     reply: Any
     messages: list[tuple[str, str]]
@@ -87,7 +115,7 @@ class Server:
         self.command("SELECT", _DATABASE)
 
     def close(self) -> None:
-        """Close the connection, and leave nothing in the database."""
+        """Empty the database and close the connection."""
         self.command("FLUSHDB")
         self._socket.close()
 
@@ -104,25 +132,25 @@ class Server:
         return replies
 
     def reset(self) -> None:
-        """Empty the database and hear nothing."""
+        """Empty the database and end all subscriptions."""
         self._exchange([("FLUSHDB",), ("UNSUBSCRIBE",), ("PUNSUBSCRIBE",)])
 
     def hear(self, channel: str) -> None:
-        """Begin to hear a channel, as the process does whose channel it is."""
+        """Subscribe to the channel of a process."""
         self._exchange([("SUBSCRIBE", channel)])
 
     def monitor(self) -> None:
-        """Hear every channel, as a tool does that looks on."""
+        """Subscribe to every channel, as a monitoring tool does."""
         self._exchange([("PSUBSCRIBE", "*")])
 
     def deafen(self, channel: str) -> None:
-        """Stop hearing it: its process is gone."""
+        """End the subscription to the channel of a process."""
         self._exchange([("UNSUBSCRIBE", channel)])
 
     def run(
         self, script: Script, keys: Sequence[str], args: Sequence[Argument], now: int, looks: Sequence[Command] = ()
     ) -> Applied:
-        """Run a script at time `now` (us), and look at the server right after it."""
+        """Run a script at server time `now` (us), and the reads in `looks` right after it."""
         rest = (len(keys), *keys, *args, now)
         replies, messages = self._exchange([("EVALSHA", script.sha, *rest), *looks])
         if isinstance(replies[0], hiredis.ReplyError) and str(replies[0]).startswith("NOSCRIPT"):

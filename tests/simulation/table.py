@@ -1,4 +1,4 @@
-"""Every run of the simulator by name: how it is played, how many seeds, and which mutants its rules must catch."""
+"""Every run of the simulator by name, with its numbers of seeds and the mutants that its rules must catch."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Traced(Protocol):
 
     @property
     def trace(self) -> list[str]:
-        """What happened, line by line."""
+        """The events of the run, a line each."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run, which `play` plays with a server, a seed, and options that make it a mutant."""
+    """A run. `play` takes a server, a seed, and options that make it a mutant."""
 
     play: Callable[..., Traced]
     blocks: int
@@ -85,13 +85,13 @@ class Run:
 
 
 _ANY_SEAL: Mapping[str, Patch] = {"believes any seal": (hmac, "compare_digest", lambda *_: True)}
-"""A client that takes any seal for valid believes a stranger, who may only listen and PUBLISH."""
+"""A client that accepts any seal trusts a stranger that may only listen and PUBLISH."""
 _NO_STEPS: Mapping[str, Patch] = {"a heartbeat notices no clock step": (ServerClock, "heard", lambda *_: 0.0)}
-"""It takes all others for dead when the server's clock is set forward by a lease, and their jobs run twice."""
+"""Such a heartbeat recovers all other sessions if the server's clock jumps by a lease, so their jobs run twice."""
 
 RUNS: Mapping[str, Run] = {
     "barriers": Run(barriers.barriers, blocks=2, replays=6, builds=barriers.MUTANTS, patches=_ANY_SEAL),
-    "blocked_queues": Run(blocked_queues.run, blocks=4, replays=2, patches=blocked_queues.MUTANTS),
+    "blocked_queues": Run(blocked_queues.run, blocks=2, replays=2, patches=blocked_queues.MUTANTS),
     "delay_queues": Run(delay_queues.delay_queues, blocks=3, replays=6, builds=delay_queues.MUTANTS),
     "election": Run(
         elections.play,
@@ -138,8 +138,8 @@ RUNS: Mapping[str, Run] = {
         variants={"counting": quorum_mutants.COUNTINGS},
         check=quorums.check_grants,
     ),
-    "rolling": Run(rolling_queues.run, blocks=4, replays=2, builds=rolling_queue_mutants.MUTANTS),
-    "schedules": Run(schedules.run, blocks=2, replays=6, builds=schedules.MUTANTS),
+    "rolling": Run(rolling_queues.run, blocks=2, replays=2, builds=rolling_queue_mutants.MUTANTS),
+    "schedules": Run(schedules.run, blocks=1, replays=6, builds=schedules.MUTANTS),
     "shared_formats": Run(shared_formats.run, blocks=4, replays=5, builds=shared_formats.MUTANTS),
     "stocks": Run(stocks.stocks, blocks=2, replays=6, builds=stocks.MUTANTS),
     "unique": Run(unique_queues.run, blocks=1, replays=4, builds=unique_queue_mutants.MUTANTS),

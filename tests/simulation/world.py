@@ -1,6 +1,6 @@
 """The simulated world: virtual time, the processes in it, and the driver that performs their effects.
 
-Everything that happens is an event at a time; chance comes from the seed alone, so a run can be repeated exactly.
+Everything is an event at a virtual time, and all randomness comes from the seed, so a run can be repeated exactly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Broken(AssertionError):
 
 @dataclass(frozen=True)
 class Step:
-    """A script that the server ran: when, in true and in server time, for whom, and what was seen after it."""
+    """A script that the server ran: its true and server time (us), its task, and the replies to the reads after it."""
 
     true: int
     now: int
@@ -40,13 +40,13 @@ class Step:
 
 
 class Checker(Protocol):
-    """Looks at every step."""
+    """Checks every step."""
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
-        """What to read on the server right after this script."""
+        """Return the reads to run right after this script."""
 
     def applied(self, step: Step) -> None:
-        """Look at a step; raises Broken."""
+        """Check a step; raises Broken."""
 
 
 class _Event(NamedTuple):
@@ -65,22 +65,22 @@ class World:
         self.mix: Mix = draw(self.random, self.stranger) if mix is None else mix
         self.chance: Random = Random(f"ears {seed}")
         self.forgetting: Random = Random(f"leavers {seed}")
-        """Which owners end without releasing."""
+        """Selects the owners that end without releasing."""
         self.listening_faults: ListeningFaults = listening(self.chance) if mix is None else ListeningFaults()
         self.build: Build = build
         self.server: Server = server
         self.now: int = 0
         self.ahead: int = 0
-        """How far the server's clock was moved, in all."""
+        """Sum of all steps of the server's clock, us."""
         self.moved_forward: bool = False
         self.stepped: int = NEVER
-        """True time at which it was moved last."""
+        """True time of the clock's last step."""
         self.jumped: int = NEVER
-        """True time at which it was moved forward last."""
+        """True time of the clock's last step forward."""
         self.down_until: int = 0
-        """True time until which the server cannot be reached, us."""
+        """The server is unreachable until this true time, us."""
         self.calm: bool = False
-        """No more faults: what is under way comes to its end."""
+        """True after the faults, while the remaining tasks run to their end."""
         self.checker: Checker | None = None
         self.processes: list[Process] = []
         self.tasks: list[Task] = []
@@ -95,18 +95,21 @@ class World:
     # -- time -------------------------------------------------------------------------------------------------------
 
     def after(self, delay: int, what: Callable[..., None], *args: Any) -> None:
-        """Let something happen in `delay` us."""
+        """Schedule a call in `delay` us."""
         self._order += 1
         heapq.heappush(self._events, _Event(self.now + max(0, delay), self._order, what, args))
 
     def run(self, until: int) -> None:
-        """Let time pass until `until`, or until no task is left."""
+        """Run events until this true time, or until no foreground task remains."""
+        left: Task | None = None
         while self._events and self._events[0].at <= until:
             event = heapq.heappop(self._events)
             self.now = event.at
             event.what(*event.args)
-            if not any(task.live and not task.background for task in self.tasks):
-                return
+            if left is None or left.background or not left.live:
+                left = next((task for task in self.tasks if task.live and not task.background), None)
+                if left is None:
+                    return
         self.now = until
 
     @property
@@ -136,7 +139,7 @@ class World:
         return task
 
     def kill(self, process: Process) -> None:
-        """End a process at once; what it has sent may still arrive."""
+        """End a process at once. Its sent calls may still arrive."""
         self.note(process.name, "KILLED")
         process.alive = False
         if self.listening_faults.machines:
@@ -149,7 +152,7 @@ class World:
         self.server.deafen(process.channel)
 
     def hang_up(self, process: Process) -> None:
-        """Break a process's subscription for a while; when it is back, all who wait in there look."""
+        """Break a process's subscription for a while. When it is back, all waiters of the process check again."""
         self.note(process.name, "HUNG UP")
         self._deafen(process)
         away = self.chance.randint(1 * MS, self.chance.choice([50 * MS, SECOND, 8 * SECOND]))
@@ -165,12 +168,12 @@ class World:
                 process.mail.deliver(ticket, "")
 
     def pause(self, process: Process, microseconds: int) -> None:
-        """Stop a process for a while: its time goes on, its code does not."""
+        """Pause a process for a while; its clock continues."""
         self.note(process.name, f"PAUSED for {microseconds / SECOND:.2f} s")
         process.paused_until = max(process.paused_until, self.now + microseconds)
 
     def cancel(self, task: Task) -> None:
-        """Interrupt a task at whatever it waits for."""
+        """Interrupt a task at its present wait."""
         if task.live and not task.actor.gi_running:  # type: ignore[attr-defined]
             self.note(task.name, "CANCELLED")
             task.disturbed = self.now
@@ -200,7 +203,7 @@ class World:
     # -- the driver -------------------------------------------------------------------------------------------------
 
     def resume(self, task: Task, epoch: int, value: Any) -> None:
-        """Go on with a task, with a result or an error, unless it waits for something else by now."""
+        """Resume a task with a result or an error, unless the wait numbered `epoch` is over."""
         if not task.live or task.epoch != epoch:
             return
         if task.process.paused_until > self.now:
@@ -253,7 +256,7 @@ class World:
             self.after(int((park.until - task.process.clock(self.now)) * SECOND) + 1, time_out)
 
     def perform(self, task: Task, call: Call) -> Any:
-        """Let the server run the script of a call that has arrived, and the checker look at it; returns the reply."""
+        """Run the script of an arrived call, let the checker check it, and return the reply."""
         name = call.script.name
         looks = self.checker.looks(name, call.keys) if self.checker else []
         applied = self.server.run(self.build.script(name), call.keys, call.args, self.server_now, looks)

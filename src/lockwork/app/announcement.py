@@ -1,4 +1,4 @@
-"""What an app announces on the server: the tasks, partitions and schedules of its code."""
+"""Announces an app on the server: the tasks, partitions and schedules of its code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lockwork.workers import AnnouncedTask, App
 _PART = 500
 """Tasks, and schedules, in one record: the records of a large app are bounded, too."""
 _REPLACED_MS = 86_400_000
-"""How long a version is announced that no process runs any more, once another version is announced."""
+"""Time in ms until the announcement of a version that no process runs is deleted, after a newer announcement."""
 
 
 class AnnouncingApp(Interface):
@@ -62,7 +62,7 @@ def announce_producer(app: AnnouncingApp) -> Protocol[None]:
 
 
 def announced_app(app: AnnouncingApp, name: str) -> App:
-    """Describe what the app has in its code."""
+    """Describe the tasks, partitions and schedules of the app's code."""
     tasks = sorted(map(_described, app.registry.of(app.registry.queues())), key=lambda task: task.name)
     partitions = dict(sorted(app.config.partitions.counts.items()))
     schedules = sorted({name for plans in app.plans.values() for name in plans})
@@ -80,7 +80,7 @@ def announced_app(app: AnnouncingApp, name: str) -> App:
 
 
 def app_version(app: AnnouncingApp) -> str:
-    """Return the version of the app's code: its setting, else that of the environment, else ""."""
+    """Return the version of the app's code: its setting, else LOCKWORK_APP_VERSION, else ""."""
     return app.config.app_version or os.environ.get("LOCKWORK_APP_VERSION", "")
 
 
@@ -96,7 +96,7 @@ def _reference(app: AnnouncingApp) -> str:
 
 
 def _imported_as(module: str) -> str:
-    """Return the name by which others import a module that may have been started as a script."""
+    """Return the import name of a module, even if it was started as a script."""
     if module != "__main__":
         return module
     main = sys.modules[module]

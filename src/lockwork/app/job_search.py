@@ -107,7 +107,7 @@ class JobSearch:
         return (yield from search.change_all(keys, wanted, action, change, most, progress))
 
     def _queue_names(self, queue: str | None) -> Protocol[list[str]]:
-        """Return the queues and partitions that are meant."""
+        """Return the partitions of a queue, or the queue itself; for None, all queues and partitions on the server."""
         if queue is not None and ("/" in queue or queue in self._config.partitions):
             return self._config.partitions.names(queue)
         found = yield from index.queues(self._config.prefix)
@@ -116,7 +116,7 @@ class JobSearch:
     def _tasks(
         self, matching: JobFilter, visible: Visible | None = None
     ) -> Protocol[tuple[dict[str, list[str]], Visible | None]]:
-        """Return the parameters of all known tasks, and what may be shown, as far as the search needs them."""
+        """Return the parameters of all known tasks, and the visible fields, if the search needs them."""
         hides = bool(matching.get("hide_arguments")) and visible is None
         named = "=" in str(matching.get("arg", ""))
         if not hides and not named:

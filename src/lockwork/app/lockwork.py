@@ -55,13 +55,13 @@ class Lockwork(SharedObjects):
             it stops with the last of them.
         client: a redis-py client whose address to use instead of a URL. Default None.
         prefix: begins every key and channel; apps with different prefixes do not see each other. Default "lw".
-        lock_lease: a lock lasts this long unless it is renewed, every third of it. Default 15 s.
-        patience: how long a call is retried while the server cannot be reached, before ServerUnavailable. Default 10 s.
-        result_ttl: results are kept at least this long, and at most twice as long. At least 60 s. Default 10 minutes.
-        dead_ttl: a dead job is kept this long. Default 30 days.
+        lock_lease: lifetime of a lock without renewal; a live process renews after each third of it. Default 15 s.
+        patience: maximum time that a call tries to reach the server before ServerUnavailable. Default 10 s.
+        result_ttl: minimum time that results are kept, and half of the maximum. At least 60 s. Default 10 minutes.
+        dead_ttl: time that a dead job is kept. Default 30 days.
         dead_limit: maximum number of dead jobs per queue; the oldest are deleted first. Default 100,000.
-        unknown_task_ttl: a job whose task no live worker has waits this long, then it is dead. Default 1 day.
-        history: ended jobs that each queue keeps, besides dead ones: the newest "10k" (default), those of a period such
+        unknown_task_ttl: time until a job is dead if no live worker has its task. Default 1 day.
+        history: ended jobs that each queue keeps, besides dead ones: the newest "10k" (default), all of a period such
             as "1d", or "off"; or a dict by queue, such as {"mail": "off"}.
         max_payload: maximum bytes of a job's encoded arguments. Default 1 MiB.
         max_result: maximum bytes of an encoded result. Default 4 MiB.
@@ -146,13 +146,14 @@ class Lockwork(SharedObjects):
             name: the task's name in jobs. Default: the function's name.
             aliases: former names of the task; workers run jobs that were enqueued under them. Default none.
             queue: the queue of its jobs. Default "default".
-            retries: how often a failed job runs again. Default 3.
+            retries: maximum number of retries of a failed job. Default 3.
             backoff: pause before the first retry, doubled each time, half of it jitter (default 1 s); or an
                 `Exponential`, a list of pauses, or a function of the attempt that failed.
             retry_on: retry only after these exceptions; None (default): after all.
             give_up_on: never retry after these. Default none.
-            max_deliveries: how often workers may start the job, whatever ends it; with 1 it never starts twice. None
-                (default): `retries` limits failures, and 3 limits deaths of its worker.
+            max_deliveries: maximum number of starts that fail, or whose process dies or is stopped; with 1, such a
+                start is the last. `retries` still limits failures. A snoozed start does not count. None (default):
+                `retries` limits failures, and 3 limits crashes: deaths of a process that ran only this job.
             expires: a job that has not started by then ends as expired. Default None: never.
             timeout: maximum time of an attempt before it is cancelled or interrupted, and fails. Default None.
             hard_timeout: maximum time of an attempt before its process is killed. Default None.
@@ -169,7 +170,7 @@ class Lockwork(SharedObjects):
             debounce: run the last call when no call has come for this long. Default: off.
             debounce_max: maximum delay since the first call. Default: no limit.
             keep_result: keep results for `job.result()`. Default True.
-            result_ttl: how long a result is kept. Default: the app's setting.
+            result_ttl: time that a result is kept. Default: the app's setting.
             hide_arguments: the command line and the dashboard show no arguments of its jobs. Default False.
             tags: labels of the job. Default none.
             on_commit: True: an enqueue inside a database transaction waits for its commit; or the name of the database.
@@ -181,7 +182,7 @@ class Lockwork(SharedObjects):
             tz: time zone of `cron`, such as "Europe/Berlin". Default UTC.
             every: instead of `cron`, a period of at least 1 s, counted from 1970 in UTC.
             misfire: missed slots: "once" (default) enqueues the newest, "skip" none later than `grace`, "all" each.
-            grace: for "skip", how late a slot may be. Default 1 minute.
+            grace: for "skip", maximum delay of a slot. Default 1 minute.
             catch_up: for "all", maximum number of slots to enqueue, the newest. Default 100.
             overlap: "allow" (default), or "skip" a slot while the schedule's last job has not ended.
 
@@ -266,8 +267,8 @@ class Lockwork(SharedObjects):
             limit: maximum number of jobs per page, at most 1,000. Default 50.
             after: the `next` of the previous page.
             newest: False for the reverse order.
-            budget: about how many records, or ten times as many ids, are read for the page. Default 1,000. If nothing
-                was found, continue after `next`.
+            budget: about the maximum number of records read for the page; ten ids count as one record. Default 1,000.
+                If the page is empty, continue after `next`.
         """
         return self.runtime.run(self._jobs.page(queue, limit, after, newest, budget, matching))
 
@@ -294,11 +295,11 @@ class Lockwork(SharedObjects):
     ) -> BulkChange:
         """Cancel up to `limit` waiting or running jobs that match (see JobFilter); returns the number.
 
-        Cancels each job with a separate call, so it does not block the server. Calls `progress` with the number of jobs
-        cancelled and records searched so far. If it is interrupted, call it again. Raises ConfigError.
+        Cancels each job with a separate call, so it does not block the server. Calls `progress` with the current number
+        of cancelled jobs and of searched records. If it is interrupted, call it again. Raises ConfigError.
 
-        A job is decided on its whole record. The result's `undecided` is the number of jobs that were left as they are
-        because history has only the beginning of their records, and this does not decide whether they match.
+        Compares each job's whole record with the filters. The result's `undecided` is the number of unchanged jobs that
+        may match: history has only the beginning of their records, which does not decide it.
         """
         return self.runtime.run(self._jobs.change("cancel", queue, limit, progress, matching))
 
@@ -365,8 +366,8 @@ class Lockwork(SharedObjects):
     def flow(self, *, on_failure: Policy = "fail", id: str | None = None, queue: str = "default") -> Flow | FlowRun:
         """Create an empty flow, or with `id` return the handle of an enqueued one.
 
-        `on_failure` ("fail", "continue" or "compensate") is the default policy of its jobs: see `Flow.add`. `id` and
-        `queue` are those of the enqueued flow, as `FlowRun` has them.
+        `on_failure` ("fail", "ignore" or "compensate") is the default policy of its jobs: see `Flow.add`. `id` and
+        `queue` select an enqueued flow: see the attributes of its `FlowRun`.
         """
         if id is None:
             return Flow(self.runtime, self.config, self.registry.context, on_failure)
@@ -418,7 +419,7 @@ class Lockwork(SharedObjects):
     def schedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
         """List the schedules of running workers, each with its next `count` slots.
 
-        `queue` selects one queue; without it, all queues for which this app has tasks.
+        `queue` selects one queue; without it, all queues of this app's tasks.
         """
         return self.runtime.run(self._schedules.statuses(queue, count))
 
@@ -475,7 +476,7 @@ class Lockwork(SharedObjects):
         """The handle of a worker: `quiet`, `resume`, `stop`.
 
         Args:
-            name: as `lw.workers()` has it.
+            name: the worker's name in `lw.workers()`.
         """
         return WorkerHandle(self.runtime, name)
 

@@ -150,7 +150,7 @@ class SharedObjects:
     ) -> MultiLock:
         """Several locks as one, the same locks that `lock` returns: all are granted, or none.
 
-        A waiter acquires the locks in the order of their names and holds none after the one that it waits for, so
+        A waiter acquires the locks in the order of their names. While it waits for a lock, it holds no later lock, so
         multilocks never deadlock with each other. Raises ConfigError for a duplicate name.
 
         Args:
@@ -167,7 +167,7 @@ class SharedObjects:
 
         Args:
             servers: Lockwork objects or URLs; this server takes part only if it is listed.
-            patience: seconds after which a server that does not answer counts as unreachable. Default 0.5.
+            patience: maximum time to wait for a server's answer; then it counts as unreachable. Default 0.5 s.
         """
         return Quorum(servers, patience=patience)
 
@@ -183,8 +183,8 @@ class SharedObjects:
 
         Args:
             name: names the election.
-            on_gain: called when this candidate becomes the leader. Default None.
-            on_loss: called when it stops being the leader. Default None.
+            on_gain: called with the grant when this candidate becomes the leader. Default None.
+            on_loss: called with the grant when it stops being the leader, after `on_gain` has returned. Default None.
             tags: words shown when the election is inspected. Default none.
         """
         return Election(self.runtime, self.config, name, on_gain=on_gain, on_loss=on_loss, tags=tags)
@@ -240,7 +240,7 @@ class SharedObjects:
         return Latch(self.runtime, self.config, name, count, ttl)
 
     def barrier(self, name: str, parties: int) -> Barrier:
-        """A reusable barrier at which `parties` wait for each other.
+        """A reusable barrier: `parties` callers wait for each other.
 
         Args:
             name: names the barrier.
@@ -332,7 +332,7 @@ class SharedObjects:
         return await self.runtime.arun(stocks(self.config.prefix, minutes))
 
     def delay_queue(self, name: str) -> DelayQueue:
-        """A queue of unique ids in order of due time; each id is taken by one caller.
+        """A queue of unique ids in order of due time; one caller takes each id.
 
         Args:
             name: names the delay queue.

@@ -42,7 +42,7 @@ class Guarded:
     def __init__(self, grace: float) -> None:
         self._grace = grace
         self._longest = 0.0
-        """The longest remaining time of the lease so far: a lease that was handed over begins short."""
+        """The longest observed remaining time of the lease: a transferred lease begins short."""
         self._signals: list[int] = []
         self._gone = False
         self._continued = False
@@ -57,7 +57,7 @@ class Guarded:
         self._previous_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         try:
             for number in _TO_ALL | _TO_IT:
-                # nohup, and a shell's background job, ignore some: they stay ignored, here and in the program
+                # signals that nohup or a shell's background job ignores stay ignored, here and in the program
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._previous[number] = signal.signal(number, self._on_signal)
             self._previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, self._on_child)
@@ -104,19 +104,19 @@ class Guarded:
             acquiring.cancel()
 
     def lost(self, _: Grant) -> None:
-        """From another thread: the lease has ended."""
+        """Note, from another thread, that the lease has ended."""
         self._gone = True
         with contextlib.suppress(OSError):
             os.write(self._wake, b"!")
 
     def start(self, command: Sequence[str], grant: Grant) -> None:
-        """Start the program; raises OSError when that cannot be."""
+        """Start the program; raises OSError if it cannot be started."""
         self._watch(grant)
         self._program.start(command, {**os.environ, "LOCKWORK_LOCK": grant.name, "LOCKWORK_FENCE": str(grant.fence)})
         self._watch(grant)
 
     def wait(self, grant: Grant) -> int:
-        """Wait for the program's end, and see to it; returns its exit status as a shell has it."""
+        """Wait for the program's end, and end it before its lease ends; return its exit status as a shell does."""
         kill_at = NEVER
         while (status := self._program.poll(pause=not self.ended)) is None:
             self._forward_signals()
@@ -149,7 +149,7 @@ class Guarded:
             pass  # no other holder has the lock before the lease ends, and `wait` ends the program before that
 
     def _pause(self, grant: Grant, kill_at: float) -> float | None:
-        """Return the seconds to sleep; send the watcher the latest time at which it must act."""
+        """Return the seconds to sleep; send the watcher the latest time for its actions."""
         if self.ended:
             return None if kill_at == NEVER else max(0.0, kill_at - now())
         if not self._program.paused:
@@ -159,7 +159,7 @@ class Guarded:
 
     def _watch(self, grant: Grant) -> None:
         margin, remaining, since = self._margin(grant), grant.remaining, now()
-        # a little later than we do it ourselves
+        # a little later than this process acts
         self._program.watch(since + remaining - margin / 2, since + remaining)
 
     def _margin(self, grant: Grant) -> float:

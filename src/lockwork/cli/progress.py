@@ -1,4 +1,4 @@
-"""A progress bar for what takes over a second, on standard error, and only on a terminal."""
+"""A progress bar for steps that take over a second, on standard error, and only on a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def progress(
 ) -> Iterator[None]:
     """Show a bar while the block runs: `done` of `total`; functions are called on another thread.
 
-    `changes`: it changes jobs, so after Ctrl-C say how many.
+    `changes`: the block changes jobs, so report their number after Ctrl-C.
     """
     try:
         with _bar(title, total, done):
@@ -69,4 +69,4 @@ def _follow(over: threading.Event, title: str, total: int | Callable[[], int], d
                 most = total if isinstance(total, int) else total()
                 bar.update(task, total=most, completed=max(0, min(most, done())))
             except LockworkError:
-                continue  # the block itself meets the error, and says it
+                continue  # the block gets the same error, and reports it

@@ -25,11 +25,11 @@ from lockwork.synchronizers.once import Once
 SKIPPED = 0
 """The exit status of a run that --every skips: on most machines, that is the normal case."""
 NOT_GRANTED, LOST, FAILED, NOT_EXECUTABLE, NOT_FOUND = 75, 76, 125, 126, 127
-"""The exit statuses that are not the program's."""
+"""The exit statuses of `lockwork run` itself."""
 
 
 class _Run(Command):
-    """Usage errors have another exit status than 2, which may be the program's."""
+    """A command whose usage errors do not have the exit status 2, which may be the program's."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         try:

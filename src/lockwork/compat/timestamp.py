@@ -1,4 +1,4 @@
-"""A lock whose value is the Unix time at which it ends, shared with clients that use SETNX and GETSET or EXPIRE."""
+"""A lock whose value is the Unix time of its end, shared with clients that use SETNX and GETSET or EXPIRE."""
 
 from __future__ import annotations
 

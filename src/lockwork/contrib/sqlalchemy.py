@@ -79,7 +79,7 @@ class SessionJobs:
 
 
 class ConnectionJobs:
-    """The jobs of one connection's transaction, in order, with the positions at which savepoints began."""
+    """The jobs of one connection's transaction, in order, with the positions of savepoints between them."""
 
     def __init__(self, connection: Any) -> None:
         self._jobs: list[JoinedJobs] = []
@@ -195,7 +195,7 @@ def _deliver(pending: Sequence[PendingJob]) -> None:
         deliver(pending)
         return
     try:
-        # AsyncSession and AsyncConnection commit in a greenlet, from which the asyncio task can await
+        # AsyncSession and AsyncConnection commit in a greenlet, where `await_only` lets the asyncio task await
         import_module("sqlalchemy.util").await_only(asend(pending))
     except import_module("sqlalchemy.exc").MissingGreenlet:
         deliver(pending)  # a blocking session on the thread of an event loop

@@ -34,7 +34,7 @@ class User:
 
 
 Verdict = User | str | bool | None
-"""Result of `authorize`: a user, a user's name, or True to let the request pass."""
+"""Result of `authorize`: a user, a user's name, or True to allow the request; False, None or "" to refuse it."""
 Authorize = Callable[[Request], Verdict | Awaitable[Verdict]]
 
 
@@ -207,7 +207,7 @@ def csrf_token(session: str) -> str:
 
 
 def csrf_matches(session: str, token: str) -> bool:
-    """Return True if the token was made for this session."""
+    """Return True if the token belongs to this session."""
     nonce, _, signature = token.partition(".")
     return bool(session) and _same(_signature(session, nonce), signature)
 

@@ -39,8 +39,8 @@ class Proxies:
     def client(self, connection: HTTPConnection) -> str:
         """Return the address of the client, "" if there is none.
 
-        A proxy appends the address that it sees to `X-Forwarded-For`, so the client's address is the last one that is
-        not a trusted proxy. A client can forge the addresses before it.
+        A proxy appends the address that it sees to `X-Forwarded-For`, so the client's address is the last address
+        except trusted proxies. A client can forge the addresses before it.
         """
         address = _plain(connection.client.host) if connection.client else ""
         named = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")

@@ -40,7 +40,8 @@ def app(
         lw: the app whose server is shown; `Lockwork(url)` is enough.
         allow_actions: let users change things. Default False: read-only.
         token: a secret of at least 16 characters to log in with, also as `Authorization: Bearer`. Default none.
-        authorize: called with the request, sync or async; returns a User, a name, or True to let it pass. Default none.
+        authorize: called with the request, sync or async; returns a User, a name, True to allow it, or False to refuse
+            it. Default none.
         users: the path of a file that `lockwork dashboard --add-user` writes, read again when it changes; or password
             hashes by name. Default none.
         allowed_hosts: host names of this server, besides its addresses and localhost. With `authorize` and no names,

@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.dashboard.formats import refusal, several
+from lockwork.dashboard.formats import refusal
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.jobs.job import Job
 from lockwork.jobs.search import JobFilter, JobPage, JobState
 from lockwork.logs import Log
+from lockwork.words import several
 
 log: Log = Log("lockwork.dashboard")
 
@@ -40,9 +41,9 @@ _LOST = "it already runs, is still ending, or history no longer has it"
 _UNDECIDED = "history has only the beginning of a long record, which does not decide whether the job matches"
 """Reason why jobs that may match stay unchanged."""
 _IDLE = 60.0
-"""Seconds without a viewer after which a count ends."""
+"""Seconds without a viewer until a count ends."""
 _KEPT = 900.0
-"""Seconds without a viewer for which a change is remembered."""
+"""Seconds without a viewer until a change is forgotten."""
 _COUNTS = 8
 """Maximum number of concurrent counts."""
 _MOST = 50
@@ -54,7 +55,7 @@ class Verb:
     """An action on jobs, and the states of those jobs."""
 
     states: tuple[JobState, ...]
-    """States to which it applies."""
+    """States of jobs that it can change."""
     why: str
     """Reason why it does not apply to other states."""
     told: tuple[str, str]
@@ -135,7 +136,7 @@ class Change:
         self.count: int = 0
         """Number of target jobs counted so far."""
         self.unfit: int = 0
-        """Number of selected jobs to which the action does not apply."""
+        """Number of selected jobs that the action cannot change."""
         self.searched: int = 0
         self.total: int = 0
         """Number of jobs in the searched states."""
@@ -155,7 +156,7 @@ class Change:
         self._since = time.monotonic()
         self._stopping = False
         self._picked: list[tuple[str, str]] = []
-        """Selected jobs to which the action applies."""
+        """Selected jobs that the action can change."""
         self._changed: list[tuple[str, str]] = []
         self._by = ""
         self._task = self._start(self._count())

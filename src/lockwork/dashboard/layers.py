@@ -13,7 +13,7 @@ _LINE = 4
 """Height of a line in a layer that it crosses."""
 _SWEEPS = 6
 _APART = 8
-"""Distance between the end of a back edge and the middle of its boxes, below it; a forward edge ends as far above."""
+"""Vertical distance from the middle of a box: back edges end below the middle, forward edges above it."""
 _Edge = tuple[str, str]
 _Passing = tuple[str, str, int]
 """An edge in a layer that it only crosses."""
@@ -115,7 +115,7 @@ def _ranks(nodes: Sequence[str], edges: Sequence[_Edge]) -> dict[str, int]:
 
 
 def _way(edge: _Edge, ranks: dict[str, int]) -> list[_Point]:
-    """Return the points of an edge from left to right, one for each layer."""
+    """Return the points of an edge from left to right, one per layer."""
     left, right = sorted(edge, key=ranks.__getitem__)
     return [left, *((*edge, rank) for rank in range(ranks[left] + 1, ranks[right])), right]
 
@@ -193,7 +193,7 @@ def _centers(layers: list[list[_Point]], links: Sequence[tuple[_Point, _Point]],
 
 
 def _apart(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """Return the positions nearest to the wanted ones that keep their order and the gaps (pool adjacent violators)."""
+    """Return the positions nearest to the wanted positions, with their order and gaps (pool adjacent violators)."""
     moved = [0.0, *accumulate(gaps)]
     blocks: list[tuple[float, int]] = []
     for place, offset in zip(wanted, moved, strict=False):

@@ -94,14 +94,14 @@ class View:
         return await self.dashboard.metrics.read(period.span, (queue, period.brush), read)
 
     async def overview(self, parts: Part, names: Sequence[str] | None = None) -> SystemOverview:
-        """Read the overview of `names`, or of all queues that ever had a job or for which an app has a task."""
+        """Read the overview of `names`, or of all queues that ever had a job or that a task of an app uses."""
         if names is not None:
             return await self.dashboard.reader.aread(self.lw.runtime, parts, names=names, most=_MOST)
         own = [name for queue in self.lw.registry.queues() for name in self.lw.config.partitions.names(queue)]
         return await self.dashboard.reader.aread(self.lw.runtime, parts | Part.APPS, own=own, most=_MOST)
 
     async def queue_names(self) -> list[str]:
-        """Read the queues and partitions that ever had a job, or for which an app has a task."""
+        """Read the queues and partitions that ever had a job, or that a task of an app uses."""
         return (await self.overview(NAMES)).names
 
     async def queues(self) -> list[QueueOverview]:
@@ -320,7 +320,7 @@ class Page:
     ranged: bool = False
     """True if it shows a time range, which the top bar then offers."""
     charts: bool = False
-    """True if it has charts, for which the browser loads a script."""
+    """True if it has charts: then the browser loads a script for them."""
     live: bool = True
     """True if the page is updated while it is open."""
 

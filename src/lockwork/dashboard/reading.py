@@ -13,7 +13,7 @@ from lockwork.telemetry.metrics import Activity, MetricPoint, MetricSeries
 T = TypeVar("T")
 
 _SPAN_FRESH = {"24h": 15.0, "7d": 60.0}
-"""Seconds for which hourly metrics are cached."""
+"""Seconds that hourly metrics are cached."""
 
 
 @dataclass(frozen=True, slots=True)

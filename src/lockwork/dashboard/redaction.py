@@ -35,7 +35,7 @@ def redacted(redact: Redact | None, task: str | None, name: str, value: object) 
 
 
 _FRESH = 10.0
-"""Seconds for which the tasks are cached."""
+"""Seconds that the tasks are cached."""
 
 
 class KnownTasks:

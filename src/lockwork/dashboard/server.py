@@ -50,7 +50,7 @@ _PATIENCE = 5.0
 _WRONG_SECONDS = 0.5
 """Delay in seconds of the answer to a wrong token or password."""
 _HEARTBEAT = 15.0
-"""Seconds after which an unchanged stream sends a comment."""
+"""Seconds between comments that an unchanged stream sends."""
 
 
 class PageServer:

@@ -51,7 +51,7 @@ class _Stream(StreamingResponse):
         self._browser = browser
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events. The place is taken here: a response that never begins takes none."""
+        """Send the events. Occupies a place only now, because a response may never begin."""
 
         async def send_in_time(message: Message) -> None:
             async with asyncio.timeout(_SLOWEST):

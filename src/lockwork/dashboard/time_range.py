@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import cast
 
-from lockwork.dashboard.formats import duration
 from lockwork.errors import ConfigError
 from lockwork.telemetry.metrics import Activity, Span, buckets
+from lockwork.words import duration
 
 RANGES = {"15m": "15 min", "1h": "1 hour", "24h": "24 hours", "7d": "7 days"}
 """The time ranges of the top bar."""
@@ -30,7 +30,7 @@ class TimeRange:
     def read(cls, chosen: str, begin: str, end: str, now: float) -> TimeRange:
         """Parse the parameters of an address: a range, and the seconds since 1970 of a chosen part.
 
-        If the range no longer includes the part, uses the next longer one that does. Raises ConfigError for a part that
+        If the range no longer includes the part, uses the next longer range with it. Raises ConfigError for a part that
         is not within the last 7 days.
         """
         ranges = cast("list[Span]", list(RANGES))

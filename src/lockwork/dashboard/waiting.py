@@ -1,4 +1,4 @@
-"""The wait-for graph: waiters on the left, the owners for whom they wait on the right."""
+"""The wait-for graph: waiters on the left, the owners that they wait for on the right."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GraphNode:
     label: str
     owners: tuple[str, ...]
     lock: str
-    """Lock for which it waits; empty if it does not wait."""
+    """Lock that it waits for; empty if it does not wait."""
     x: float
     y: float
     stuck: bool

@@ -69,7 +69,7 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class NextTask(Interface[R_contra, S]):
-    """A task that can be called with one result, whatever defaults its other parameters have."""
+    """A task that can be called with one result; its other parameters have defaults."""
 
     def call(self, result: R_contra, /) -> ResultCall[S]:
         """Return the call that takes the result."""
@@ -125,11 +125,11 @@ class Flow:
         on_failure: Policy | None = None,
         compensate: Next[R, Any] | None = None,
     ) -> Node[R]:
-        """Add a call; its job runs when the jobs whose results it uses, and those in `after`, have ended.
+        """Add a call; its job runs when the jobs whose results it uses, and the jobs in `after`, have ended.
 
         `on_failure` is the effect of its failure: "fail" cancels the jobs that wait for it; "ignore" gives them None as
-        its result; "compensate" does the same as "fail" and then runs the compensations of the jobs that succeeded, the
-        latest first. `compensate`: a call, or a task, that compensates this job. Raises ConfigError.
+        its result; "compensate" cancels them and then runs the compensations of the jobs that succeeded, the latest
+        first. `compensate`: a call, or a task, that compensates this job. Raises ConfigError.
         """
         number = len(self._jobs) + 1
         policy = self.on_failure if on_failure is None else _policy(on_failure)

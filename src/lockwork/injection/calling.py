@@ -1,4 +1,4 @@
-"""One call of a function with what it depends on."""
+"""Calls a function with its injected dependencies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lockwork.injection.scopes import ProviderRunner, ThreadRunner, Values, Work
 
 T = TypeVar("T")
 Limited = Callable[[Awaitable[Any], float], Awaitable[Any]]
-"""Awaits something for so many seconds at most."""
+"""Awaits an awaitable for at most the given number of seconds."""
 
 
 class Caller:
-    """Calls functions with their dependencies; `limited` ends what takes too long, in its own way."""
+    """Calls functions with their dependencies; `limited` enforces timeouts."""
 
     def __init__(self, threads: ProviderRunner, worker: WorkerScope, limited: Limited) -> None:
         self.worker: WorkerScope = worker
@@ -35,9 +35,10 @@ class Caller:
         timeout: float | None,
         threads: ThreadRunner | None = None,
     ) -> Any:
-        """Provide, call, and clean up, whatever happens. Only providing and the call count for `timeout`.
+        """Provide the dependencies, call the function, and clean up, also after an error.
 
-        `threads` runs a `def` function itself, if not the same as its providers.
+        `timeout` limits providing and the call, but not cleaning up. `threads` runs a `def` function; by default, the
+        runner of the providers runs it.
         """
         plan = injection.plan()
         if is_async:
@@ -92,7 +93,7 @@ class Caller:
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
-                    # the thread goes on, and still uses what was provided: it must not even be collected
+                    # the thread still runs and uses the values: garbage collection of the stack would end them
                     self._abandoned.append(stack.pop_all())
                 raise
 
@@ -119,7 +120,7 @@ async def call_alone(
     *,
     is_async: bool,
 ) -> Any:
-    """Provide what is not given, call, and clean up, also what would otherwise live as long as a worker."""
+    """Provide the missing arguments, call, and clean up, including values of scope "worker"."""
     threads = _Threads()
     scope = WorkerScope(threads)
     caller = Caller(threads, scope, _unlimited)
@@ -146,7 +147,7 @@ class _Threads:
         return await asyncio.to_thread(function, *args, **kwargs)
 
     async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
-        """The same: there is no job that could be settled before its end."""
+        """Run a call in a thread, as `run` does: there is no job that could end before the thread."""
         return await self.run(function, args, kwargs, timeout)
 
 

@@ -1,4 +1,4 @@
-"""What users write: parameters that are injected, and providers that replace others in tests."""
+"""The injection API for users: `Depends` marks parameters, and `Overrides` replaces providers in tests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Scope = Literal["job", "worker"]
 class Depends:
     """Marks an injected parameter: for `db: Annotated[Db, Depends(get_db)]`, `get_db` provides the value.
 
-    A provider is a function, `async def` or `def`, a generator of either kind, whose part after its one `yield` cleans
-    up, or a class. Its own parameters are injected, too. Scope "job" provides for each attempt anew; "worker" once per
-    worker process, from its start to its end.
+    A provider is a class, a function (`async def` or `def`), or a generator function of either kind with one `yield`;
+    the code after the `yield` cleans up. Its own parameters are injected, too. With scope "job" it provides a new value
+    for each attempt, with "worker" one value per worker process, until the process ends.
     """
 
     __slots__ = ("provider", "scope")
@@ -34,10 +34,10 @@ class Depends:
 
 
 class _Injected:
-    """The default of an injected parameter, for type checkers and for calls that forget to give it."""
+    """The default of an injected parameter, for type checkers and for calls that omit the parameter."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # what inspect, copy and their like ask every object for
+        if name.startswith("__"):  # inspect, copy and similar modules get these attributes of every object
             raise AttributeError(name)
         raise RuntimeError(
             "this parameter was not injected: pass it as an argument when you call the task as a function, or call "
@@ -53,7 +53,7 @@ INJECTED: Any = _Injected()
 
 
 def named(function: Callable[..., Any]) -> str:
-    """A function's name for messages."""
+    """Return a function's name for messages."""
     return str(getattr(function, "__qualname__", None) or repr(function)).replace("<locals>.", "")
 
 
@@ -65,12 +65,12 @@ class Overrides:
         self._instead: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def chosen(self, provider: Callable[..., Any]) -> Callable[..., Any]:
-        """The provider to use for this one."""
+        """Return the provider to use instead of this one, or this one."""
         return self._instead.get(provider, provider)
 
     @contextmanager
     def put(self, provider: Callable[..., Any], instead: Callable[..., Any]) -> Iterator[None]:
-        """Use `instead` within the block; it has the scope of the one that it replaces."""
+        """Use `instead` within the block, with the scope of the replaced provider."""
         if not callable(provider) or not callable(instead):
             raise ConfigError("a provider is overridden by another function")
         before = self._instead.get(provider)

@@ -1,4 +1,4 @@
-"""What a task function depends on, worked out when it is registered: no cycles, and each after what it needs."""
+"""The dependencies of a task function, resolved at registration: without cycles, each after its own dependencies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = Literal["value", "awaited", "generator", "async generator"]
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One thing to provide; equal to another one of the same function and scope."""
+    """A provider function with its scope; providers with the same function and scope are equal."""
 
     call: Callable[..., Any]
     scope: Scope
@@ -26,25 +26,25 @@ class Provider:
 
     @property
     def is_async(self) -> bool:
-        """Whether only an event loop can provide it."""
+        """True if the provider needs an event loop."""
         return self.kind in ("awaited", "async generator")
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionPlan:
-    """What to provide for one call, each after what it needs."""
+    """The providers for one call, each after its own dependencies."""
 
     parameters: dict[str, Provider]
     worker: tuple[Provider, ...]
     """Once per worker process."""
     outer: tuple[Provider, ...]
-    """Per job, on the event loop: for a `def` task only what is asynchronous, and what that needs."""
+    """Per job, on the event loop. For a `def` task: only async providers, and the dependencies of these."""
     inner: tuple[Provider, ...]
     """Per job, in the thread of a `def` task."""
 
 
 class Injection:
-    """The injected parameters of one function; raises ConfigError when they cannot be."""
+    """The injected parameters of one function; raises ConfigError if they cannot be injected."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class Injection:
         self._plan = self._make()
 
     def without(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Injection:
-        """The same for a call that gives some of these parameters itself."""
+        """Return the injection for a call that passes some of the injected parameters itself."""
         given = inspect.signature(self._function).bind_partial(*args, **kwargs).arguments
         marks = {name: mark for name, mark in self._marks.items() if name not in given}
         return Injection(self._function, self._overrides, is_async=self._is_async, marks=marks)
 
     def plan(self) -> InjectionPlan:
-        """The plan with the overrides of this moment."""
+        """Return the plan with the current overrides."""
         if self._version != self._overrides.version:
             self._plan, self._version = self._make(), self._overrides.version
         return self._plan
@@ -78,7 +78,7 @@ class Injection:
     def filled(
         self, args: list[Any], kwargs: dict[str, Any], values: dict[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments of the job together with what is injected, each in its place."""
+        """Return the job's arguments with the injected values in their places."""
         given, left, rest = iter(args), len(args), dict(values)
         filled: list[Any] = []
         for name in self._positional:
@@ -135,7 +135,7 @@ class _Graph:
 
 
 def _above(wanted: Any) -> set[Provider]:
-    """These and all that they need."""
+    """Return the providers with their direct and indirect dependencies."""
     found: set[Provider] = set()
     left = list(wanted)
     while left:

@@ -1,4 +1,4 @@
-"""Reading a function's parameters: which of them are injected."""
+"""Finds the injected parameters of functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWOR
 
 
 def dependencies(function: Callable[..., Any]) -> dict[str, Depends]:
-    """The parameters that are injected; raises ConfigError for one that cannot be."""
+    """Return the injected parameters; raises ConfigError for a parameter that cannot be injected."""
     found: dict[str, Depends] = {}
     given = function.keywords if isinstance(function, functools.partial) else {}
     for parameter in _parameters(function):
@@ -32,7 +32,7 @@ def dependencies(function: Callable[..., Any]) -> dict[str, Depends]:
 
 
 def check_provider(provider: Callable[..., Any], injected: dict[str, Depends]) -> None:
-    """Raise ConfigError for a provider that has parameters which nobody gives."""
+    """Raise ConfigError for a provider with a parameter that is neither injected nor optional."""
     for parameter in _parameters(provider):
         optional = parameter.default is not inspect.Parameter.empty
         variable = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -1,4 +1,4 @@
-"""Scopes: from providing to cleaning up, on the event loop and in a thread."""
+"""Scopes: provide values and clean them up, on the event loop and in threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Values = dict[Provider, Any]
 
 
 class ThreadRunner(Protocol):
-    """Who runs blocking code beside the event loop."""
+    """Runs blocking code in threads, beside the event loop."""
 
     async def run(
         self,
@@ -27,11 +27,11 @@ class ThreadRunner(Protocol):
         timeout: float | None,
         within: Callable[[Callable[..., Any]], Any] | None = None,
     ) -> Any:
-        """Run a call in a thread; with `within`, that function is run there and given the call, which it makes."""
+        """Run a call in a thread; with `within`, run `within(function)` there, which calls the function."""
 
 
 class ProviderRunner(ThreadRunner, Protocol):
-    """Who runs blocking providers, too."""
+    """Runs blocking providers, too."""
 
     async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
         """Run a call in a thread; if cancelled, hasten its end, and wait for it."""
@@ -52,11 +52,11 @@ class _OwnedThreads:
         timeout: float | None,
         within: Callable[[Callable[..., Any]], Any] | None = None,
     ) -> Any:
-        """As ThreadRunner.run."""
+        """Implements `ThreadRunner.run`."""
         return await self._threads.run(partial(self._owned, function), args, kwargs, timeout, within)
 
     async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
-        """As ProviderRunner.run_out."""
+        """Implements `ProviderRunner.run_out`."""
         return await self._threads.run_out(partial(self._owned, function), args, kwargs, timeout)
 
     def _owned(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -65,9 +65,9 @@ class _OwnedThreads:
 
 
 class WorkerScope:
-    """What is provided once per worker process. Its values are cleaned up by the task that opened it.
+    """The values that are provided once per worker process. The asyncio task that opened the scope cleans them up.
 
-    The scope owns the locks that its providers acquire: the job that first needed a value ends before the value.
+    The scope owns the locks that its providers acquire, because the job that first needs a value ends before the value.
     """
 
     def __init__(self, threads: ProviderRunner) -> None:
@@ -78,7 +78,7 @@ class WorkerScope:
         self._turn = asyncio.Lock()
 
     async def provide(self, providers: Iterable[Provider]) -> None:
-        """Provide what is not there yet; one that fails is tried again for the next call that needs it."""
+        """Provide the missing values; a provider that failed is tried again for the next call that needs it."""
         async with self._turn:
             for provider in providers:
                 if provider not in self.values:
@@ -86,14 +86,14 @@ class WorkerScope:
                         self.values[provider] = await enter(provider, self.values, self._stack, self._threads)
 
     async def close(self) -> None:
-        """Clean up, last first; raises what a clean-up raises, after all have had their turn."""
+        """Clean up in reverse order; raises the error of a clean-up after all clean-ups have run."""
         self.values = {}
         with acting_as(self._owner):
             await self._stack.aclose()
 
 
 async def enter(provider: Provider, values: Values, stack: AsyncExitStack, threads: ProviderRunner) -> Any:
-    """Provide one value for the event loop's side, its clean-up on the stack. A `def` provider runs in a thread."""
+    """Provide one value on the event loop, and push its clean-up on the stack. A `def` provider runs in a thread."""
     arguments = {name: values[need] for name, need in provider.needs.items()}
     if provider.kind == "awaited":
         return await provider.call(**arguments)
@@ -104,13 +104,13 @@ async def enter(provider: Provider, values: Values, stack: AsyncExitStack, threa
         async def leave(
             kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
         ) -> None:
-            await opened.__aexit__(kind, error, trace)  # its answer is not passed on: a failure stays one
+            await opened.__aexit__(kind, error, trace)  # a provider cannot suppress the task's error
 
         stack.push_async_exit(leave)
         return value
     if provider.kind == "generator":
         return await _enter_in_thread(provider, arguments, stack, threads)
-    # it has no clean-up that could wait for it
+    # no clean-up waits for this thread, so `run_out` does
     return await threads.run_out(provider.call, (), arguments, None)
 
 
@@ -121,7 +121,7 @@ async def _enter_in_thread(
     entering = asyncio.ensure_future(_tried(threads.run(opened.__enter__, (), {}, None)))
 
     async def leave(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        # who was cancelled while the thread was at it leaves when it is done
+        # if the task was cancelled while the thread entered, wait until the thread has entered
         await asyncio.wait([entering])
         if not entering.cancelled() and entering.result()[0] is None:
             await threads.run(opened.__exit__, (kind, error, trace), {}, None)
@@ -134,7 +134,7 @@ async def _enter_in_thread(
 
 
 async def _tried(call: Awaitable[Any]) -> tuple[BaseException | None, Any]:
-    """What it raises is returned: a task that raises SystemExit takes the whole event loop along."""
+    """Return an error instead of raising it: an asyncio task that raises SystemExit stops the whole event loop."""
     try:
         return None, await call
     except BaseException as error:  # noqa: BLE001 - the caller that waits for it raises it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lockwork.errors import ServerRefused
 from lockwork.protocol.effects import Clock, Protocol
-from lockwork.protocol.locks.overview import Overview, look
+from lockwork.protocol.locks.overview import Overview, read_locks
 
 LOCKS_EVERY = 15.0
 """Seconds between two reads of locks."""
@@ -17,7 +17,7 @@ class LockCache:
         """Start with an empty cache.
 
         contended: read only locks that have waiters.
-        cheap: maximum duration in seconds of a read for which the locks are read each time.
+        cheap: if a read takes longer (seconds), the reads in the next 15 s use the cache.
         """
         self._contended = contended
         self.cheap = cheap
@@ -33,7 +33,7 @@ class LockCache:
         self._due = now + LOCKS_EVERY  # set before the read, so that other readers of the same page skip it
         try:
             try:
-                self._locks = yield from look(prefix, contended=self._contended)
+                self._locks = yield from read_locks(prefix, contended=self._contended)
             except ServerRefused:
                 self._locks = None
             self._known = True

@@ -27,7 +27,7 @@ from lockwork.runtime.runtime import Runtime
 from lockwork.workers import App, RunningVersions, Worker, read_apps, read_workers
 
 RECENT = 600
-"""Seconds in which dead jobs count as recent."""
+"""Maximum age in seconds of recent dead jobs."""
 NEWEST = 20
 """Number of dead jobs of a queue that are read for their errors."""
 MOST_DIAGNOSED = 200
@@ -96,14 +96,14 @@ class SystemOverview:
 
 
 class OverviewReader:
-    """Reads overviews of one server, and caches data to make the next one cheaper.
+    """Reads overviews of one server, and caches data to make the next read cheaper.
 
-    The first read makes one call for each requested queue, a second one for each queue with ready jobs or with worker
-    processes that serve no other queue, and a few calls for everything else.
+    The first read makes one call per requested queue, a second call per queue with ready jobs or with worker processes
+    that serve no other queue, and a few calls for everything else.
     """
 
     def __init__(self, *, cheap_locks: float = 0.0) -> None:
-        """Start without cached data; cheap_locks: maximum seconds of a read for which all locks are read each time."""
+        """Start without cached data; cheap_locks: if a read of all locks takes longer (seconds), cache it for 15 s."""
         self._waited_locks = LockCache(contended=True)
         self._all_locks = LockCache(cheap=cheap_locks)
         self._sessions: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Values for which jobs are searched, compared with the arguments of stored calls."""
+"""Compares the values of a job search with the arguments of stored calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNOREC
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 _NAMED = re.compile(r"([^\W\d]\w*)=(.*)", re.DOTALL)
 Parameters = Mapping[str, Sequence[str]]
-"""The names of the parameters of tasks, as far as they are known."""
+"""The names of the parameters of known tasks."""
 
 
 def named_value(arg: str) -> tuple[str | None, str]:

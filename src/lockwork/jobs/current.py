@@ -19,6 +19,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.overview import job_text
 from lockwork.protocol.queue import job_control as control
 from lockwork.protocol.queue.leases import Leased
+from lockwork.protocol.scripts import codes
 from lockwork.runtime.runtime import Runtime
 
 _STEP = 200
@@ -47,11 +48,11 @@ class QueueContext:
         self.runtime: Runtime = runtime
         self.session: str = session
         self.cap: int = cap
-        """Bytes that a job may write down."""
+        """Maximum bytes of a job's checkpoints and progress."""
         self.on_overrun: Callable[[str], None] = on_overrun
         """Called with the task of each job that ignores its time-out, once."""
         self.on_wait: Callable[[], object] = on_wait
-        """Called when a job begins or ends to wait for a result, on any thread."""
+        """Called when a job starts or stops waiting for a result, on any thread."""
 
 
 class ResultWait(Shape):
@@ -74,16 +75,16 @@ class ResultWait(Shape):
 
 
 class Interruptible(Shape):
-    """Where a job runs that is no coroutine of this process."""
+    """A thread or runner process that runs a job, instead of a coroutine of this process."""
 
     def interrupt(self, kind: type[BaseException], /) -> None:
         """Raise `kind` in it, as soon as that is possible."""
 
 
 def meant(error: BaseException) -> BaseException:
-    """What a job wants that ended like this: the first Again of an exception group that holds nothing else.
+    """Return the first Again of an exception group that contains nothing else; any other error unchanged.
 
-    So a job may call `retry` and `snooze` in a task group, too. Any other error is what it is.
+    So a job may also call `retry` and `snooze` in a task group.
     """
     if not isinstance(error, BaseExceptionGroup) or error.split(Again)[1] is not None:
         return error
@@ -107,10 +108,10 @@ class JobContext:
     """The current delivery of a job; `attempt` starts at 1, and `fence` is higher than in every earlier delivery."""
 
     __slots__ = (
-        "_desk",
         "_in_requests",
         "_leased",
         "_note",
+        "_queue_context",
         "cancelled",
         "over",
         "overran",
@@ -121,9 +122,9 @@ class JobContext:
         "waits",
     )
 
-    def __init__(self, leased: Leased, task: str, desk: QueueContext, tags: tuple[str, ...] = ()) -> None:
+    def __init__(self, leased: Leased, task: str, queue_context: QueueContext, tags: tuple[str, ...] = ()) -> None:
         self._leased = leased
-        self._desk = desk
+        self._queue_context = queue_context
         self._note: control.Note | None = None
         self._in_requests = ""
         self.task: str = task
@@ -134,9 +135,9 @@ class JobContext:
         self.over: bool = False
         """True if only its hooks still run, so that there is nothing to cancel."""
         self.waits: list[ResultWait] = []
-        """The waits for results that its code is in."""
+        """The current waits of its code for results."""
         self.runner: RunnerState = ""
-        """For the worker: whether a job of an `executor="process"` task has a runner, or waits for one."""
+        """For the worker: "runs" or "waits" for the runner of an `executor="process"` task; "" for other tasks."""
         self.overran: bool = False
         """True if it returned after its time-out, or ran on for 10 s."""
 
@@ -148,7 +149,7 @@ class JobContext:
     @property
     def queue(self) -> str:
         """The name of its queue."""
-        return self._desk.queue
+        return self._queue_context.queue
 
     @property
     def attempt(self) -> int:
@@ -173,7 +174,7 @@ class JobContext:
         return self._in_requests
 
     def in_thread(self, run: Interruptible) -> None:
-        """The job's function is called in a thread from now on."""
+        """Note that a thread, or a runner, now runs the job's function."""
         self.thread = run
 
     @property
@@ -185,41 +186,41 @@ class JobContext:
         """Note that it ignored its time-out; for the worker."""
         if not self.overran:
             self.overran = True
-            self._desk.on_overrun(self.task)
+            self._queue_context.on_overrun(self.task)
 
     def begin_wait(self, wait: ResultWait) -> None:
         """Note that its code waits for a result; on any thread."""
         self.waits.append(wait)
-        self._desk.on_wait()
+        self._queue_context.on_wait()
 
     def end_wait(self, wait: ResultWait) -> None:
         """Note that this wait is over; on any thread."""
         self.waits.remove(wait)
-        self._desk.on_wait()
+        self._queue_context.on_wait()
 
     def progress(self, value: object) -> None:
         """Store the job's progress, as JSON, and notify its watchers at once.
 
         Raises DeliveryOver if this delivery has ended, ConfigError, PayloadTooLarge.
         """
-        self._written(self._desk.runtime.run(self._write("", value)))
+        self._written(self._queue_context.runtime.run(self._write("", value)))
 
     async def aprogress(self, value: object) -> None:
         """Async version of `progress`."""
-        self._written(await self._desk.runtime.arun(self._write("", value)))
+        self._written(await self._queue_context.runtime.arun(self._write("", value)))
 
     def checkpoint(self, name: str, value: object = None) -> None:
         """Store that a step is finished, with a value, as JSON: the next attempt finds it in `checkpoints`.
 
         Raises DeliveryOver if this delivery has ended, ConfigError, PayloadTooLarge.
         """
-        self._written(self._desk.runtime.run(self._write(_step(name), value)))
-        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
+        self._written(self._queue_context.runtime.run(self._write(_step(name), value)))
+        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._queue_context.cap).decode()
 
     async def acheckpoint(self, name: str, value: object = None) -> None:
         """Async version of `checkpoint`."""
-        self._written(await self._desk.runtime.arun(self._write(_step(name), value)))
-        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
+        self._written(await self._queue_context.runtime.arun(self._write(_step(name), value)))
+        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._queue_context.cap).decode()
 
     @property
     def checkpoints(self) -> dict[str, Any]:
@@ -241,17 +242,19 @@ class JobContext:
 
     def _write(self, step: str, value: object) -> Protocol[int]:
         what = f"checkpoint {step!r}" if step else "the progress"
-        encoded = codecs.encode(value, f"{what} of job {self.id}", self._desk.cap)
-        return control.note(self._desk.keys, self._desk.session, self._leased, step, encoded, self._desk.cap)
+        context = self._queue_context
+        encoded = codecs.encode(value, f"{what} of job {self.id}", context.cap)
+        return control.note(context.keys, context.session, self._leased, step, encoded, context.cap)
 
     def _written(self, answer: int) -> None:
-        if answer == 0:
+        results = codes("queue/note")
+        if answer == results.lease_over:
             raise DeliveryOver(
                 f"job {self.id}: this delivery has ended, so nothing was written; the job runs elsewhere"
             )
-        if answer < 0:
+        if answer == results.too_large:
             raise PayloadTooLarge(
-                f"job {self.id}: its checkpoints and progress would exceed {self._desk.cap} bytes in total"
+                f"job {self.id}: its checkpoints and progress would exceed {self._queue_context.cap} bytes in total"
             )
 
     def __repr__(self) -> str:
@@ -259,7 +262,7 @@ class JobContext:
 
 
 class SlotContext:
-    """Where one lane of a worker keeps its current job; tasks and threads that the job starts see it too."""
+    """The current job of one slot of a worker; asyncio tasks and threads that the job starts see it, too."""
 
     __slots__ = ("batch", "job", "owners", "task")
 
@@ -270,7 +273,7 @@ class SlotContext:
         self.batch: list[JobContext] = []
         """The jobs of one batch call, instead of a single job."""
         self.task: asyncio.Task[None] | None = None
-        """The lane's own task."""
+        """The slot's own asyncio task."""
 
     def stop(self) -> None:
         """Cancel the current job, once: a coroutine at its `await`, a thread between two instructions."""

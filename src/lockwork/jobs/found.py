@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class FoundJob(Job[R]):
-    """The handle of a job whose queue is looked for by the first call to the server, in each of several queues.
+    """The handle of a job in one of several queues; the first call to the server searches them in order.
 
-    Until then, and if no queue has it, `queue` is the first one. `everywhere`: then look in all other queues.
+    Until then, and if no queue has the job, `queue` is the first queue. `everywhere`: also search all other queues.
     """
 
     __slots__ = ("_everywhere", "_left", "_queues", "_searched_all")
@@ -28,7 +28,7 @@ class FoundJob(Job[R]):
     def __init__(self, origins: Sequence[Origin], id: str, *, everywhere: bool = False) -> None:
         super().__init__(origins[0], id, "kept")
         self._left: Sequence[Origin] = origins
-        """The queues to look in; empty once the job is found."""
+        """The queues to search; empty once the job is found."""
         self._queues = [origin.keys.name for origin in origins]
         self._everywhere = everywhere
         self._searched_all = False
@@ -53,8 +53,8 @@ class FoundJob(Job[R]):
 
     def _find_in(self, origins: Sequence[Origin]) -> Protocol[bool]:
         for origin in origins:
-            found = yield from control.look(origin.keys, self.id)
-            if found.state != "unknown" or found.row is not None:
+            details = yield from control.inspect(origin.keys, self.id)
+            if details.state != "unknown" or details.row is not None:
                 self._from, self._left = origin, ()
                 return True
         return False

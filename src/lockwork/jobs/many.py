@@ -1,7 +1,6 @@
-"""The types of `enqueue_many`: each tuple has what `enqueue` of the same task takes, position by position.
+"""The types of `enqueue_many`: each tuple has the positional arguments of one `enqueue` of the same task.
 
-A ParamSpec says nothing about tuples. So the methods ask with how many arguments `enqueue` can be called, and of which
-types.
+A ParamSpec cannot describe tuples, so the overloads compare the number and types of the arguments of `enqueue`.
 """
 
 from __future__ import annotations
@@ -86,8 +85,8 @@ class EnqueuesMany:
     def enqueue_many(self, arguments: Iterable[Any]) -> list[Any]:
         """Enqueue one call per tuple of positional arguments, up to a thousand or a megabyte per round trip.
 
-        Raises QueueFull if the queue's limit is reached: the jobs of one round trip are enqueued as a whole or not at
-        all, and the error has the number of jobs, from the first, that are enqueued.
+        Raises QueueFull if the queue's limit is reached: one round trip enqueues all of its jobs or none, and the error
+        has the number of jobs, from the first, that are enqueued.
         """
         return self._enqueue_all(arguments)  # type: ignore[attr-defined, no-any-return]
 
@@ -116,5 +115,5 @@ class AEnqueuesMany:
 
     async def aenqueue_many(self, arguments: Iterable[Any]) -> list[Any]:
         """Async version of `enqueue_many`."""
-        found: list[Any] = await self._aenqueue_all(arguments)  # type: ignore[attr-defined]
-        return found
+        jobs: list[Any] = await self._aenqueue_all(arguments)  # type: ignore[attr-defined]
+        return jobs

@@ -16,7 +16,7 @@ log: Log = Log("lockwork")
 
 
 def release_all_of(owner: Owner, described: str) -> bool:
-    """End the owner, whom warnings call `described`, and release what it still holds, with a warning for each grant.
+    """End the owner, and release its remaining grants with a warning for each; `described` names it in the warnings.
 
     The engine tells the server; nothing is awaited. Return False if a permit stays, because the program still refers
     to its grant.

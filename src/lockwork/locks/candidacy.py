@@ -108,7 +108,7 @@ class Candidacy:
 
 
 def stoppable(protocol: Protocol[T], candidacy: Candidacy) -> Protocol[T]:
-    """Run a protocol; when the candidacy is stopped, interrupt it, so that it undoes what it began.
+    """Run a protocol; if the candidacy is stopped, raise CandidacyStopped in it when it waits, so that it cleans up.
 
     Raises CandidacyStopped.
     """

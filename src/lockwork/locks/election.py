@@ -42,11 +42,12 @@ class ElectionStatus:
 
 
 class Election:
-    """A candidate while its `with` or `async with` runs; `on_gain` and `on_loss` never run at the same time.
+    """A candidate while its `with` or `async with` runs. It calls `on_gain` and `on_loss` one after the other.
 
-    In a `with`, the election's own thread calls both. In an `async with`, its task calls both, and they may be
-    coroutine functions. They should return soon: `on_loss` cannot be called while `on_gain` runs. An error in either is
-    logged; an error in `on_gain` gives up the leadership.
+    In a `with`, the election's own thread calls both. In an `async with`, its asyncio task calls both, and they may be
+    coroutine functions. They should return soon: `on_loss` cannot be called while `on_gain` runs, and the lock is
+    released only after `on_loss`. Errors of both are logged; an error of `on_gain` gives up the leadership, and
+    `on_loss` is called, too.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Election:
         return candidacy.changes.wait_for(lambda: self.leader or candidacy.over, limit) and self.leader
 
     async def await_(self, timeout: Duration | None = None) -> bool:
-        """Async version of `wait_`."""
+        """Async version of `wait`."""
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
         candidacy = self._running()
         return await candidacy.changes.await_for(lambda: self.leader or candidacy.over, limit) and self.leader

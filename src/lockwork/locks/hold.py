@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
+from lockwork import words
 from lockwork.durations import Duration, lease_milliseconds
 from lockwork.errors import LockLost, LockworkError, NotHeld
 from lockwork.locks.options import LockOptions, Steps
@@ -102,23 +103,23 @@ class Hold(Generic[G]):
 
     def extend(self, lease: Duration | None) -> Steps[None]:
         """Let the lease last for `lease` from now on at least (None: as long as when acquired). Raises LockLost."""
-        kept = self.lease  # before the check: another thread may release it at any time
+        own_lease = self.lease  # before the check: another thread may release it at any time
         self.check()
-        assert kept is not None
+        assert own_lease is not None
         lease_ms = self.options.lease_ms if lease is None else lease_milliseconds(lease)
-        if not (yield from extend(self.options.runtime.engine, [kept], lease_ms)):
+        if not (yield from extend(self.options.runtime.engine, [own_lease], lease_ms)):
             raise LockLost(f"the lease of {self.shown} ended before it was extended")
 
     def owner_gone(self) -> bool:
-        """Return whether the owner has ended, so that it can release nothing any more."""
+        """Return True if the owner has ended, so that it cannot release the hold any more."""
         return self.owner.gone
 
     def notify_abandoned(self) -> None:
         """Warn that the lease is not renewed any more because the owner is gone; on the engine's thread."""
         log.warning(
-            "%s is not renewed any more, and ends in %.1f s: %s acquired it, and ended without releasing it. %s",
+            "%s is not renewed any more, and ends in %s: %s acquired it, and ended without releasing it. %s",
             self.shown,
-            self.remaining,
+            words.time_left(self.remaining),
             self.owner.described,
             self.abandoned_advice,
         )
@@ -150,7 +151,7 @@ class Hold(Generic[G]):
                 hold.strike_lost()
 
     def strike_lost(self) -> None:
-        """Take the hold, whose lease is lost, out of this process's books; its grant still says that it was lost."""
+        """Forget the hold, whose lease is lost, in this process; its grant still reports the loss."""
         self.options.runtime.live.pop(self, None)
         self._strike_place()
 
@@ -194,8 +195,8 @@ class Hold(Generic[G]):
 
     def release_arguments(self) -> tuple[int, ...]:
         """Return extra arguments of the release script: how long a lock with `at_least` stays taken."""
-        left = self.since + self.options.at_least - now() if self.options.at_least else 0
-        return (round(left * 1000),) if left >= 0.001 else ()
+        remaining = self.since + self.options.at_least - now() if self.options.at_least else 0
+        return (round(remaining * 1000),) if remaining >= 0.001 else ()
 
     def ended(self, *, lost: bool = False) -> None:
         """Call `on_end`, once."""
@@ -224,15 +225,15 @@ class Hold(Generic[G]):
         lease.holder = self
         before = runtime.holds.get(place)
         if before is not None:
-            self.bodies = before.bodies  # the earlier hold was given up inside a body, which has not ended
+            self.bodies = before.bodies  # the body of an earlier hold, which ended inside it, still runs
         runtime.live[self] = None
         runtime.holds[place] = self
         runtime.engine.keep(lease)
-        if self.options.at_least > 1:  # it stays taken for so long, also when it is released before
+        if self.options.at_least > 1:  # the lock stays taken for `at_least`, even if it is released earlier
             runtime.names.note(lease.renewal.key)
 
     def forget(self) -> Ended | None:
-        """Take the hold out of this process's books; None when it had ended before."""
+        """Forget the hold in this process; None if it had already ended."""
         in_time, lease, runtime = not self.lost, self.lease, self.options.runtime
         try:
             if runtime.live.pop(self, self) is not None or lease is None:
@@ -240,7 +241,7 @@ class Hold(Generic[G]):
             self._strike_out(lease)
             runtime.engine.drop(lease)
         except BaseException:
-            # interrupted: without this the engine would renew the lease for ever
+            # interrupted: otherwise the engine would renew the lease forever
             if lease is not None and self not in runtime.live:
                 self._strike_out(lease)
                 runtime.engine.give_back(lease)
@@ -255,16 +256,16 @@ class Hold(Generic[G]):
         return ended
 
     def _check_struck(self) -> None:
-        """Raise LockLost if the hold was taken out of the books because its lease was lost."""
+        """Raise LockLost if this process has forgotten the hold because its lease was lost."""
         lease = self.lease
         if lease is not None and lease.lost:
-            self._check_released(kept=False)
+            self._check_released(released=False)
 
     def _not_held(self) -> NotHeld:
         return NotHeld(f"{self.shown} was already released")
 
     def _strike_out(self, lease: Lease) -> None:
-        self.lease = self.grant = None  # code that still looks at the grant must not take it for held
+        self.lease = self.grant = None  # code that still has the grant must see that it has ended
         if self.on_end is not None:
             self.ended()
         if not self.bodies:  # else the end of the body will look for it
@@ -273,30 +274,30 @@ class Hold(Generic[G]):
             self.options.runtime.lost.pop(self, None)
 
     def _end_on_server(self, lease: Lease, in_time: bool, extra: tuple[int, ...]) -> Steps[None]:
-        kept = (yield from release(lease, extra, self.options.scripts)) and in_time
-        if not kept and not lease.lost:  # else the engine has counted it
+        released = (yield from release(lease, extra, self.options.scripts)) and in_time
+        if not released and not lease.lost:  # else the engine has counted it
             self.options.runtime.lock_counts.lost(lease.renewal.key)
-        self._check_released(kept)
+        self._check_released(released)
 
-    def _check_released(self, kept: bool) -> None:
-        if not kept:
+    def _check_released(self, released: bool) -> None:
+        if not released:
             raise LockLost(f"the lease of {self.shown} ended before it was released: another process may have held it")
 
 
 def new_lease(options: LockOptions, request: Request, granted: Granted, since: float) -> Lease:
-    """The lease of a grant that the server has just given."""
+    """Make the lease of a new grant."""
     renewal = Renewal(request.key, request.owner, granted.fence, request.lease_ms, options.scripts)
     return Lease(renewal, granted, since, renewed=request.renewed, on_lost=nothing)
 
 
 def release(lease: Lease, extra: tuple[int, ...], scripts: LockScripts) -> Protocol[bool]:
-    """End a lease on the server; False when it was over."""
+    """End a lease on the server; False if it had already ended."""
     renewal = lease.renewal
     return grants.release(renewal.key, renewal.owner, renewal.fence, *extra, scripts=scripts)
 
 
 def disown(runtime: Runtime, request: Request, granted: Granted) -> None:
-    """Forget what an interrupted `keep` has noted."""
+    """Forget the hold that an interrupted `keep` has noted."""
     for hold in list(runtime.live):
         lease: Lease | None = hold.lease  # once: another thread may release it at any time
         renewal = lease and lease.renewal
@@ -305,9 +306,9 @@ def disown(runtime: Runtime, request: Request, granted: Granted) -> None:
 
 
 def extend(engine: Engine, leases: Sequence[Lease], lease_ms: int) -> Protocol[bool]:
-    """Let these leases last for `lease_ms` from now on; False when one was over.
+    """Let these leases last for `lease_ms` from now on; False if one had already ended.
 
-    Interrupted, it is sent once more: the next caller must know for how long the server keeps them.
+    If interrupted, it sends the call once more, so that this process knows the leases' new ends.
     """
     renewals = [replace(lease.renewal, lease_ms=lease_ms) for lease in leases]
     try:
@@ -327,9 +328,9 @@ def nothing() -> None:
 
 
 def _note(engine: Engine, leases: Sequence[Lease], deadlines: Sequence[float | None]) -> bool:
-    kept = True
+    alive = True
     for lease, deadline in zip(leases, deadlines, strict=True):
         if deadline is None:
             engine.lost(lease)
-        kept = deadline is not None and engine.prolong(lease, deadline) and kept
-    return kept
+        alive = deadline is not None and engine.prolong(lease, deadline) and alive
+    return alive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from lockwork.config import Config
 from lockwork.durations import Duration, lease_milliseconds
@@ -12,7 +12,7 @@ from lockwork.errors import ConfigError, LockLost
 from lockwork.locks.grant import Grant, LockHold
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Ended, Hold, disown, extend, new_lease, nothing, release
-from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.options import LockOptions, LockSettings, Steps
 from lockwork.naming import literal, template
 from lockwork.owners import Owner
 from lockwork.protocol import keys
@@ -68,7 +68,7 @@ class MultiHold(Hold[MultiGrant]):
         self.notified: bool = False
         self.grouped: Callable[[Sequence[str]], list[list[str]]] = grouped
         fence = max(part.fence for part in parts)
-        # the engine does not know this lease: it only says that the whole was not given up yet
+        # the engine does not know this lease: it only records that the multilock was not released yet
         renewal = Renewal(options.key, "", fence, options.lease_ms)
         lease = Lease(renewal, Granted(fence, float("inf")), since, renewed=False, on_lost=nothing)
         super().__init__(options, owner, lease, since)
@@ -88,26 +88,26 @@ class MultiHold(Hold[MultiGrant]):
     def extend(self, lease: Duration | None) -> Protocol[None]:
         """Extend all leases. Raises LockLost."""
         # before the check: another thread may release it, or a part, at any time
-        kept = {had.renewal.key: had for part in self.parts if (had := part.lease) is not None}
+        leases = {had.renewal.key: had for part in self.parts if (had := part.lease) is not None}
         self.check()
         lease_ms = self.options.lease_ms if lease is None else lease_milliseconds(lease)
         for group in self.grouped(self._keys()):
-            if not (yield from extend(self.options.runtime.engine, [kept[key] for key in group], lease_ms)):
+            if not (yield from extend(self.options.runtime.engine, [leases[key] for key in group], lease_ms)):
                 raise LockLost(f"the lease of {self.shown} ended before it was extended")
 
     def end(self) -> Steps[None]:
-        """Leave every part once, and return the calls to the server. Raises NotHeld."""
-        left = self._leave_parts()
-        if left is None:
+        """Release every part once, and return the calls to the server. Raises NotHeld."""
+        parts = self._leave_parts()
+        if parts is None:
             raise self._not_held()
-        return self._end_parts(left[1], left[0][1])
+        return self._end_parts(parts[1], parts[0][1])
 
     def forget(self) -> Ended | None:
-        """Leave every part once; the engine ends those that are left, without the lost one they are of no use."""
-        left = self._leave_parts()
-        if left is None:
+        """Release every part once; the engine ends the parts on the server: without the lost part they are useless."""
+        parts_left = self._leave_parts()
+        if parts_left is None:
             return None
-        ended, parts = left
+        ended, parts = parts_left
         for _, lease, extra in parts:
             self.options.runtime.engine.give_back(lease, extra)
         return ended
@@ -121,11 +121,11 @@ class MultiHold(Hold[MultiGrant]):
         self.forget()
 
     def keep(self) -> None:
-        """Note the hold; its parts are noted, and renewed, on their own."""
+        """Note the hold in this process; its parts have separate holds and renewals."""
         self.options.runtime.holds[self.options.key, self.owner] = self
 
     def drop(self) -> None:
-        """Take the whole out of this process's books; its parts stay."""
+        """Forget the multilock's hold in this process; the holds of its parts stay."""
         self._unwatch()
         self.lease: Lease | None = None
         self.grant: MultiGrant | None = None
@@ -135,7 +135,7 @@ class MultiHold(Hold[MultiGrant]):
             self.options.runtime.holds.pop((self.options.key, self.owner), None)
 
     def _leave_parts(self) -> tuple[Ended, list[Part]] | None:
-        """Leave every part once, and return what ended with that; None when that was done before."""
+        """Release every part once, and return the lease and the parts that ended; None if that was already done."""
         whole = self.lease
         if whole is None:
             return None
@@ -151,19 +151,19 @@ class MultiHold(Hold[MultiGrant]):
         return ended, parts
 
     def _end_parts(self, parts: list[Part], in_time: bool) -> Protocol[None]:
-        """Release what ended, the parts of one owner and group with one script."""
-        kept = True
+        """Release the ended parts on the server; one script releases the parts of one owner and group."""
+        released = True
         together: dict[str, dict[str, int]] = {}
         for options, lease, extra in parts:
             renewal = lease.renewal
-            if extra:  # it was first taken for a minimum
-                kept = (yield from release(lease, extra, options.scripts)) and kept
+            if extra:  # a lock with `at_least` stays taken for some time
+                released = (yield from release(lease, extra, options.scripts)) and released
             else:
                 together.setdefault(renewal.owner, {})[renewal.key] = renewal.fence
         for owner, fences in together.items():
             done = yield from multilock_protocol.release(owner, fences, self.grouped(self._keys()))
-            kept = kept and all(done.values())
-        self._check_released(kept and in_time)
+            released = released and all(done.values())
+        self._check_released(released and in_time)
 
     def _keys(self) -> list[str]:
         return [part.options.key for part in self.parts]
@@ -179,7 +179,7 @@ class MultiHold(Hold[MultiGrant]):
 
 
 class WatchedLease:
-    """What a lease calls when it is lost and others than its own hold must be notified."""
+    """The `on_lost` of a lease that notifies its own hold first, and then other callers."""
 
     __slots__ = ("first", "others")
 
@@ -213,7 +213,7 @@ def unwatch(part: Hold[Grant], notify: Callable[[], None]) -> None:
 
 
 class MultiLock(Handle[MultiGrant]):
-    """A handle to several locks, the same ones that `lw.lock` takes one by one."""
+    """A handle to several locks, the same locks that `lw.lock` returns one by one."""
 
     noun: ClassVar[str] = "multilock"
 
@@ -222,11 +222,7 @@ class MultiLock(Handle[MultiGrant]):
         runtime: Runtime,
         config: Config,
         names: Sequence[str],
-        *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[MultiGrant], object] | None,
-        tags: Sequence[str] = (),
+        **settings: Unpack[LockSettings[MultiGrant]],
     ) -> None:
         for name in names:
             literal(name, "a lock's name")
@@ -236,7 +232,7 @@ class MultiLock(Handle[MultiGrant]):
         if len(ordered) < len(names):
             twice = next(name for at, name in enumerate(names) if name in names[:at])
             raise ConfigError(f"a multilock takes each lock once: {twice!r} is duplicated")
-        super().__init__(runtime, config, names[0], wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        super().__init__(runtime, config, names[0], **settings)
         self.names: tuple[str, ...] = tuple(names)
         self.name: str = ", ".join(names)
         self._braced: bool = False
@@ -260,8 +256,8 @@ class MultiLock(Handle[MultiGrant]):
     def _check_decorated(self, function: Callable[..., Any]) -> None:
         super()._check_decorated(function)
         for name in self.names:
-            found = template(name, "a lock's name")
-            if found is not None and found.has_placeholders:
+            pattern = template(name, "a lock's name")
+            if pattern is not None and pattern.has_placeholders:
                 raise ConfigError(
                     f"the names of a multilock are not filled from arguments, and {name!r} looks like a template: "
                     "acquire the multilock inside the function"
@@ -321,7 +317,7 @@ class MultiLock(Handle[MultiGrant]):
             disown(self._runtime, replace(request, key=key), granted)
 
     def _grouped(self, wanted: Sequence[str]) -> list[list[str]]:
-        """The keys, as many together as one script may touch, in the same order for everybody."""
+        """Group the keys so that one script may access each group; all processes use the same order."""
         if not (self._by_slot or self._runtime.clustered):
             return [list(wanted)] if wanted else []
         tags: dict[tuple[int, str], list[str]] = {}

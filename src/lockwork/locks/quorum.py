@@ -74,7 +74,7 @@ class Quorum:
         )  # fmt: skip
 
     def close(self) -> None:
-        """End its threads, and the connections to servers that were given as URLs."""
+        """End the threads, and close the connections to the servers that are listed as URLs."""
         self._calls.close()
         for runtime in self._own:
             runtime.close()

@@ -1,4 +1,4 @@
-"""Several independent servers, asked at the same time: performs the rounds of protocol/locks/quorum.py."""
+"""Performs the rounds of protocol/locks/quorum.py: calls several independent servers at the same time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lockwork.runtime.sync_driver import drive, no_running_loop
 
 T = TypeVar("T")
 _THREADS = 8
-"""For each server, so that an unresponsive server delays no call to the others."""
+"""Threads per server, so that an unresponsive server delays no call to the others."""
 _living: weakref.WeakSet[QuorumCalls] = weakref.WeakSet()
 
 
@@ -46,7 +46,7 @@ class QuorumCalls:
 
     @property
     def process(self) -> str:
-        """Id of this process on the first server."""
+        """The name of this process in its locks on the first server; it has another name on each server."""
         return self.runtimes[0].process
 
     @property
@@ -73,8 +73,8 @@ class QuorumCalls:
     def after_fork(self) -> None:
         """In a child: forget the parent's grants and threads."""
         for hold in list(self.holds.values()):
-            hold.lease = None  # it is the parent's: to the child it is over
-        self._inherited = self._pools, self._late  # kept as they are: their threads and loops are the parent's
+            hold.lease = None  # the lease is the parent's
+        self._inherited = self._pools, self._late  # not ended: their threads and loops are the parent's
         self._reset()
 
     # -- threads ------------------------------------------------------------------------------------------------------

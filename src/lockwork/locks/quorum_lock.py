@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Unpack
 
 from lockwork.config import Config
 from lockwork.durations import Duration, lease_milliseconds
@@ -13,7 +13,7 @@ from lockwork.jobs.current import job_in_requests
 from lockwork.locks.grant import Grant
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Ended, Hold, nothing
-from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.options import LockOptions, LockSettings, Steps
 from lockwork.locks.quorum_calls import QuorumCalls
 from lockwork.owners import Owner
 from lockwork.protocol import keys
@@ -71,7 +71,7 @@ class QuorumHold(Hold[QuorumGrant]):
         self.notified: bool = False
         self.abandoned: bool = False
         """True if the servers' engines stopped renewing it because the owner is gone."""
-        # no engine knows this lease: it only says that the hold was not given up yet
+        # no engine knows this lease: it only records that the hold was not released yet
         renewal = Renewal(options.key, "", granted.fence, options.lease_ms)
         lease = Lease(renewal, Granted(granted.fence, float("inf")), since, renewed=False, on_lost=nothing)
         self.votes: dict[Node, Lease] = {
@@ -94,7 +94,7 @@ class QuorumHold(Hold[QuorumGrant]):
 
     @property
     def lost(self) -> bool:
-        """True if it was given up, or fewer than a majority of the leases run."""
+        """True if the lock was released, or if fewer than a majority of the leases last."""
         return self.lease is None or now() >= self.deadline
 
     @property
@@ -116,7 +116,7 @@ class QuorumHold(Hold[QuorumGrant]):
             super().notify_abandoned()
 
     def drop(self) -> Ended | None:
-        """Take the hold out of this process's books; None when it had ended before."""
+        """Forget the hold in this process; None if it had already ended."""
         lease = self.lease
         if lease is None:
             return None
@@ -132,7 +132,7 @@ class QuorumHold(Hold[QuorumGrant]):
         return lease, in_time
 
     def forget(self) -> Ended | None:
-        """Take the hold out of this process's books; the engines end what servers still keep of it."""
+        """Forget the hold in this process; the engines end its remaining leases on the servers."""
         ended = self.drop()
         if ended is not None:
             for node, vote in self.votes.items():
@@ -155,7 +155,7 @@ class QuorumHold(Hold[QuorumGrant]):
         return self._end_everywhere(ended[1])
 
     def extend(self, lease: Duration | None) -> Rounds[None]:
-        """Extend the leases on all servers. Raises LockLost when they are fewer than a majority."""
+        """Extend the leases on all servers. Raises LockLost if fewer than a majority are extended."""
         self.check()
         lease_ms = self.options.lease_ms if lease is None else lease_milliseconds(lease)
         try:
@@ -163,7 +163,7 @@ class QuorumHold(Hold[QuorumGrant]):
         except GeneratorExit:
             raise
         except BaseException:
-            yield from self._extend(lease_ms)  # the next caller must know for how long the servers keep it
+            yield from self._extend(lease_ms)  # this process must know the leases' new ends
             raise
         if extended < majority(self._servers) or self.lost:
             raise LockLost(f"{self.shown} was not extended by a majority of its servers")
@@ -173,8 +173,8 @@ class QuorumHold(Hold[QuorumGrant]):
         return len(self.calls.runtimes)
 
     def _end_everywhere(self, in_time: bool) -> Rounds[None]:
-        kept = yield from quorum_protocol.release(self.requests, self.fence, self._servers, self.patience)
-        self._check_released(kept and in_time)
+        released = yield from quorum_protocol.release(self.requests, self.fence, self._servers, self.patience)
+        self._check_released(released and in_time)
 
     def _extend(self, lease_ms: int) -> Rounds[int]:
         extended = 0
@@ -189,8 +189,8 @@ class QuorumHold(Hold[QuorumGrant]):
         return extended
 
     def _vote_lost(self) -> None:
-        left = sum(not vote.lost for vote in self.votes.values())
-        if left < majority(self._servers) and self.lease is not None and not self.notified:
+        votes_left = sum(not vote.lost for vote in self.votes.values())
+        if votes_left < majority(self._servers) and self.lease is not None and not self.notified:
             self.notified = True
             self.notify_lost()
 
@@ -207,18 +207,12 @@ class QuorumLock(Handle[QuorumGrant]):
         patience: float,
         config: Config,
         name: str,
-        *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[QuorumGrant], object] | None,
-        tags: Sequence[str],
+        **settings: Unpack[LockSettings[QuorumGrant]],
     ) -> None:
         self._calls = calls
         self._prefixes = prefixes
         self._limit = patience
-        super().__init__(
-            calls.runtimes[0], config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags, runner=calls
-        )
+        super().__init__(calls.runtimes[0], config, name, runner=calls, **settings)
 
     def acquire(self, wait: Duration | None = None) -> QuorumGrant:
         """Try until a majority of the servers grants it, at most `wait` (None: as given to the handle).

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 from weakref import WeakValueDictionary, ref
 
 from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import LockLost
-from lockwork.locks.grant import Grant, LockHold, OnLost
+from lockwork.locks.grant import Grant, LockHold
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Ended, Hold
-from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.options import LockOptions, LockSettings, Steps
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
@@ -28,16 +27,16 @@ from lockwork.validation import whole
 
 
 class PermitStack(list[Hold[Grant]]):
-    """The permits that one thread or task took, the newest last. Others may remove one, only it adds."""
+    """The permits of one thread or task, the newest last. Other threads may remove permits, but not add any."""
 
     def discard(self, hold: Hold[Grant]) -> None:
-        """Take it out if it is there, the first time."""
+        """Remove the hold, if it is there."""
         with contextlib.suppress(ValueError):
             self.remove(hold)
 
 
 class PermitOwner(Owner):
-    """The owner of one permit: to the server the thread or task that took it, in this process a place of its own."""
+    """The owner of one permit. On the server it is the thread or task that took the permit; here it is unique."""
 
     __slots__ = ("stack", "taker")
 
@@ -57,7 +56,7 @@ class PermitOwner(Owner):
         return self.taker.gone
 
     def acts_for(self, owner: Owner) -> bool:
-        """Return whether `owner` took the permit."""
+        """Return True if `owner` took the permit."""
         return self.taker is owner
 
 
@@ -72,15 +71,15 @@ class PermitHold(LockHold):
         assert isinstance(owner, PermitOwner)
         self.stack: PermitStack = owner.stack
         self._given: ref[Grant] | None = None
-        """The grant, once only the program refers to it."""
+        """The grant, after the hold has dropped its own reference."""
 
     def new_grant(self) -> Grant:
-        """Return the grant that the program has, or another one of this hold."""
-        given = self._given and self._given()
-        return given or super().new_grant()
+        """Return the program's grant, or a new grant of this hold."""
+        grant = self._given and self._given()
+        return grant or super().new_grant()
 
     def owner_gone(self) -> bool:
-        """Return whether the taker has ended, and no one refers to the grant any more."""
+        """Return True if the taker has ended, and the program does not refer to the grant any more."""
         if not self.owner.gone:
             return False
         grant = self.grant
@@ -91,7 +90,7 @@ class PermitHold(LockHold):
         return self._given is None or self._given() is None
 
     def strike_lost(self) -> None:
-        """Take the hold, whose lease is lost, out of this process's books."""
+        """Forget the hold, whose lease is lost, in this process."""
         super().strike_lost()
         self.stack.discard(self)
 
@@ -101,7 +100,7 @@ class PermitHold(LockHold):
         self.stack.append(self)
 
     def forget(self) -> Ended | None:
-        """Take the hold out of this process's books."""
+        """Forget the hold in this process."""
         ended = super().forget()
         if ended is not None and not self.bodies:  # else the end of the body will look for it
             self.stack.discard(self)
@@ -126,12 +125,9 @@ class Semaphore(Handle[Grant]):
         permits: int,
         *,
         units: int = 1,
-        wait: Duration | None = None,
-        lease: Duration | None = None,
-        on_lost: OnLost | None = None,
-        tags: Sequence[str] = (),
+        **settings: Unpack[LockSettings[Grant]],
     ) -> None:
-        super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        super().__init__(runtime, config, name, **settings)
         self.permits: int = whole(permits, "permits", 1, permits_protocol.ALL)
         self.units: int = whole(units, "units", 1, self.permits)
         self._options = replace(self._options, extra=(self.units, self.permits))
@@ -165,11 +161,11 @@ class Semaphore(Handle[Grant]):
 
     def inspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
         """Read the number of permits in total and in use, and at most the requested number of holders and waiters."""
-        return self._shown(self._runtime.run(self._look(holders, waiters)))
+        return self._shown(self._runtime.run(self._state(holders, waiters)))
 
     async def ainspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
         """Async version of `inspect`."""
-        return self._shown(await self._runtime.arun(self._look(holders, waiters)))
+        return self._shown(await self._runtime.arun(self._state(holders, waiters)))
 
     def force_release(self) -> int:
         """Release all permits by force; returns the number of ended grants. The waiters are next."""
@@ -179,7 +175,7 @@ class Semaphore(Handle[Grant]):
         """Async version of `force_release`."""
         return await self._runtime.arun(permits_protocol.force(self._key, self._runtime.channels))
 
-    # -- each acquire has a place of its own in this process ----------------------------------------------------------
+    # -- each acquire has a separate owner in this process ------------------------------------------------------------
 
     def _key_of(self, name: str) -> str:
         return keys.semaphore(self._prefix, name)
@@ -197,7 +193,7 @@ class Semaphore(Handle[Grant]):
         stack = _stacks.get(place)
         if stack is None:
             stack = _stacks[place] = PermitStack()
-        elif len(stack) > self.permits:  # some must be over that were never released: they would pile up
+        elif len(stack) > self.permits:  # some have ended without a release, and would accumulate
             self._drop_lost(stack)
         return PermitOwner(taker, stack)
 
@@ -212,7 +208,7 @@ class Semaphore(Handle[Grant]):
         return _stacks.get((self._runtime.process, self._key, owners.current())) or PermitStack()
 
     def _all_mine(self) -> list[Hold[Grant]]:
-        """Return the holds of the current thread or task that were not given up, the newest first."""
+        """Return the unreleased holds of the current thread or task, the newest first; raises NotHeld without any."""
         held = [hold for hold in reversed(tuple(self._stack())) if hold.lease is not None]
         if not held:
             raise self._not_held()
@@ -244,12 +240,12 @@ class Semaphore(Handle[Grant]):
         hold.bodies -= 1
         if hold.lease is not None:
             return hold
-        if not hold.bodies:  # the body has given it up
+        if not hold.bodies:  # the body has released it
             self._runtime.holds.pop((self._key, hold.owner), None)
         stack.discard(hold)
         return None
 
-    def _look(self, holders: int, waiters: int) -> Protocol[PermitsState]:
+    def _state(self, holders: int, waiters: int) -> Protocol[PermitsState]:
         most = whole(holders, "holders", 0, permits_protocol.ALL)
         return permits_protocol.state(
             self._used_key(), holders=most, waiters=whole(waiters, "waiters", 0, permits_protocol.ALL)
@@ -259,7 +255,7 @@ class Semaphore(Handle[Grant]):
         return state if state.capacity else replace(state, capacity=self.permits)
 
 
-# A stack lives as long as a permit that is in it: nothing is left of a thread or task that gave back all it took.
+# Only the permits in a stack refer to it, so the stack of a thread or task disappears with its last permit.
 _stacks: WeakValueDictionary[tuple[str, str, Owner], PermitStack] = WeakValueDictionary()
 
 

@@ -17,16 +17,16 @@ from lockwork.runtime.runtime import Runtime
 
 
 class StickyHold(LockHold):
-    """A sticky lock in use. What happens on every release is written flat, because it must cost next to nothing."""
+    """A sticky lock in use. The code of a release has few function calls, because it must be fast."""
 
     __slots__ = ()
 
     def end(self) -> Steps[None] | None:
-        """Leave the lock in this process if that may be, else release it. Raises NotHeld."""
+        """Leave the lock in this process if possible, else release it. Raises NotHeld."""
         return None if self.put_down() else super().end()
 
     def put_down(self) -> bool:
-        """Leave the lock in this process for its next user; False when it must go back to the server."""
+        """Leave the lock in this process for its next user; False if it must be released on the server."""
         options, lease = self.options, self.lease
         runtime, key = options.runtime, options.key
         cached = runtime.sticky_cache.all.get(key)
@@ -39,7 +39,7 @@ class StickyHold(LockHold):
                 return False
             lease.on_lost = cached.lost
             lease.holder = None
-            self.lease: Lease | None = None  # code that still looks at the grant must not take it for held
+            self.lease: Lease | None = None  # code that still has the grant must see that it has ended
             self.grant: Grant | None = None
             if self.on_end is not None:
                 self.ended()
@@ -55,17 +55,17 @@ class StickyHold(LockHold):
         return True
 
     def release_later(self) -> None:
-        """Leave the lock in this process if that may be, else let the engine release it."""
+        """Leave the lock in this process if possible, else let the engine release it."""
         if not self.put_down():
             super().release_later()
 
     def forget(self) -> Ended | None:
-        """Take the hold out of this process's books, and the lock out of the cache."""
+        """Forget the hold in this process, and remove the lock from the cache."""
         self._end_cached()
         return super().forget()
 
     def strike_lost(self) -> None:
-        """Take the hold, whose lease is lost, out of this process's books, and the lock out of the cache."""
+        """Forget the hold, whose lease is lost, in this process, and remove the lock from the cache."""
         self._end_cached()
         super().strike_lost()
 
@@ -77,16 +77,16 @@ class StickyHold(LockHold):
 
 
 class StickyLock(Lock):
-    """See `lw.lock(..., sticky=True)`. To the server all its holders are one: this process, under one fence."""
+    """See `lw.lock(..., sticky=True)`. For the server, this process is the only holder, under one fence."""
 
     def _new_hold(self, owner: Owner, lease: Lease, since: float) -> StickyHold:
         return StickyHold(self._options, owner, lease, since)
 
     def _reenter(self) -> Hold[Grant] | None:
-        """The caller's hold, entered once more, or a new one if this process has the lock and it is not in use."""
+        """Enter the caller's hold once more, or make a new hold if the cache has the lock and no caller uses it."""
         runtime, key = self._runtime, self._key
         place = key, current()
-        if place in runtime.holds:  # entered already, if only by a body that has lost it
+        if place in runtime.holds:  # already entered, perhaps by a body whose lease is lost
             return super()._reenter()
         try:
             cached = runtime.sticky_cache.idle.pop(key, None)
@@ -118,15 +118,15 @@ class StickyLock(Lock):
 
     def _register_hold(self, owner: Owner, request: Request, granted: Granted) -> Hold[Grant]:
         hold = super()._register_hold(owner, request, granted)
-        if not granted.waited:  # if others wanted it, too, it goes back to the waiters
+        if not granted.waited:  # if it had to wait, others may wait, too: do not cache it
             assert hold.lease is not None
             self._runtime.sticky_cache.begin(hold.lease)
             self._runtime.engine.listen()
         return hold
 
     def _new_request(self, owner: Owner) -> Request:
-        # The server sees an owner per request. Were it the thread, a call of the same thread would look to the server
-        # like the owner of the grant that another thread is using now.
+        # The owner differs for each request. With the thread as owner, the server would take a call of this thread for
+        # a call of the grant's owner, while another thread uses the cached grant.
         request = super()._new_request(owner)
         return replace(request, owner=f"{request.owner}~{request.request}", request=f"{STICKY}{request.request}")
 

@@ -1,1 +1,1 @@
-"""Sans-I/O: what to ask the server and what its answer means; no socket, clock, thread or event loop in here."""
+"""Sans-I/O: the calls to the server and the meaning of its replies, without socket, clock, thread or event loop."""

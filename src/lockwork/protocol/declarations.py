@@ -1,4 +1,4 @@
-"""The header of a server script: its keys and arguments, which Lua locals they become, and how Python makes a call.
+"""The header of a server script: its keys and arguments, their Lua locals, and the Python call that fits them.
 
     -- KEYS: <queue/push>, tries: hash, dead: zset; run
     -- ARGV: again: flag, want: number, request, seal?, (id, record, delay)
@@ -7,13 +7,13 @@
     -- Indexed: stats
     -- Codes: <stock/earlier>, granted=1, refused=0
 
-`<queue/push>` stands for the KEYS of queue/parts/push.lua, `ready*3` for three keys in one table, `runs*` for the
-remaining keys. A key with a type is read before the script writes, so a key that holds another type of data stops the
-script before it changes anything. Keys behind the semicolon are named by the caller; the others are attributes of its
-keys object. `flag` is true for "1", a `number` is converted, `seal?` may be missing. `(id, record, delay)` repeats to
-the end: its first argument is number `FIRST`, and the next one `STRIDE` further. A script that is flagged `no-writes`
-is also a read-only function (functions.py). The names of the indexed keys are added to their index after a call
-(index/index.py). Codes are numbers in the script's reply: the Lua locals GRANTED and REFUSED, and in Python
+`<queue/push>` includes the KEYS of queue/parts/push.lua. `ready*3` is three keys in one table, `runs*` all remaining
+keys. A key with a type is read before the script writes, so a key that has another data type stops the script before it
+changes anything. The caller names the keys after the semicolon; the others are attributes of its keys object. `flag` is
+true for "1", a `number` is converted, `seal?` is optional. `(id, record, delay)` repeats to the end: its first argument
+is number `FIRST`, and each repetition is `STRIDE` arguments further. A script with the flag `no-writes` is also a
+read-only function (functions.py). The names of the indexed keys are added to their index after a call (index/index.py).
+Codes are numbers in the script's reply: the Lua locals GRANTED and REFUSED, and in Python
 `scripts.codes(name).granted`.
 """
 
@@ -57,13 +57,13 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a script is called with: `own` are keys of the caller's keys object, `given` those that it names."""
+    """Declared keys and arguments of a script: `own` keys are in the caller's keys object, `given` keys have names."""
 
     script: str = ""
     own: tuple[Key, ...] = ()
     given: tuple[Key, ...] = ()
     args: tuple[tuple[str, str, bool], ...] = ()
-    """Name, type and whether it may be missing."""
+    """Name, type, and True if it is optional."""
     group: tuple[str, ...] = ()
     """The names of the arguments that repeat."""
     rest: bool = False
@@ -78,12 +78,12 @@ class Declaration:
     """Names of the numbers in the reply."""
 
     marked: bool = field(init=False)
-    """The first argument says that an earlier try may have been applied."""
+    """The first argument is true if an earlier try may have been applied."""
     fixed: int = field(init=False)
-    """How many arguments there are besides those that repeat."""
+    """Number of arguments before the repeated group."""
     _single: bool = field(init=False)
     _named: tuple[str, ...] = field(init=False)
-    """The names of `given` when each of them is one key."""
+    """The names of `given` if every given key is a single key."""
     _required: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,7 +121,7 @@ class Declaration:
                 raise DeclarationError(f"{self.script}: the key {key.name!r} is missing")
 
     def _own(self, source: Any) -> tuple[str, ...]:
-        # a lock is its one key; many locks are the keys of each
+        # a string is the only key; a sequence has the keys of many locks
         if isinstance(source, str) or (isinstance(source, Sequence) and not hasattr(source, "_fields")):
             if not self.own and not source:
                 return ()
@@ -154,7 +154,7 @@ class Declaration:
         raise DeclarationError(f"{self.script}: {len(args)} arguments for {', '.join(names) or 'none'}")
 
     def position(self, name: str) -> int:
-        """Return at which place of the keys a key is; raises DeclarationError."""
+        """Return the position of a key among all keys; raises DeclarationError."""
         at = 0
         for key in (*self.own, *self.given):
             if key.name == name:
@@ -164,7 +164,7 @@ class Declaration:
 
     @property
     def names(self) -> dict[str, Key | None]:
-        """What the script's text finds as locals."""
+        """The names of the script's locals; the value is the key, or None."""
         found: dict[str, Key | None] = {key.name: key for key in (*self.own, *self.given)}
         found |= {name: None for name, _, _ in self.args}
         if self.group or self.rest:
@@ -174,7 +174,7 @@ class Declaration:
         return found | {name.upper(): None for name, _ in self.codes}
 
     def lua(self) -> str:
-        """Return the Lua text that takes the keys and arguments, and reads from the keys before anything is written."""
+        """Return the Lua text that reads the keys and arguments; it reads from typed keys before the script writes."""
         lines = [*self._take_keys(), *self._take_arguments()]
         if self.codes:
             names = ", ".join(name.upper() for name, _ in self.codes)
@@ -187,10 +187,10 @@ class Declaration:
             elif key.kind:
                 lines.append(f"for _, key in ipairs({key.name}) do redis.call('{_READS[key.kind]}', key) end")
         if self.goes_on:
-            # a script that has deleted may go on writing when the server is out of memory
+            # after a deletion, a script may continue to write when the server is out of memory
             first = self.own[0]
             delete = "ZREM" if first.kind == "zset" else "HDEL"
-            # of many keys, one that holds another type of data is to cost that key alone
+            # with many keys, a key of another data type must fail alone
             lines.append(f"redis.{'call' if first.count is None else 'pcall'}('{delete}', KEYS[1], '')")
         return "".join(f"{line}\n" for line in lines)
 
@@ -304,7 +304,7 @@ def _arguments(script: str, text: str) -> tuple[list[tuple[str, str, bool]], tup
 
 
 def check_part(declared: Declaration, name: str, text: str, before: str, part: Callable[[str], str]) -> None:
-    """Raise DeclarationError unless the part finds what its header names, and leaves the script's own names alone."""
+    """Raise DeclarationError if a name that the part needs is missing, or if the part hides a name of the script."""
     names = declared.names
     for key in part_keys(name, part):
         known = names.get(key.name)
@@ -333,7 +333,7 @@ def expand(declared: Declaration, text: str) -> str:
     if not _DECLARATION.search(text):
         return text
     kept = _DECLARATION.sub("", text)
-    # behind the header
+    # after the header
     at = re.match(r"(?:-- (?!include: ).*\n)*", kept)
     end = at.end() if at else 0
     return kept[:end] + lua + kept[end:]

@@ -1,11 +1,12 @@
-"""The effects a protocol may ask its driver for, and how a protocol is typed.
+"""The effects that a protocol yields to its driver, and the types of protocols.
 
-A protocol is a generator: it yields one effect, the driver performs it and sends its result back in. The sync driver,
-the asyncio driver and the simulator perform the same protocols. A driver that is interrupted (cancellation, Ctrl-C)
-throws that exception into the protocol, and performs the clean-up effects it yields before it lets the exception pass.
+A protocol is a generator: it yields an effect, and the driver performs it and sends the result into the generator. The
+sync driver, the asyncio driver and the simulator perform the same protocols. When a driver is interrupted
+(cancellation, Ctrl-C), it throws that exception into the protocol, and performs the cleanup effects that the protocol
+yields before the exception propagates.
 
-Nobody changes an effect, or a request, once it is made, but for what a driver has packed ahead. They are not frozen
-because that would triple what making one costs, and each call makes several.
+An effect or a request does not change after its creation, except for the packed bytes that a driver adds. They are not
+frozen dataclasses, because that would triple the cost of creating one, and each call creates several.
 """
 
 from __future__ import annotations
@@ -25,47 +26,47 @@ Argument = str | bytes | int
 class Call:
     """Run `script`; the result is its reply (bytes for strings).
 
-    The driver may send a call again when the reply was lost: every script recognises its own earlier effect.
+    The driver may repeat a call when the reply was lost: every script recognizes the effect of its earlier run.
     """
 
     script: Script
     keys: Sequence[str]
     args: Sequence[Argument]
     patience: float | None = None
-    """Seconds to go on trying while the server is away, if that is less than configured; None: as configured."""
+    """Seconds to retry while the server is unreachable, if shorter than configured; None: as configured."""
     brief: bool = False
-    """Its tries may take no longer than `patience`, although a healthy server otherwise gets a second."""
+    """Limit each attempt to `patience`, although a healthy server otherwise gets a second."""
     marked: bool = False
-    """The first argument is 0, and becomes 1 when the driver sends the call again after a lost reply."""
+    """The first argument is 0; the driver sends 1 when it repeats the call after a lost reply."""
     otherwise: Call | None = None
-    """What is sent instead of it after a lost reply."""
+    """The call that replaces it after a lost reply."""
     finds_ended: bool = False
-    """With its first argument 1, the script looks whether the call's jobs have ended already."""
+    """The script checks whether the call's jobs have already ended, if the first argument is 1."""
     ordered: bool = False
-    """Calls that follow on the same connection must not overtake it, as they would if it had to be sent again."""
+    """Later calls on the same connection must not overtake it, also when it must be repeated."""
     replicas: int = 0
-    """Wait for so many replicas to have what the script wrote: the result is then the reply, and how many had it."""
+    """Number of replicas to wait for. The result is then the reply and the number of replicas that have the write."""
     behind: bool = False
-    """It undoes a call that waits for replicas, and must not overtake that."""
+    """The call undoes a call that waits for replicas, and must not overtake that call."""
     prompt: bool = False
-    """Sent at once instead of with the turn's other calls: what its caller does next keeps the event loop busy."""
+    """Send it at once, not with the other calls of this turn, because its caller then keeps the event loop busy."""
     shard: int = 0
-    """Where a call without keys is for, on a Cluster."""
+    """Shard of a call without keys, on a Cluster."""
     ahead: Callable[[], Call | None] | None = None
-    """Prepares the call that follows if all goes well; a driver may call it while the server works, once or more."""
+    """Prepares the next call; a driver may call it, also repeatedly, while the server works."""
     packed: bytes | None = None
-    """The call as it is sent, if a driver has packed it ahead of its time."""
+    """The encoded call, if a driver has packed it in advance."""
 
     def again(self) -> Call:
-        """The call as it is sent after a lost reply."""
+        """Return the call to send after a lost reply."""
         if self.otherwise is not None:
             return self.otherwise.again()
         return replace(self, args=(1, *self.args[1:]), packed=None) if self.marked else self
 
     def unguarded(self) -> Call:
-        """The call as it is sent on a connection that this user could not end if the call were held up there.
+        """Return the call to send on a connection that this user cannot close if the call is delayed there.
 
-        It may arrive after it was sent again, when its jobs have ended: so the script looks for that each time.
+        It may arrive after a repeated call, when its jobs have ended. So the script always checks for ended jobs.
         """
         return self.again() if self.finds_ended or self.otherwise is not None else self
 
@@ -85,10 +86,10 @@ def script_call(
     prompt: bool = False,
     **given: Names,
 ) -> Call:
-    """Make a call of script `name`, as its header declares it; raises DeclarationError if it does not fit.
+    """Return a call of script `name`, checked against its header; raises DeclarationError if it does not fit.
 
-    `keys` has the keys by their names, as QueueKeys; or is the script's one key, or the keys of many locks. `given` are
-    the keys that the caller names. A script whose first argument is `again` is called with 0.
+    `keys` is an object with the keys by name, as QueueKeys; or the script's only key; or the keys of many locks.
+    `given` are keys that the caller names. For a script whose first argument is `again`, that argument is 0.
     """
     chosen = script(name)
     declared = chosen.declared
@@ -112,7 +113,7 @@ def script_call(
 
 @dataclass(slots=True, eq=False)
 class Park:
-    """Wait for a message to `ticket` on this process's channel; the result is its text, or None when `until` has come.
+    """Wait for a message to `ticket` on this process's channel; the result is its text, or None at the time `until`.
 
     Messages are hints and may be lost, so `until` (client clock, seconds) is never far away.
     """
@@ -120,24 +121,24 @@ class Park:
     ticket: str
     until: float
     key: str | None = None
-    """A key of the lock or queue whose scripts send the message: on a Cluster, a process listens to its slot."""
+    """A key of the lock or queue whose scripts send the message; on a Cluster, the process subscribes in its slot."""
 
 
 @dataclass(slots=True, eq=False)
 class Clock:
-    """The result is the client's clock in seconds: it measures durations, and means nothing to anybody else."""
+    """The result is the client's clock in seconds. Use it to measure durations; other processes have other clocks."""
 
 
 @dataclass(slots=True, eq=False)
 class Shards:
-    """The result is the number of servers that share the keys: 1, but on a Cluster."""
+    """The result is the number of servers that share the keys: 1, except on a Cluster."""
 
 
 @dataclass(slots=True, eq=False)
 class Calls:
-    """Run calls that do not depend on each other; the result has each one's reply, or the LockworkError that it raised.
+    """Run independent calls; the result has the reply of each call, or its LockworkError.
 
-    Those for one server leave together, in one round trip. None of them waits for replicas.
+    All calls to one server are sent in one round trip. No call waits for replicas.
     """
 
     calls: Sequence[Call]
@@ -145,7 +146,7 @@ class Calls:
 
 @dataclass(slots=True, eq=False)
 class Indexed:
-    """The result are the names of a kind that the apps of this process add to its index (index/index.py)."""
+    """The result is the names of a kind that the apps of this process add to its index (index/index.py)."""
 
     kind: str
 
@@ -156,9 +157,9 @@ Protocol = Generator[Effect, Any, Result]
 
 
 def concurrently(protocols: Sequence[Protocol[Result]]) -> Protocol[list[Result]]:
-    """Run protocols side by side, and return their results: the calls that they make in each turn leave together.
+    """Run protocols concurrently and return their results; the calls of each turn are sent together.
 
-    They must not wait for messages, nor have anything to clean up. Raises the first error, and ends the others then.
+    The protocols must not wait for messages, and must not need cleanup. Raises the first error, and closes the others.
     """
     if len(protocols) == 1:
         return [(yield from protocols[0])]
@@ -185,5 +186,5 @@ def concurrently(protocols: Sequence[Protocol[Result]]) -> Protocol[list[Result]
 
 
 def on_each_shard(ask: Callable[[int], Protocol[Result]]) -> Protocol[list[Result]]:
-    """Run a protocol for each server that shares the keys, side by side, and return the results."""
+    """Run a protocol for each server that shares the keys, concurrently, and return the results."""
     return (yield from concurrently([ask(shard) for shard in range((yield Shards()))]))

@@ -1,4 +1,4 @@
-"""The scripts that read, as one library of server functions, for users who may not run scripts.
+"""The read-only scripts, as one library of server functions, for users who may not run scripts.
 
 The library's name has a digest of its functions, so libraries of several versions are loaded side by side, and a call
 never runs a function of another version.

@@ -1,4 +1,4 @@
-"""Key and channel names, a documented contract (docs/keys.md). A lock, or a queue with its stocks, is one hash tag."""
+"""Key and channel names, a documented contract (docs/keys.md). A lock, or a queue with its stocks, has one hash tag."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = re.compile(r"[^\s{}\x00-\x1f\x7f\ud800-\udfff]{1,200}")
 
 
 def checked(name: object, what: str) -> str:
-    """Return the name of a task, a queue or another thing in code, which keys hold unescaped; raises ConfigError.
+    """Return the name of a task, a queue or another object in code, which keys contain unescaped; raises ConfigError.
 
     It has 1 to 200 characters, and no white space, brace or control character. Names that may come from users' data are
     escaped instead (`names.stored`).
@@ -37,47 +37,47 @@ def is_name(name: str) -> bool:
 
 
 def channel(prefix: str, process: str) -> str:
-    """The pub/sub channel on which one process hears its wake-ups."""
+    """Return the pub/sub channel that sends wake-ups to one process."""
     return f"{prefix}:wake:{process}"
 
 
 def sharded(channel: str, key: str) -> str:
-    """The sharded channel on which a process hears its wake-ups of a key's slot, on a Cluster."""
+    """Return the sharded channel that sends wake-ups for a key's slot to a process, on a Cluster."""
     return f"{channel}{{{slots.tag_of(key)}}}"
 
 
 def process(channel: str) -> str:
-    """The process that hears a channel."""
+    """Return the process that subscribes to a channel."""
     return channel.rpartition(":wake:")[2]
 
 
 def lock(prefix: str, name: str) -> str:
-    """The one key of a lock: holder, fence and waiting line."""
+    """Return the only key of a lock: holder, fence and waiters."""
     return f"{prefix}:{{lock:{stored(name)}}}"
 
 
 def quorum(prefix: str, name: str) -> str:
-    """The one key of a quorum lock on each of its servers; its shape is a lock's."""
+    """Return the only key of a quorum lock on each of its servers; its structure is that of a lock."""
     return f"{prefix}:{{quorum:{stored(name)}}}"
 
 
 def semaphore(prefix: str, name: str) -> str:
-    """The one key of a semaphore: capacity, holders and waiting line."""
+    """Return the only key of a semaphore: capacity, holders and waiters."""
     return f"{prefix}:{{sem:{stored(name)}}}"
 
 
 def rwlock(prefix: str, name: str) -> str:
-    """The one key of a read-write lock: holders and waiting line."""
+    """Return the only key of a read-write lock: holders and waiters."""
     return f"{prefix}:{{rw:{stored(name)}}}"
 
 
 def fenced(prefix: str, name: str) -> str:
-    """The one key of a fenced register: its value, and the fence under which it was written."""
+    """Return the only key of a fenced register: its value, and the fence of the last write."""
     return f"{prefix}:{{fenced:{stored(name)}}}"
 
 
 class LimiterKeys(NamedTuple):
-    """A limiter's state, and the log of what it gave out."""
+    """A limiter's state, and the log of its bookings."""
 
     limiter: str
     log: str
@@ -104,7 +104,7 @@ def barrier(prefix: str, name: str) -> BarrierKeys:
 
 
 class LatchKeys(NamedTuple):
-    """A latch, and the logs of the requests that counted it down, written by turns."""
+    """A latch, and the two logs of applied requests, which rotate."""
 
     latch: str
     logs: tuple[str, str]
@@ -117,7 +117,7 @@ def latch(prefix: str, name: str) -> LatchKeys:
 
 
 class DelayQueueKeys(NamedTuple):
-    """A delay queue's entries; its waiters; its state; and the logs of its calls, written by turns."""
+    """A delay queue's entries, its waiters, its state, and the two logs of its calls, which rotate."""
 
     entries: str
     waiters: str
@@ -132,7 +132,7 @@ def delay_queue(prefix: str, name: str) -> DelayQueueKeys:
 
 
 def once(prefix: str, name: str) -> str:
-    """The one key of what runs once per period: its run, and its result."""
+    """Return the only key of a function that runs once per period: its run, and its result."""
     return f"{prefix}:{{once:{stored(name)}}}"
 
 
@@ -220,21 +220,21 @@ class QueueKeys:
         self.hours: tuple[str, str] = (f"{base}:metrics:hours:0", f"{base}:metrics:hours:1")
         self.counted_tasks: str = f"{base}:metrics:tasks"
         self.sleeper: str = ""
-        """The channel of a worker that probably sleeps, as far as who enqueues with these has been told."""
+        """Channel of a worker that is probably idle, from the previous reply to a caller with these keys."""
         self.tuples: dict[str, tuple[str, ...]] = {}
-        """By script, the keys that its header declares, once it was called."""
+        """Cache of the keys that each script's header declares, filled by its first call."""
 
     def run(self, session: str) -> str:
-        """The jobs leased to one worker session."""
+        """Return the key of the jobs leased to one worker session."""
         return f"{self.base}:run:{session}"
 
     @property
     def dead(self) -> str:
-        """The jobs that failed for good, by time."""
+        """The jobs that failed permanently, by time."""
         return f"{self.base}:dead"
 
     def step(self, request: str) -> str:
-        """The latest step of an operation of several calls; it lasts for two minutes."""
+        """Return the key of the latest step of an operation of several calls; it expires after two minutes."""
         return f"{self.base}:step:{request}"
 
     @property
@@ -244,11 +244,11 @@ class QueueKeys:
 
     @property
     def seen(self) -> str:
-        """When each schedule was declared last."""
+        """Time of the last declaration of each schedule."""
         return f"{self.base}:schedules:seen"
 
     def lock(self, name: str) -> str:
-        """The one key of a lock that lives with the queue; its shape is any lock's."""
+        """Return the only key of a lock of the queue; its structure is that of any lock."""
         return f"{self.base}:lock:{stored(name)}"
 
     def stock(self, name: str) -> StockKeys:
@@ -257,12 +257,12 @@ class QueueKeys:
         return StockKeys(f"{self.base}:stock:{name}", f"{self.base}:holds:{name}")
 
     def stock_deleted(self, name: str) -> str:
-        """Who deleted a stock lately."""
+        """Return the key of the requests that recently deleted a stock."""
         return f"{self.base}:deleted:{stored(name)}"
 
 
 def checked_queue(name: object) -> str:
-    """Return the name of a queue, or of one partition of it, as "mail/2", if usable; else raise ConfigError."""
+    """Return a valid name of a queue, or of a partition such as "mail/2"; raises ConfigError."""
     queue = checked(name, "a queue's name")
     if "/" in queue and (not _PARTITION.fullmatch(queue) or partition_number(queue) >= MOST_PARTITIONS):
         raise ConfigError(
@@ -273,7 +273,7 @@ def checked_queue(name: object) -> str:
 
 
 def whole_queue(name: object, what: str) -> str:
-    """Return the name of a queue if usable; raises ConfigError, also for a partition."""
+    """Return a valid name of a whole queue; raises ConfigError, also for a partition."""
     queue = checked_queue(name)
     if "/" in queue:
         raise ConfigError(
@@ -284,11 +284,11 @@ def whole_queue(name: object, what: str) -> str:
 
 
 def base_queue(name: str) -> str:
-    """The queue of which this is a partition, or the name itself."""
+    """Return the queue of a partition; a queue's name is returned unchanged."""
     return name.partition("/")[0]
 
 
 def partition_number(name: str) -> int:
-    """Which partition of its queue this is, -1 when it is none."""
+    """Return the number of a partition, -1 for a whole queue."""
     number = name.partition("/")[2]
     return int(number) if number else -1

@@ -1,9 +1,9 @@
-"""A message on a wake channel may come from anybody: it is a hint to look, unless the server has sealed it.
+"""Messages on a wake channel. An unsealed message is only a hint to check, because any user may have sent it.
 
-Every user who may PUBLISH on the channel can send anything. So a message that is acted on without asking the server
-again, a grant for example, carries a seal (parts/seal.lua): a keyed hash of its text. The receiver has given the key to
-the server, and only users who may read the keys of that lock or queue can read it there. Messages that nobody
-understands, such as those of a later version, count as hints. No parser here raises.
+Every user who may PUBLISH on the channel can send any text. So a message that replaces a call to the server, such as a
+grant, has a seal (parts/seal.lua): a keyed hash of its text. The receiver has sent the key to the server, and only
+users who may read the keys of that lock or queue can read it there. Unknown messages, such as messages of a later
+version, count as hints. No parser here raises an error.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ T = TypeVar("T")
 log: Log = Log("lockwork")
 
 LARGEST = 64 * 1024
-"""Bytes; of a longer message only the ticket counts. The server sends none that is half as long."""
+"""Limit of a message in bytes; of a longer message, only the ticket is used. Server messages are under half of it."""
 LONGEST_TICKET = 4096
 _SEALED = re.compile(r"([0-9a-f]{40}) (.*)", re.DOTALL)
 _NUMBERS = re.compile(r"[0-9]{1,18}(?: [0-9]{1,18})*")
 
 HINT = True
-"""What `listen` returns for a message that says only: look now."""
+"""Result of `listen` for a message that is only a hint."""
 _SHOWN = 40
 _AT_ONCE = 100
 _PER_SECOND = 50.0
 
 _process_key = secrets.token_bytes(32)
 _reported: list[str] = []
-"""The message that was logged because it could not be read; one is enough, there may be any number of them."""
+"""The first unreadable message, which was logged. Others are not logged, because their number has no limit."""
 
 
 def split(message: bytes) -> tuple[str, str]:
@@ -48,7 +48,7 @@ def split(message: bytes) -> tuple[str, str]:
 
 
 def secret(key: str) -> str:
-    """Return the key with which the server seals messages of `key` to this process: 32 characters, hard to guess."""
+    """Return the key of the server's seals on messages of `key` to this process: 32 characters, hard to guess."""
     return blake2b(key.encode(errors="surrogateescape"), key=_process_key, digest_size=16).hexdigest()
 
 
@@ -61,7 +61,7 @@ def seal(secret: str, ticket: str, words: str) -> str:
 
 
 def opened(secret: str, ticket: str, text: str) -> str | None:
-    """Return what a message says if it was sealed with `secret`; None if it is only a hint."""
+    """Return the content of a message that is sealed with `secret`; None if it is only a hint."""
     if text in ("", "look"):
         return None
     found = _SEALED.fullmatch(text)
@@ -86,20 +86,20 @@ def numbers(secret: str, ticket: str, text: str, count: int) -> list[int] | None
 
 
 class Hints:
-    """Limits how many calls messages can cause: 100 at once, and 50 a second.
+    """Limit of the calls that messages can cause: 100 at once, and 50 a second.
 
-    Anybody who may publish can send hints without end. Beyond the limit a hint is followed up to 20 ms late, together
-    with all that come until then.
+    Any user who may publish can send any number of hints. Beyond the limit, the receiver follows a hint up to 20 ms
+    later, together with all hints that arrive until then.
     """
 
     __slots__ = ("_full_at",)
 
     def __init__(self) -> None:
         self._full_at = float("-inf")
-        """When the allowance is whole again."""
+        """Time when the full allowance is available again."""
 
     def take(self, now: float) -> float:
-        """Return when the next hint may be followed, and count it if that is now."""
+        """Return the time when the next hint may be followed; if that is now, count it."""
         allowed = self._full_at - (_AT_ONCE - 1) / _PER_SECOND
         if allowed > now:
             return allowed
@@ -107,11 +107,11 @@ class Hints:
         return now
 
     def refund(self) -> None:
-        """Do not count the last one: there was something to find."""
+        """Do not count the last hint, because its call found something."""
         self._full_at -= 1 / _PER_SECOND
 
 
-def _says_nothing(text: str) -> None:  # noqa: ARG001 - stands for a parser
+def _says_nothing(text: str) -> None:  # noqa: ARG001 - the default parser
     return None
 
 
@@ -120,8 +120,8 @@ def listen(
 ) -> Protocol[T | bool | None]:
     """Wait for a message to `ticket`, from the scripts of `key`, until the clock shows `until`.
 
-    Returns what `read` makes of the message if that is not None, `HINT` for any other message, or None when the time
-    is up. Hints beyond the limit wait for their turn; what `read` understands never does.
+    Return the result of `read` for the message if it is not None, `HINT` for any other message, or None at the time
+    `until`. Hints beyond the limit are delayed; messages that `read` accepts are never delayed.
     """
     hinted, wake = False, until
     while True:

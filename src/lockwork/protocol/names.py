@@ -1,7 +1,7 @@
-"""Names from users' data as keys and records hold them: escaped, and unescaped again (docs/keys.md).
+"""Escape names from users' data for keys and records, and unescape them (docs/keys.md).
 
-`stored` is the only place that escapes, and `shown` the only one that unescapes. Different names are stored
-differently, and two stored names are never shown alike.
+Only `stored` escapes, and only `shown` unescapes. Different names have different stored forms, and different stored
+names have different displayed forms.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from hashlib import sha256
 from lockwork.errors import ConfigError
 
 MOST = 200
-"""Bytes of a stored name; of a longer one, the beginning and a hash are stored."""
+"""Limit of a stored name in bytes; for a longer name, its beginning and a hash are stored."""
 _BEGINNING = 64
-"""Bytes of the beginning that is stored with a hash."""
+"""Bytes of a long name to store before the hash."""
 _EMPTY = "%"
 _HASHED = "%~"
-"""Between the beginning and the hash; no escaped character begins like this."""
+"""Separates the beginning and the hash; no escaped character begins with it."""
 _DIGITS = 40
 HASHED = "... sha256:"
-"""Between the beginning and the hash of a name as it is shown."""
+"""Separates the beginning and the hash of a displayed name."""
 _plain = re.compile(r"[!-$&-+\--:<-z|~]{1,200}").fullmatch
-"""Matches a name that is stored as it is, if it is ASCII; contains neither the space of HASHED nor a percent sign."""
+"""Matches an ASCII name that needs no escape; excludes the space of HASHED and the percent sign."""
 _special = re.compile(r"[\s%,;{}\x00-\x1f\x7f-\x9f]")
 _surrogate = re.compile(r"[\ud800-\udfff]")
 _escapes = re.compile(r"(?:%[0-9A-F]{2})+")
@@ -45,7 +45,7 @@ def checked_name(name: object, what: str) -> str:
 
 
 def stored(name: str) -> str:
-    """Return the name as keys and records hold it, 1 to 200 bytes without white space, braces, comma or semicolon."""
+    """Return the stored form of a name: 1 to 200 bytes without white space, braces, comma or semicolon."""
     if _plain(name):
         return str.__str__(name)
     if isinstance(name, _Typed):
@@ -62,7 +62,7 @@ def stored(name: str) -> str:
 
 
 def beginning(name: str) -> str:
-    """Return the beginning of a name as a hashed name stores it: all whole characters in the first 64 bytes."""
+    """Return the beginning of a name, as stored before a hash: all whole characters in the first 64 bytes."""
     escaped = ""
     for sign in name[:_BEGINNING]:
         longer = escaped + _special.sub(_escape, _surrogate.sub("\N{REPLACEMENT CHARACTER}", sign))
@@ -73,7 +73,7 @@ def beginning(name: str) -> str:
 
 
 def shown(stored: str) -> str:
-    """Return the name that is stored; of a hashed one, its beginning and the hash."""
+    """Return the name from its stored form; for a hashed name, its beginning and the hash."""
     if "%" not in stored:
         return stored
     if stored == _EMPTY:
@@ -84,17 +84,17 @@ def shown(stored: str) -> str:
 
 
 def shown_or_none(stored: str) -> str | None:
-    """Return the name that is stored, or None for an empty text, which no name is stored as."""
+    """Return the name from its stored form; None for an empty text, which is no stored form."""
     return shown(stored) if stored else None
 
 
 def display(name: str) -> str:
-    """Return the name as it is shown: itself, or, if it is stored as a hash, its beginning and the hash."""
+    """Return the displayed form of a name: the name, or for a hashed name, its beginning and the hash."""
     return name if _plain(name) else shown(stored(name))
 
 
 def typed(text: str) -> str:
-    """Return the name that a person means: of a text that was shown for a hashed name, that name."""
+    """Return the name that a user typed; for the displayed form of a hashed name, return that name."""
     if not isinstance(text, _Typed) and (hashed := _looks_hashed(text)):
         name = _Typed(text)
         name.stored = f"{beginning(hashed[1])}{_HASHED}{hashed[2]}"

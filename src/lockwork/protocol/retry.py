@@ -1,4 +1,4 @@
-"""Calls that end or undo something: an interrupted caller must not leave it undone."""
+"""Calls that end or undo an operation; they are also completed for an interrupted caller."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lockwork.errors import LockworkError, ServerUnavailable, ServerUnsuitable
 from lockwork.protocol.effects import Call, Protocol
 
 _LONGEST = 5.0
-"""Seconds between two looks at most: a third of what a place lasts, so that two may fail."""
+"""Longest pause (seconds) between two checks: a third of the lifetime of a waiter's place, so two checks may fail."""
 _AGAIN = 1.0
-"""Seconds to go on trying while the server is away, for a caller whose time is up."""
+"""Seconds to retry while the server is unreachable, for a caller whose time is up."""
 
 
-class Looks:
+class Rechecks:
     """The pauses of one waiter, which double from `first` seconds on."""
 
     __slots__ = ("_pause",)
@@ -24,25 +24,25 @@ class Looks:
         self._pause = first
 
     def next(self, now: float, give_up: float | None) -> float:
-        """Return until when to wait this time."""
+        """Return the end of the next pause."""
         until = now + self._pause
         self._pause = min(2 * self._pause, _LONGEST)
         return until if give_up is None else min(until, give_up)
 
 
 def patience(give_up: float | None, now: float) -> float | None:
-    """How long a waiter's call goes on trying while the server is away; None: as configured."""
+    """Return how many seconds a waiter's call is retried while the server is unreachable; None: as configured."""
     return None if give_up is None else max(give_up - now, _AGAIN)
 
 
 _BRIEFLY = 0.25
-"""Seconds of an undoing call whose caller has no patience left."""
+"""Seconds for an undo call when the server is already known to be unreachable."""
 
 
 def undo(call: Call, why: BaseException | None = None) -> Protocol[None]:
-    """Take back what an interrupted call asked for; `why` it was interrupted.
+    """Undo the effect of an interrupted call; `why` is the exception that interrupted it.
 
-    If the server is unreachable, what it asked for ends by its deadline.
+    If the server is unreachable, the effect ends at its deadline.
     """
     away = isinstance(why, ServerUnavailable | ServerUnsuitable)
     with contextlib.suppress(LockworkError):
@@ -52,7 +52,8 @@ def undo(call: Call, why: BaseException | None = None) -> Protocol[None]:
 def insist(call: Call) -> Protocol[Any]:
     """Perform the call, and return its reply.
 
-    Interrupted, it is sent once more: the first may not have left, or may have met a server without the script.
+    An interrupted call is sent once more, because the first may not have been sent, or the server may have lacked the
+    script.
     """
     try:
         return (yield call)

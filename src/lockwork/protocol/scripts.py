@@ -18,7 +18,7 @@ _INCLUDE = re.compile(r"^-- include: ([\w/]+)\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One operation on the server: `name` is its file's, `source` is what the server runs, `declared` its header."""
+    """One operation on the server: `name` is from its file name, `source` is its Lua text, `declared` its header."""
 
     name: str
     source: str
@@ -54,9 +54,9 @@ def read(path: str) -> str:
 
 
 def assemble(name: str, replaced: Mapping[str, str] | None = None) -> Script:
-    """Build script `name`, with each part once; raises DeclarationError when a part needs what is not there.
+    """Build script `name`, with each part once; raises DeclarationError when a name that a part needs is missing.
 
-    `replaced` has other texts of files by their names, as "parts/now", which is how the simulator brings its own clock.
+    `replaced` has other texts of files by name, such as "parts/now"; the simulator replaces the clock this way.
     """
     texts = replaced or {}
 
@@ -89,7 +89,7 @@ def assemble(name: str, replaced: Mapping[str, str] | None = None) -> Script:
 
 @cache
 def script(name: str) -> Script:
-    """Return script `name` as it runs in production."""
+    """Return script `name` for production."""
     return assemble(name)
 
 
@@ -101,5 +101,5 @@ def codes(name: str) -> SimpleNamespace:
 
 @cache
 def on_cluster(name: str) -> Script:
-    """Return script `name` as it runs on a node of a Cluster, which knows only the listeners that it has itself."""
+    """Return script `name` for a node of a Cluster; it counts only the subscribers of that node."""
     return assemble(name, {"parts/publish": read("parts/publish_on_cluster.lua")})

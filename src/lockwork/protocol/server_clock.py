@@ -1,11 +1,11 @@
-"""Steps of the server's clock, noticed by comparing its replies with a monotonic clock, and the deadlines of peers."""
+"""Detect steps of the server's clock by comparing its replies with a monotonic clock; judge the deadlines of peers."""
 
 from __future__ import annotations
 
 TOLERANCE = 1.0
-"""Seconds of a step that are not noticed."""
+"""Steps of up to this many seconds are not detected."""
 _DRIFT = 0.001
-"""How much faster or slower one clock may run than the other."""
+"""Maximum difference between the speeds of the two clocks, as a fraction."""
 
 
 class ServerClock:
@@ -15,13 +15,13 @@ class ServerClock:
 
     def __init__(self) -> None:
         self._at: float | None = None
-        """When the bounds were known, on the client's clock; None before the first reply."""
+        """Time of the bounds, on the client's clock; None before the first reply."""
         self._low = self._high = 0.0
 
     def heard(self, sent: float, received: float, server: float) -> float:
-        """Note a reply that carries the server's time; returns by how much the clock was stepped, 0.0 when it was not.
+        """Process a reply with the server's time; return the step of the server's clock, 0.0 without a step.
 
-        `sent` and `received` are on the client's clock: the server read its own in between.
+        `sent` and `received` are on the client's clock: the server read its clock in between.
         """
         low, high, step = server - received, server - sent, 0.0
         if self._at is not None:
@@ -38,11 +38,11 @@ class ServerClock:
 
 
 class Peers:
-    """The other workers of one queue, as one heartbeat sees them; times are on the client's clock, in seconds.
+    """The other workers of one queue, seen by one worker's heartbeats; times are on the client's clock, in seconds.
 
-    After an outage, and after a forward step of the server's clock, the leases of all sessions have run out at once. A
-    session that is alive beats again within a lease. So a heartbeat calls nobody dead before it has reached the server
-    for a whole lease without either.
+    After an outage, and after a forward step of the server's clock, the leases of all sessions have expired at once. A
+    live session sends a heartbeat within a lease. So a worker declares no session dead before its heartbeats have
+    reached the server for a whole lease, without an outage or a step.
     """
 
     def __init__(self, lease: float) -> None:
@@ -52,7 +52,7 @@ class Peers:
         self._steady_since = 0.0
 
     def heard(self, sent: float, received: float, server: float) -> float:
-        """Note the answer to a beat; returns by how much the server's clock was stepped, 0.0 when it was not."""
+        """Process the reply to a heartbeat; return the step of the server's clock, 0.0 without a step."""
         step = self._clock.heard(sent, received, server)
         if self._heard is None or received - self._heard > self._lease or step > 0:
             self._steady_since = received
@@ -60,5 +60,5 @@ class Peers:
         return step
 
     def patience(self, at: float) -> float:
-        """Seconds until this worker may call another one dead; 0 or less: it may."""
+        """Return the seconds until this worker may declare another worker dead; 0 or less: it may now."""
         return self._steady_since + self._lease - at

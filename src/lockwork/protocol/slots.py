@@ -39,17 +39,17 @@ def queue_of(tag: str) -> str:
 
 
 def slot(tag: str) -> int:
-    """Return the slot in which a Cluster keeps all keys with this hash tag."""
+    """Return the Cluster slot of all keys with this hash tag."""
     return crc_hqx(tag.encode(), 0) % SLOTS
 
 
 def of_key(key: str) -> int:
-    """Return the slot of a key: of what is in its first braces, or of all of it if nothing is."""
+    """Return the Cluster slot of a key."""
     return slot(tag_of(key))
 
 
 def tag_of(key: str) -> str:
-    """Return the hash tag of a key: what is in its first braces, or all of it if nothing is."""
+    """Return the hash tag of a key: the text in its first braces, or the whole key if they are missing or empty."""
     start = key.find("{") + 1
     end = key.find("}", start) if start else -1
     return key[start:end] if end > start else key
@@ -57,7 +57,7 @@ def tag_of(key: str) -> str:
 
 def partition_slot(name: str, partition: int) -> int:
     """Return the slot of one partition of the queue `name`."""
-    variant = crc_hqx(name.encode(), 0)  # so that the partitions of several queues do not share their slots
+    variant = crc_hqx(name.encode(), 0)  # the partitions of different queues get different slots
     turn, third = divmod(variant % 3 + partition, 3)
     cell = third * _THIRD + (_STARTS[third] + turn * _STEP) % _THIRD
     # a shard's border is at most one slot away from a cell's, so two slots at each end of a cell stay free

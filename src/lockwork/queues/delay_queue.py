@@ -19,17 +19,16 @@ from lockwork.validation import one_of, whole
 
 OnDuplicate = Literal["keep", "replace"]
 MOST = 10_000
-"""Entries that one call returns at most."""
+"""Maximum entries that one call returns."""
 _LONGEST = 512
 _LATEST = 1 << 53
-"""Beyond it, the server could not keep a time exactly."""
+"""Maximum time, because the server stores times as doubles, which are exact up to it."""
 
 
 class DelayQueue:
     """Unique ids in order of due time; threads and asyncio tasks may share a handle.
 
-    Callers take an id at most once, and is lost if the caller that took it crashes; use jobs for work that must not be
-    lost.
+    At most one caller takes each id, and the id is lost if that caller crashes: use jobs for work that must survive.
     """
 
     def __init__(self, runtime: Runtime, prefix: str, name: str) -> None:

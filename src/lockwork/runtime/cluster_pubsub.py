@@ -25,7 +25,7 @@ from lockwork.runtime.shard_channels import ShardChannel, ShardChannels
 log: Log = Log("lockwork")
 
 _LATE = 1.0
-"""Seconds without a reply from a node after which the others are asked if it still serves its slots."""
+"""Maximum seconds without a reply from a node; then the process asks other nodes if it still serves its slots."""
 _AGAIN = 0.25
 """Seconds between two requests for the slots while some channel has no node."""
 
@@ -59,7 +59,7 @@ class ClusterSubscription:
         """The node where `_own` is subscribed."""
         self._places: dict[ShardChannel, Endpoint | None] = {}
         self._version = 0
-        """Version of the slots from which `_places` was built."""
+        """Version of the slots in `_places`."""
         self._ask_at: float | None = None
         """Time of the next request for the slots; None if none is needed."""
         self.next_event: float | None = None
@@ -117,19 +117,19 @@ class ClusterSubscription:
             if self._home in self._nodes:
                 for name in list(self._own):
                     self._nodes[self._home].drop(name)
-            found = here or others or primaries
-            self._home = choice(found) if found else None  # noqa: S311 - spreads load, hides nothing
+            nodes = here or others or primaries
+            self._home = choice(nodes) if nodes else None  # noqa: S311 - spreads load, hides nothing
         if self._home is not None:
             for name in list(self._own):
                 self._to(self._home).add(name)
 
     def _to(self, node: Endpoint) -> _NodeSubscription:
-        found = self._nodes.get(node)
-        if found is None:
-            found = self._nodes[node] = _NodeSubscription(
+        subscription = self._nodes.get(node)
+        if subscription is None:
+            subscription = self._nodes[node] = _NodeSubscription(
                 self, node, self._selector, self._ring, allow_eviction=self._allow_eviction
             )
-        return found
+        return subscription
 
     def _ask_for_slots(self) -> None:
         """Refresh the slots if some are unknown or a node does not answer."""
@@ -159,7 +159,7 @@ class _NodeSubscription(PubSubConnection):
         self._whole = whole
         self._wanted: dict[str, None] = {}
         self._sent: deque[tuple[bytes, str]] = deque()
-        """Commands without a reply so far."""
+        """Commands that wait for a reply."""
         self._waits_since = 0.0
         """Time when the first of them was sent, or of the last reply."""
         self._plain = False
@@ -167,7 +167,7 @@ class _NodeSubscription(PubSubConnection):
 
     @property
     def late_at(self) -> float | None:
-        """Time at which the pending reply is late; None without a pending reply."""
+        """Time when the pending reply is late; None without a pending reply."""
         return self._waits_since + _LATE if self._sent or self._dial is not None else None
 
     @property

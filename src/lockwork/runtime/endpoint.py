@@ -44,10 +44,10 @@ class Identity(NamedTuple):
 def identify(replies: Sequence[object]) -> Identity | None:
     """Parse the replies to ASK; return None if this user cannot end the connection later."""
     info, number, ended = replies
-    found = _RUN.search(info) if isinstance(info, bytes) else None
-    if found is None or not isinstance(number, int) or not isinstance(ended, int):
+    match = _RUN.search(info) if isinstance(info, bytes) else None
+    if match is None or not isinstance(number, int) or not isinstance(ended, int):
         return None
-    return Identity(found[1], number)
+    return Identity(match[1], number)
 
 
 def end(gone: Identity) -> bytes:
@@ -144,7 +144,7 @@ TIMEOUT: float = 5.0
 
 
 YOUNG: float = 1.0
-"""Seconds in which a new connection is not replaced, unless its server is a replica."""
+"""Seconds that a new connection is not replaced, unless its server is a replica."""
 SHORTEST: float = 0.05
 """Minimum seconds for the last try of a call."""
 
@@ -185,7 +185,7 @@ class Endpoint:
         self._run: bytes | None = None
 
     def of_cluster(self) -> str:
-        """Return the URL of the Cluster to which this node belongs."""
+        """Return the URL of this node's Cluster."""
         if self._kind == "unix":
             return "redis+cluster://host:port"
         return f"{self._kind}+cluster://{self.options.get('host', 'localhost')}:{self.options.get('port', 6379)}"

@@ -72,7 +72,7 @@ class Engine:
         self._lock_counts = lock_counts
         self.names = names
         self._waiting: dict[str, str] = {}
-        """Keys for which this process waits, by ticket."""
+        """Keys that this process waits for, by ticket."""
         self._allow_eviction = allow_eviction
         self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
         self._renewing = Renewing(self._book, self._driver)
@@ -294,7 +294,7 @@ class Engine:
     def _work(self) -> None:
         """Do all due work, renewals first."""
         if self._renewing.renew():
-            self._listen = True  # the holder of a long lease must learn at once that its lock was taken away
+            self._listen = True  # notify the holder of a long lease at once if it loses its lock
         self._renewing.give_back()
         if (due := self._lock_counts.due) is not None and due <= now():
             self._lock_counts.tell(self._driver)

@@ -22,7 +22,7 @@ from lockwork.runtime.sync_driver import SyncDriver
 log: Log = Log("lockwork")
 
 EVERY = 60.0
-"""Seconds after which a name in use is added again."""
+"""Seconds until a name in use is added again."""
 _PAUSE = 1.0
 """Seconds between two calls; the first recorded name is added at once."""
 _TROUBLED = 5.0
@@ -30,7 +30,7 @@ _TROUBLED = 5.0
 _REFUSED = 3600.0
 """Seconds until the next try after the server refused: its access rules rarely change soon."""
 _IDLE = 5.0
-"""Seconds after which the connection of the last call is closed, if no other call needs it."""
+"""Seconds until the connection of the last call is closed, if no other call needs it."""
 _PATIENCE = 0.2
 """Time limit of a call in seconds: the engine's thread must also renew leases."""
 _MOST = 10_000
@@ -53,9 +53,9 @@ class NameIndex:
         self._next = 0.0
         """Earliest time of the next call."""
         self._again = 0.0
-        """Time of the next reset, after which names are added again."""
+        """Time of the next reset; then names are added again."""
         self._idle = inf
-        """Time at which the connection is closed."""
+        """Time when the connection is closed."""
         self._refused: dict[IndexedKind, float] = {}
         """Time until which names of a kind are not added, because the server refused."""
         self.wake: Callable[[], None] | None = None
@@ -90,13 +90,13 @@ class NameIndex:
 
     def own(self, kind: str) -> list[str]:
         """Return the names of a kind that the apps of this process, with this prefix, are about to add."""
-        found: dict[str, None] = {}
+        own_names: dict[str, None] = {}
         for each in [each for each in list(_all) if each._prefix == self._prefix]:  # noqa: SLF001 - one of us
-            found.update({name: None for of, name in list(each._noted) if of.word == kind})  # noqa: SLF001
+            own_names.update({name: None for of, name in list(each._noted) if of.word == kind})  # noqa: SLF001
             if kind == LOCKS.word:
                 names = (LOCKS.name(self._prefix, key) for key in each.locks())
-                found.update({name: None for name in names if name is not None})
-        return list(found)
+                own_names.update({name: None for name in names if name is not None})
+        return list(own_names)
 
     @property
     def due(self) -> float | None:

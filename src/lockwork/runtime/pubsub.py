@@ -23,7 +23,7 @@ log: Log = Log("lockwork")
 PING = 5.0
 """Seconds between two pings."""
 SILENCE = 12.0
-"""Seconds without a message or ping reply after which the subscription counts as dead."""
+"""Seconds without a message or ping reply until the subscription counts as dead."""
 
 
 def refusal(error: object, channel: str) -> str:

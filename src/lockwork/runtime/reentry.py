@@ -1,4 +1,4 @@
-"""Locks for which a signal handler cannot wait: the interrupted code holds them, on the same thread."""
+"""Locks that a signal handler cannot wait for: the interrupted code holds them, on the same thread."""
 
 from __future__ import annotations
 

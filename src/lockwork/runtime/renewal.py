@@ -7,6 +7,7 @@ from functools import partial
 from itertools import groupby
 from weakref import WeakSet
 
+from lockwork import words
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.logs import Log
 from lockwork.protocol.locks import grants
@@ -27,7 +28,7 @@ _FAILING = 0.5
 _LEAST = 0.25
 """Minimum seconds for a call, even if a lease ends earlier: its holder is then notified later by this amount."""
 _AGAIN = 0.1
-"""Seconds in which a failed call is retried at once: an idle connection may have broken long ago."""
+"""Seconds that a failed call is retried at once: an idle connection may have broken long ago."""
 
 
 class Renewing:
@@ -48,7 +49,7 @@ class Renewing:
         """True if the log already has the traceback of a lasting problem."""
 
     def renew(self) -> bool:
-        """Renew due leases; return True if the server answered for any of them."""
+        """Renew due leases; return True if the server answered any renewal."""
         batches: list[list[Lease]] = []
         for _, due in groupby(sorted(self._book.due(now()), key=self._batch), key=self._batch):
             leases = list(due)
@@ -66,11 +67,11 @@ class Renewing:
         self.limit()
         wishes = [[lease.wish for lease in batch] for batch in batches]
         try:
-            found = self._driver.run(grants.renew_together(wishes, _AGAIN, self._heard))
+            replies = self._driver.run(grants.renew_together(wishes, _AGAIN, self._heard))
         except Exception as error:  # noqa: BLE001 - as below
-            found = [LockworkError(str(error))] * len(batches)
+            replies = [LockworkError(str(error))] * len(batches)
         heard = False
-        for batch, answers in zip(batches, found, strict=True):
+        for batch, answers in zip(batches, replies, strict=True):
             if isinstance(answers, ServerRefused):
                 heard = self._renew_batch(batch) or heard
             elif isinstance(answers, LockworkError):
@@ -89,7 +90,7 @@ class Renewing:
         return self._driver.server(batch[0].renewal.key)
 
     def _batch(self, lease: Lease) -> tuple[str, bool, int]:
-        """Return the key by which leases share a call: refused leases are separate."""
+        """Return a key that is equal for leases in the same call: refused leases are separate."""
         return lease.renewal.scripts.renew, lease in self._refused, self._driver.slot(lease.renewal.key)
 
     def _renew_batch(self, batch: list[Lease]) -> bool:
@@ -138,7 +139,8 @@ class Renewing:
             # after a step forward, some leases have expired, and their holders are notified now; the others are renewed
             # before other callers request the locks
             direction = "forward" if step > 0 else "back"
-            log.warning("the server's clock was set %s by %.1f s: all leases are renewed now", direction, abs(step))
+            jump = words.age(abs(step))
+            log.warning("the server's clock was set %s by %s: all leases are renewed now", direction, jump)
             self._book.hasten()
 
     def limit(self) -> None:
@@ -150,8 +152,8 @@ class Renewing:
             self._driver.timeout = longest
             return
         # one shard of a Cluster may hang: leases on the others are renewed in the remaining time
-        left = (first - now()) / 2 if self._driver.clustered else first - now()
-        self._driver.timeout = min(longest, max(_LEAST, left))
+        remaining = (first - now()) / 2 if self._driver.clustered else first - now()
+        self._driver.timeout = min(longest, max(_LEAST, remaining))
 
     def give_back(self) -> None:
         """Release the grants in `back`; after one failure, defer the rest until after the next renewals."""

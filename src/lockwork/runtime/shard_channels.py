@@ -16,7 +16,7 @@ from lockwork.runtime.reentry import entered_once, new_lock
 from lockwork.runtime.wakeups import Mailboxes
 
 LINGER: float = 1.0
-"""Seconds for which a channel without waiters stays subscribed: the next wait can reuse it."""
+"""Seconds that a channel without waiters stays subscribed: the next wait can reuse it."""
 _JUST = 1.0
 """Maximum seconds between a caller's request to the server and its wait."""
 
@@ -111,6 +111,6 @@ class ShardChannels:
             return new, dropped
 
     def next_event(self) -> float | None:
-        """Return the time at which a channel can be dropped, None without one."""
+        """Return the time when a channel can be dropped, None without such a channel."""
         with self._lock:
             return next(iter(self._unused.values())) + LINGER if self._unused else None

@@ -64,7 +64,7 @@ class WirePool:
             self._put_back(wire)
 
     def send(self, sendings: Sequence[Sending], seconds: float) -> Wire:
-        """Send calls together; return a connection from which `receive` reads the replies. Raises Retry or a
+        """Send calls together; return a connection, for `receive` to read the replies. Raises Retry or a
         LockworkError.
         """
         wire = self._take(seconds)
@@ -92,10 +92,10 @@ class WirePool:
                 again = [replace(sendings[at], whole=True) for at in lacking]
                 try:
                     wire.send(_packed(wire, again))
-                    found = _received(wire, again)
+                    results = _received(wire, again)
                 except Retry as error:
-                    found = [error] * len(again)
-                for at, reply in zip(lacking, found, strict=True):
+                    results = [error] * len(again)
+                for at, reply in zip(lacking, results, strict=True):
                     replies[at] = reply
             for reply in replies:
                 if isinstance(reply, Retry):
@@ -122,7 +122,7 @@ class WirePool:
             raise
 
     def give_up(self, wire: Wire) -> None:
-        """Abandon a connection on which calls were sent."""
+        """Abandon a connection with sent calls."""
         self._noted(wire, KeyboardInterrupt())
         self._put_back(wire)
 

@@ -8,7 +8,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.replies import Late, Retry, gone, unforeseen
 
 REMEMBERED: float = 50.0
-"""Seconds for which a call that may have reached the server is retried, regardless of its patience.
+"""Seconds that a call that may have reached the server is retried, regardless of its patience.
 
 Scripts recognize repeated calls from logs that last a minute. A later retry would repeat the effect.
 """
@@ -33,7 +33,7 @@ class Tries:
         self._patience = patience
         self._count = 0
         self._sent: float | None = None
-        """Time at which it may first have reached the server."""
+        """Earliest time when it may have reached the server."""
         self._why: Retry | None = None
 
     def pause(self, error: Retry) -> float:

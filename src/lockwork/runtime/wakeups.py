@@ -17,7 +17,7 @@ _KEPT = 1000
 _KEPT_SIZE = 1 << 20
 """Maximum characters of all stored messages, including tickets."""
 _LONG = 0.9
-"""Minimum seconds of a long wait: slightly less than the second after which a waiter checks again."""
+"""Minimum seconds of a long wait: slightly less than a second, because a waiter checks again after a second."""
 _JUST = 1.0
 """Maximum seconds between a caller's request to the server and the opening of its mailbox."""
 

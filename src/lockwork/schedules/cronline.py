@@ -57,7 +57,7 @@ class CronLine:
     weekdays: frozenset[int]
     """0 is Sunday."""
     both: bool
-    """Whether day of the month and day of the week must both match; otherwise one of them is enough."""
+    """True if day of the month and day of the week must both match; otherwise one match is enough."""
 
     @classmethod
     def read(cls, text: object) -> CronLine:
@@ -89,7 +89,7 @@ class CronLine:
         return line
 
     def names(self, day: date) -> bool:
-        """Whether it fires on this date."""
+        """Return True if the line fires on this date."""
         if day.month not in self.months:
             return False
         by_date = day.day in self.days or (

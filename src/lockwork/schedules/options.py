@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 import msgspec
 
-from lockwork import codecs
+from lockwork import codecs, words
 from lockwork.config import check_names
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
@@ -39,9 +39,9 @@ class ScheduleSettings(TypedDict, total=False):
     """Instead of a cron line: a period of 1 s at least, counted from 1970 in UTC."""
     misfire: Misfire
     """Slots that were missed because no worker ran: "once" (unless given) enqueues the newest, "skip" the newest if it
-    is not later than `grace`, "all" each of them, `catch_up` at most."""
+    is not later than `grace`, "all" every missed slot, at most `catch_up`."""
     grace: Duration
-    """For "skip": how late a slot may be; default 1 minute."""
+    """For "skip": maximum delay of a slot; default 1 minute."""
     catch_up: int
     """For "all": maximum number of slots to enqueue, the newest; default 100."""
     overlap: Overlap
@@ -53,7 +53,7 @@ class ScheduledTaskSettings(TaskSettings, ScheduleSettings, total=False):
 
 
 def split(given: ScheduledTaskSettings) -> tuple[TaskSettings, ScheduleSettings]:
-    """Separate a task's options from those of its schedule; raises ConfigError."""
+    """Separate a task's options from the options of its schedule; raises ConfigError."""
     ours = get_annotations(ScheduleSettings)
     timing: Any = {name: value for name, value in given.items() if name in ours}
     own: Any = {name: value for name, value in given.items() if name not in ours}
@@ -63,7 +63,7 @@ def split(given: ScheduledTaskSettings) -> tuple[TaskSettings, ScheduleSettings]
 
 
 def call_without_arguments(task: Task[Any, Any, Any]) -> TaskCall:
-    """Return the call of a task that has a schedule of its own; raises ConfigError."""
+    """Return the call of a task with schedule options, without arguments; raises ConfigError if it needs any."""
     try:
         return task.call()
     except TypeError as error:
@@ -73,7 +73,7 @@ def call_without_arguments(task: Task[Any, Any, Any]) -> TaskCall:
 
 
 class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A schedule as it is stored, for other processes to read."""
+    """The stored form of a schedule, for other processes."""
 
     task: str
     cron: str = ""
@@ -161,7 +161,7 @@ def describe(stored: bytes) -> StoredRules:
         raise ConfigError(f"a schedule's definition on the server cannot be read: {error}") from None
     if found.every:
         timing: Timing = Every(found.every)
-        when = f"every {found.every / 1000:g} s"
+        when = f"every {words.exact(found.every / 1000)}"
     else:
         timing = Cron(found.cron, found.tz)
         when = f"{found.cron} ({found.tz})"

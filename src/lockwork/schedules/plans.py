@@ -1,4 +1,4 @@
-"""The schedules that an app's code declares: what its workers enqueue by the clock."""
+"""The schedules that an app's code declares, for its workers to fire."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class SchedulePlans(dict[str, dict[str, SchedulePlan]]):
             self._own[name] = own
 
     def partition(self, queue: str, name: str) -> str:
-        """Where the schedule of that name belongs, declared here or elsewhere: a partition of `queue`, or `queue`."""
+        """Return the partition of that schedule, also of another app's; `queue` if the queue has no partitions."""
         return self._declared(queue, name) or self._partitions.place(queue, name)
 
     def _home(self, call: TaskCall, plan: SchedulePlan, former: SchedulePlan | None = None) -> str:
-        """Where a plan belongs; raises ConfigError if a plan other than `former` has its name."""
+        """Return a plan's queue or partition; raises ConfigError if another plan, except `former`, has its name."""
         known = self._declared(call.queue, plan.name)
         if known is None or self[known][plan.name] is former:
             return self._partitions.place(call.queue, routing_name(call.record) or plan.name)
@@ -60,5 +60,5 @@ class SchedulePlans(dict[str, dict[str, SchedulePlan]]):
         return known
 
     def _declared(self, queue: str, name: str) -> str | None:
-        """The partition of a queue, or the queue, in which this app's code has a schedule of that name."""
+        """Return the partition, or the queue, of this app's schedule of that name; None if the code has none."""
         return next((home for home in self._partitions.names(queue) if name in self.get(home, ())), None)

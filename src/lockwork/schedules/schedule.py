@@ -14,6 +14,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.schedules import schedules
 from lockwork.protocol.schedules.schedules import StoredSchedule
+from lockwork.protocol.scripts import codes
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Misfire, Overlap, StoredRules, checked_schedule, describe
 from lockwork.schedules.timing import Every
@@ -30,24 +31,24 @@ class ScheduleStatus:
     queue: str
     task: str
     when: str
-    """Its cron line and time zone, or its period; or, in brackets, why these cannot be read here."""
+    """Cron line and time zone, or period; or, in parentheses, the reason why this process cannot read them."""
     misfire: Misfire
     overlap: Overlap
     declared: bool
-    """Whether a running worker has it in its code; otherwise it does not fire, and is deleted after a day."""
+    """True if a running worker has it in its code; otherwise it does not fire, and is deleted after a day."""
     paused: bool
     next: tuple[datetime, ...]
-    """Its next slots; a paused schedule skips them."""
+    """The next slots; a paused schedule skips them."""
     last: datetime | None
     """The newest slot whose job was enqueued."""
     last_job: str | None
     """The job that was enqueued last, by a slot or by `run_now`."""
     enqueued: int
-    """How many jobs it has enqueued."""
+    """Number of enqueued jobs."""
     overlapped: int
-    """How many slots it skipped because the last job had not ended."""
+    """Number of slots that it skipped because the last job had not ended."""
     missed: int
-    """How many slots `misfire` skipped because no worker fired them in time; a long gap counts as 1,000 at most."""
+    """Number of slots that `misfire` skipped because no worker fired them in time; a gap counts as at most 1,000."""
 
 
 class Schedule:
@@ -97,16 +98,17 @@ class Schedule:
 
     def _run_now(self) -> Protocol[Job[Any] | None]:
         _, known = yield from schedules.known(self._keys, self.name)
-        code, id = 0, ""
+        results = codes("schedules/run")
+        code, id = results.unknown, ""
         if known is not None:
             overlap = describe(known.definition).overlap == "allow"
             code, id = yield from schedules.run_now(self._keys, self.name, f"{self.name}@{new_id()}", overlap=overlap)
-        if not code:
+        if code == results.unknown:
             raise ConfigError(
                 f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker declares it at its start if "
                 "its code has it"
             )
-        return Job(Origin(self._runtime, self._keys, errors=self._errors), id) if code == 1 else None
+        return Job(Origin(self._runtime, self._keys, errors=self._errors), id) if code == results.started else None
 
     def _status(self, count: int) -> Protocol[ScheduleStatus | None]:
         slots = checked_count(count)
@@ -118,12 +120,12 @@ class Schedule:
 
 
 def checked_count(count: object) -> int:
-    """How many slots to show; raises ConfigError."""
+    """Check the number of slots to show; raises ConfigError."""
     return whole(count, "count", 0, _MOST)
 
 
 def status(queue: str, known: StoredSchedule, now: int, count: int) -> ScheduleStatus:
-    """Say what the server knows of a schedule, and its next `count` slots."""
+    """Return the status of a stored schedule, with its next `count` slots."""
     try:
         found = describe(known.definition)
     except ConfigError as error:  # such as a time zone that this system does not have; the others can be read

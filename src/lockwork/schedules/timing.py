@@ -1,9 +1,9 @@
-"""When a schedule fires: its slots, as milliseconds since 1970, from a cron line in a time zone or from a period.
+"""Computes the slots of a schedule, in ms since 1970, from a cron line in a time zone or from a period.
 
-Daylight saving. A line for every hour goes by real time: an hour that comes twice fires twice, one that does not exist
-does not fire. A line that names its hours fires once for each of its times on every day that has it: a time that comes
-twice counts when it comes first, and a time that does not exist fires in the moment in which the clocks jump over it
-(several of them: once).
+Daylight saving. A line for every hour follows real time: an hour that occurs twice fires twice, and an hour that the
+clocks skip does not fire. A line that names its hours fires once for each of its times on every matching day: a time
+that occurs twice fires at its first occurrence. A time that the clocks skip fires at the moment of the jump; several
+skipped times fire once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHORTEST = 1000
 
 
 class Timing(Protocol):
-    """What has slots; all times are ms since 1970."""
+    """A source of slots; all times are ms since 1970."""
 
     text: str
     """The timing as text; two timings with the same text have the same slots."""
@@ -84,7 +84,7 @@ class Cron:
         while True:
             found = [slot for slot in self._slots(day) if slot > moment]
             if found:
-                # where the clocks go back over midnight, the next day's first come before this one's last
+                # if the clocks go back over midnight, the next day's first slot precedes this day's last slot
                 return min(found + [slot for slot in self._slots(day + _DAY) if slot > moment])
             day += _DAY
 
@@ -93,7 +93,7 @@ class Cron:
         chosen = set[int]()
         day, first, enough = self._date(until) + _DAY, self._date(after) - _DAY, False
         while day >= first and not enough:
-            enough = len(chosen) >= count  # one day more: see above
+            enough = len(chosen) >= count  # then one day more, because the clocks may go back over midnight
             chosen |= {slot for slot in self._slots(day) if after < slot <= until}
             day -= _DAY
         return sorted(chosen)[-count:]
@@ -102,7 +102,7 @@ class Cron:
         return datetime.fromtimestamp(moment // 1000, self.zone).date()
 
     def _slots(self, day: date) -> list[int]:
-        """The slots of a date of this time zone; those of neighbouring dates may overlap."""
+        """Return the slots of a date in this time zone; they may overlap with the slots of adjacent dates."""
         if not self._line.names(day):
             return []
         known = self._known.get(day)
@@ -121,11 +121,11 @@ class Cron:
             wall = midnight + minutes * 60
             if first == second:
                 slots.add((wall - first) * 1000)
-            elif first > second:  # it comes twice
+            elif first > second:  # the time occurs twice
                 slots.add((wall - first) * 1000)
                 if self._line.every_hour:
                     slots.add((wall - second) * 1000)
-            elif not self._line.every_hour:  # it does not exist
+            elif not self._line.every_hour:  # the clocks skip the time
                 slots.add(self._jump(wall - second, wall - first) * 1000)
         return slots
 
@@ -135,7 +135,7 @@ class Cron:
         return int(offset.total_seconds())
 
     def _jump(self, before: int, later: int) -> int:
-        """The second in which the clocks jump, between these two."""
+        """Return the second when the clocks jump, between two seconds since 1970."""
         old = self._offset_at(before)
         return bisect.bisect_left(range(before, later), True, key=lambda at: self._offset_at(at) != old) + before
 
@@ -152,7 +152,7 @@ def read_zone(name: object) -> tzinfo:
             raise ConfigError("tz must be a time zone with a name, which a ZoneInfo read from a file has not")
         return name
     if name in ("UTC", UTC):
-        return UTC  # there also where the system brings no time zones
+        return UTC  # available even if the system has no time zones
     if not isinstance(name, str):
         raise ConfigError(f'tz must be the name of a time zone, such as "Europe/Berlin", not {name!r}')
     try:
@@ -165,5 +165,5 @@ def read_zone(name: object) -> tzinfo:
 
 
 def zone_name(zone: tzinfo) -> str:
-    """The name by which `read_zone` finds it again."""
+    """Return the name of the zone for `read_zone`."""
     return zone.key if isinstance(zone, ZoneInfo) else "UTC"

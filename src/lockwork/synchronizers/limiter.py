@@ -71,7 +71,7 @@ class Limiter(Decorating):
         return True
 
     def inspect(self) -> LimiterStatus:
-        """Read how many units are free now, and when all of them will be."""
+        """Read the number of free units, and the time until all units are free."""
         return self._runtime.run(limiter_protocol.status(self._checked()))
 
     async def ainspect(self) -> LimiterStatus:

@@ -33,18 +33,18 @@ from lockwork.type_hints import of_function
 
 T = TypeVar("T")
 _TEXT = 1000
-"""Characters of a failure's text that are kept."""
+"""Maximum characters of a stored failure's text."""
 _running: set[tuple[str, str]] = set()
-"""Owners and keys of what runs in this process now."""
+"""Owners and keys of the current runs in this process."""
 
 
 def runs_here(owner: str, key: str) -> bool:
-    """Whether this thread or task runs it now."""
+    """Return True if this thread or asyncio task runs the function now."""
     return (owner, key) in _running
 
 
 class OnceRun:
-    """From its beginning to what is kept of it."""
+    """One run of a function: renews its lease, and stores its outcome."""
 
     def __init__(self, runtime: Runtime, asked: OnceRequest, granted: Granted, cap: int) -> None:
         self._runtime = runtime
@@ -74,9 +74,12 @@ class OnceRun:
         self._state, self._value = "l", _failure(type(error).__name__, "its runner was interrupted")
 
     def over(self, *, quietly: bool = False) -> Protocol[None]:
-        """Keep what came of it; raises LockLost if its lease ended meanwhile and it does not count any more."""
+        """Store the outcome; raises LockLost if the lease was lost and the server does not accept the outcome.
+
+        `quietly`: do not raise.
+        """
         if self._process != self._runtime.process:
-            return  # a fork inside of the run comes to its end, too: the run is the parent's
+            return  # this process was forked during the run, and the run belongs to its parent
         renewal, lease = self._lease.renewal, self._lease
         _running.discard((renewal.owner, renewal.key))
         lost = lease.lost or now() >= lease.deadline
@@ -87,7 +90,7 @@ class OnceRun:
             if not quietly:
                 raise
             return
-        # without a lost lease, a caller has reset it, and knew that
+        # if the lease was not lost, a caller has called `reset`, which is no error
         if not kept and lost and not quietly:
             raise LockLost(
                 f"once {self._name!r} lost its lease while it ran: it may have run again, "
@@ -97,13 +100,13 @@ class OnceRun:
 
 @dataclass(frozen=True, slots=True)
 class FunctionEnd:
-    """How a call of the user's function ended."""
+    """The outcome of a call of the user's function: its value or its error."""
 
     value: Any = None
     error: Exception | None = None
 
     def result(self) -> Any:
-        """Return what the function returned, or raise what it raised."""
+        """Return the function's value, or raise its error."""
         if self.error is not None:
             raise self.error
         return self.value
@@ -113,7 +116,7 @@ def attempt(called: Callable[[], Any]) -> FunctionEnd:
     """Call the function."""
     try:
         return FunctionEnd(called())
-    except Exception as error:  # noqa: BLE001 - it is raised again when the run is over
+    except Exception as error:  # noqa: BLE001 - it is raised again after the run
         return FunctionEnd(error=error)
 
 
@@ -123,12 +126,12 @@ async def aattempt(called: Callable[[], Any]) -> FunctionEnd:
         return await in_thread(lambda: attempt(called))
     try:
         return FunctionEnd(await called())
-    except Exception as error:  # noqa: BLE001 - the same
+    except Exception as error:  # noqa: BLE001 - as in `attempt`
         return FunctionEnd(error=error)
 
 
 async def in_thread(called: Callable[[], T]) -> T:
-    """Call it in a thread, and wait for its end even when this task is cancelled: the thread cannot be."""
+    """Call a function in a thread, and wait for its end even if this task is cancelled: the thread cannot be."""
     running = asyncio.ensure_future(asyncio.to_thread(called))
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
@@ -137,7 +140,7 @@ async def in_thread(called: Callable[[], T]) -> T:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        running.exception()  # so that it counts as seen
+        running.exception()  # mark the error as retrieved
         raise cancelled
     return running.result()
 
@@ -219,7 +222,7 @@ class Once(Decorating):
         return (await aperform(self._running(function, called))).result()
 
     def _running(self, function: Callable[..., Any], called: Callable[[], Any]) -> Actions[FunctionEnd]:
-        """Call the function, or get what came of another caller's run."""
+        """Call the function, or get the outcome of another caller's run."""
         asked = self._asked()
         found = yield self._runtime.action(lambda: once_protocol.begin(asked, self._wait))
         if isinstance(found, EndedRun):

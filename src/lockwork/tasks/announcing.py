@@ -25,11 +25,11 @@ class Announcing:
 
     def __init__(self) -> None:
         self.due: float = inf
-        """Time from which an enqueue is followed by an announcement, by this process's clock."""
+        """Time when the next enqueue announces the app, by this process's clock."""
         self._put: Callable[[], Protocol[None]] | None = None
 
     def begin(self, put: Callable[[], Protocol[None]]) -> None:
-        """Announce with `put` from the next enqueue on; only the first call of this counts."""
+        """Announce with `put` from the next enqueue on; later calls of this method change nothing."""
         if self._put is None:
             self.due, self._put = 0.0, put
 

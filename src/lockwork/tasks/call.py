@@ -33,14 +33,14 @@ class TaskCall:
 
 @dataclass(frozen=True, slots=True)
 class ResultCall(TaskCall, Generic[R]):
-    """A call with what a flow needs to know: the type of its result, and the results that it uses."""
+    """A call for a flow, with the type of its result and the results that it uses."""
 
     task: str
     returns: Any
     keeps_result: bool
     uses: tuple[ResultRef, ...]
     stamp: Callable[[NewJob], NewJob]
-    """Gives a job the headers of its enqueue."""
+    """Adds the headers of its enqueue to a job."""
 
     def check_alone(self) -> None:
         """Raise ConfigError if the call uses results of other jobs."""
@@ -72,20 +72,20 @@ class ResultRef:
 
 
 class _Unknown:
-    """Replaces a result where keys and groups are made of arguments: it refuses every use."""
+    """Replaces a result reference while keys and groups are built from arguments; each use raises ConfigError."""
 
     __format__ = __getattr__ = __getitem__ = __repr__ = _refused
 
 
 class RefPath(NamedTuple):
-    """Where a result goes: its path in the arguments, and the number of the job, or those of a list's elements."""
+    """A place of a result in the arguments: its path, and the number of the job, or of the jobs of a list."""
 
     path: list[Step]
     source: int | list[int]
 
 
 class Extracted(NamedTuple):
-    """Arguments without their result references, and where those were."""
+    """Arguments without their result references, and the paths of the references."""
 
     args: list[Any]
     kwargs: dict[str, Any]
@@ -100,7 +100,7 @@ def extract(args: Any, kwargs: dict[str, Any]) -> Extracted | None:
 
 
 def for_names(args: Any, kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments that keys and groups are made of: a result reference in them raises ConfigError if used."""
+    """Return the arguments for building keys and groups; each use of a result reference in them raises ConfigError."""
     found = _extracted(args, kwargs, _Unknown())
     return found.args, found.kwargs
 

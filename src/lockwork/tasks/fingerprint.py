@@ -32,7 +32,7 @@ def fingerprint(function: Callable[..., Any], described: Sequence[str], injected
 
 
 def _read(hint: Any, annotation: Any) -> Any:
-    """Return a type, or an annotation as it is written if it cannot be read."""
+    """Return a type, or the text of an annotation that cannot be read."""
     try:
         return hint.read() if isinstance(hint, Unread) else hint
     except Exception:  # noqa: BLE001 - an annotation may be any expression

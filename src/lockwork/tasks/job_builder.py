@@ -20,11 +20,12 @@ from lockwork.tasks.options import CallSettings, TaskOptions
 
 
 class JobBuilder:
-    """Builds jobs with the options of a task, or with those of single jobs.
+    """Builds jobs with the options of a task, or with options of single jobs.
 
-    `function` is what a job calls, without the parameters `injected`; a batch task's takes one item. `asked_ms` is the
-    delay, or a moment if negative. A job carries `extra`, and its id tells the task, the tags and the key. Raises
-    ConfigError for options that do not fit.
+    `function` is the function that a job calls; callers do not pass the parameters `injected`. A batch task's function
+    takes one item here. `asked_ms` is the delay in ms, or, if negative, a point in time (ms since 1970). `extra` is the
+    options stored in a job's record. A job's id contains hashes of the task, the tags and the key. Raises ConfigError
+    for options that exclude each other.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class JobBuilder:
         return with_key(self._suffix, own) if own else self._suffix
 
     def _hint(self, kwargs: dict[str, Any]) -> str:
-        """Say where options go that were given among the arguments."""
+        """Return how to pass options that the caller passed as arguments; empty if there are none."""
         options = get_annotations(CallSettings).keys() & kwargs.keys() - self._signature.names
         if not options:
             return ""

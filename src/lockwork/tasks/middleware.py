@@ -45,7 +45,7 @@ class Middlewares:
         self.on_loop: tuple[JobMiddleware, ...] = ()
         """Async middlewares: they run on the event loop, also around a `def` task."""
         self.in_thread: tuple[JobMiddleware, ...] = ()
-        """The others, which run in the thread of a `def` task."""
+        """Other middlewares: they run in the thread of a `def` task."""
 
     def add(self, function: M) -> M:
         """Register a middleware; raises ConfigError unless it is a generator function that takes the job."""
@@ -59,14 +59,14 @@ class Middlewares:
         return function
 
     def add_enqueue(self, function: E) -> E:
-        """Register one around each enqueue; raises ConfigError unless it is a generator function of one argument."""
+        """Register an enqueue middleware; raises ConfigError unless it is a generator function of one argument."""
         check_generator(function, "an enqueue middleware", "the outgoing jobs")
         self.around_enqueue += (function,)
         return function
 
     @contextmanager
     def sending(self, task: str, queue: str, count: int) -> Iterator[Outgoing]:
-        """Run those around an enqueue; an error that one swallows is raised again."""
+        """Run the enqueue middlewares around the block; an error that a middleware suppresses is raised again."""
         outgoing = Outgoing(task, queue, count)
         with ExitStack() as stack:
             for middleware in self.around_enqueue:
@@ -82,7 +82,7 @@ def _leave(
     error: BaseException | None,
     trace: TracebackType | None,
 ) -> None:
-    opened.__exit__(kind, error, trace)  # its answer is not passed on: a failure stays one
+    opened.__exit__(kind, error, trace)  # ignore the result: a middleware cannot suppress an error
 
 
 def check_generator(function: Callable[..., Any], what: str, argument: str, *, is_async: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The options of tasks and of single jobs, as users give them and as they are checked."""
+"""The options of tasks and of single jobs: the types for users, and the checked values."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class TaskSettings(TypedDict, total=False):
     give_up_on: ErrorClasses
     """Never retry after these."""
     max_deliveries: int | None
-    """Maximum number of starts, including after its worker died or stopped: 1 never starts it
-    twice. Unless given, `retries` counts failures only, and a job whose worker died 3 times is dead."""
+    """Maximum number of starts that fail, or whose process dies or is stopped; with 1, such a start is the last.
+    `retries` still limits failures. A snoozed start does not count. Unless given, `retries` limits failures, stopped
+    starts do not count, and 3 deaths of a process that ran only this job make it dead."""
     expires: Duration | datetime | None
     """A job that has not started by then ends as expired."""
     tags: Sequence[str]
@@ -52,11 +53,11 @@ class TaskSettings(TypedDict, total=False):
     """True: an enqueue inside a database transaction waits for its commit, and is void after a rollback; or the name
     of the database. For integrations that know the database, such as Django."""
     result_ttl: Duration | None
-    """Time for which the result is stored; the app's `result_ttl` unless given."""
+    """Time that the result is stored; the app's `result_ttl` unless given."""
     timeout: Duration | None
     """Time limit of one attempt; then an `async def` is cancelled, a thread interrupted, and the attempt failed."""
     hard_timeout: Duration | None
-    """Time limit of one attempt, after which the process that runs it is killed."""
+    """Time limit of one attempt; then the process that runs it is killed."""
     executor: Literal["process"] | None
     """"process": each of its jobs runs alone in a process; unless given, `async def` runs on the worker's event loop,
     and `def` in a thread."""
@@ -69,7 +70,7 @@ class TaskSettings(TypedDict, total=False):
     key: str | None
     """Jobs with the same key run one at a time, in order; "order:{order_id}" is filled from the call's arguments."""
     group: str | None
-    """Groups take turns, even if one has many more jobs; "tenant:{tenant}" is filled from the call's arguments."""
+    """Groups take turns, regardless of their numbers of jobs; "tenant:{tenant}" is filled from the call's arguments."""
     group_concurrency: int | None
     """Maximum number of jobs of one group that run at once."""
     group_rate: str | None
@@ -101,7 +102,7 @@ class CallSettings(TypedDict, total=False):
     expires: Duration | datetime | None
     """A job that has not started by then ends as expired."""
     priority: Priority
-    """Like all options below, replaces the task's; only a task's `backoff` can be a function."""
+    """Replaces the task's priority; the options below replace the task's, too. `backoff` cannot be a function here."""
     retries: int
     backoff: Backoff
     retry_on: ErrorClasses | None

@@ -1,4 +1,4 @@
-"""Partitions of a task's queue: which jobs go to which, and one error for jobs that went to several."""
+"""Assigns jobs to the partitions of a task's queue, and joins the errors of several partitions into one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def split(
 
 
 class SplitPush:
-    """What became of jobs that are enqueued in several partitions, one after the other."""
+    """The outcome of enqueuing jobs in several partitions, one after the other."""
 
     def __init__(self, jobs: Sequence[NewJob]) -> None:
         self._jobs = jobs

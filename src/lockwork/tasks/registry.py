@@ -94,7 +94,7 @@ class Registry:
 
 
 def task_name(function: object, name: str | None) -> str:
-    """Return the name to register a function under: its own unless one is given; raises ConfigError for no task."""
+    """Return the task's name: `name`, else the function's; raises ConfigError if the function cannot be a task."""
     if not callable(function):
         hint = ": pass the task's name as name=" if isinstance(function, str) else ""
         raise ConfigError(f"a task needs a function, not {function!r:.60}{hint}")

@@ -180,8 +180,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         """Return a task whose `enqueue` waits for the commit of a database transaction.
 
         `where` is a session or connection of SQLAlchemy, also an asyncio one, or a function that takes a callback,
-        such as Django's `transaction.on_commit`. Nothing is enqueued when the transaction, or the savepoint in
-        which this is called, is rolled back. A process that dies between commit and enqueue loses the job.
+        such as Django's `transaction.on_commit`. If the transaction, or the savepoint around the call of `enqueue`, is
+        rolled back, nothing is enqueued. A process that dies between commit and enqueue loses the job.
         """
         return OnCommit(where, self._builder.new, self._builder.many, self._put_off_stamped)
 
@@ -205,7 +205,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             self._stamped_alone,
         )
 
-    if not TYPE_CHECKING:  # to type checkers, none of these names exists
+    if not TYPE_CHECKING:  # type checkers must report these names as unknown
 
         def __getattr__(self, name: str) -> Any:
             said = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -282,7 +282,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         return self._context.middlewares.sending(self.name, self.options_in_force.queue, count)
 
     def _stamped(self, outgoing: Outgoing, jobs: list[NewJob]) -> list[NewJob]:
-        """Return the jobs with the headers of their enqueue, of which all middlewares know the ids now."""
+        """Return the jobs with the headers of their enqueue; also set `outgoing.ids` for the middlewares."""
         outgoing.ids = tuple(job.id for job in jobs)
         cap, headers = self._config.max_payload, outgoing.headers
         if not headers:
@@ -290,7 +290,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         return [job._replace(record=job_options.with_headers(job.record, headers, cap)) for job in jobs]
 
     def _stamped_alone(self, job: NewJob) -> NewJob:
-        """Return a job that is enqueued by something else."""
+        """Return a job, with its headers, for a flow, schedule, lock or stock to enqueue."""
         if not self._context.middlewares.around_enqueue:
             return job
         with self._sending(1) as outgoing:

@@ -1,4 +1,4 @@
-"""Unique tasks: the name of a call, how long its job has the name, and what another call of that name does."""
+"""Unique tasks: the name of a call, the time that its job has the name, and the effect of another call with it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Unique:
 
     @classmethod
     def read(cls, given: Mapping[str, Any], known: Unique | None = None) -> Unique | None:
-        """Check the options, added to those that are `known`; None if the task is not unique. Raises ConfigError."""
+        """Check the options, and add them to the `known` ones; None if the task is not unique. Raises ConfigError."""
         changes = {name: given[name] for name in _NAMES if name in given}
         if not changes:
             return known

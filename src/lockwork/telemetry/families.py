@@ -80,7 +80,7 @@ class Family:
 
 
 def gauge(name: str, text: str, value: float | None = None) -> Family:
-    """Make a gauge, with one sample if a value is given."""
+    """Make a gauge, with one sample if `value` is not None."""
     return Family(name, "gauge", text, [] if value is None else [Sample({}, value)])
 
 
@@ -102,7 +102,7 @@ def _escaped(text: str) -> str:
 
 
 class QueueFamilies:
-    """Reads families of queues: two calls per queue, and one for each 500 keys and groups with waiting jobs."""
+    """Reads families of queues: two calls per queue, and a call per 500 keys and groups with waiting jobs."""
 
     def __init__(self, runtime: Runtime, prefix: str) -> None:
         self._run = runtime.run

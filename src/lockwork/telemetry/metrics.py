@@ -69,9 +69,9 @@ class Histogram:
 class MetricPoint:
     """The jobs and attempts that ended in the `seconds` from `at`.
 
-    `failed` counts failed attempts: `retried`, after which the job runs again, and `dead`, after which it moved to the
-    dead set. `wait` is the time from the enqueue to the first start, `run` the time of each attempt. `overran` counts
-    attempts that ignored their `timeout`: they returned a value anyway, or ran for 10 s more.
+    `failed` counts failed attempts: `retried` if the job runs again, `dead` if it moved to the dead set. `wait` is the
+    time from the enqueue to the first start, `run` the time of each attempt. `overran` counts attempts that ignored
+    their `timeout`: they returned a value anyway, or ran for 10 s more.
     """
 
     at: datetime

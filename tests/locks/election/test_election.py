@@ -38,7 +38,7 @@ def test_leader_resigns_and_the_next_candidate_leads(url: str, lw: Lockwork) -> 
         assert 0 < seen.expires_in <= 15
         with rival.election("x") as second:
             until(lambda: rival.lock("election:x").inspect().waiters == 1, "the second stands in line")
-            hears(url, rival, "lock:election:x")  # else the lock is not handed to it, and the first leads again
+            hears(url, rival, "lock:election:x")  # without its subscription, the first would lead again
             assert second.inspect().candidates == 1
             assert (second.leader, second.fence) == (False, None)
             assert not second.wait(0)
@@ -119,7 +119,7 @@ def test_callback_that_ends_its_thread_resigns_the_leadership(url: str, lw: Lock
 
 
 async def test_cancelled_while_it_steps_down_it_gives_the_leadership_up(url: str, alw: Lockwork) -> None:
-    """As asyncio.run does with the tasks that are left when it ends."""
+    """asyncio.run cancels the remaining tasks in this way when it ends."""
     stepping_down = asyncio.Event()
 
     async def lose(_: Grant) -> None:
@@ -185,7 +185,7 @@ with lw.election("x", on_gain=lambda g: note("gain", g), on_loss=lambda g: note(
 def test_killed_or_stopped_leader_is_replaced(
     url: str, admin: redis.Redis, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Three real processes; each leader in turn is killed, or stopped beyond its lease and continued."""
+    """Three real processes: kill each new leader, or stop it beyond its lease and continue it."""
     history = History(tmp_path / "history")
     with ExitStack() as stack:
         candidates = [stack.enter_context(script(CANDIDATE, history.path, url=url)) for _ in range(3)]

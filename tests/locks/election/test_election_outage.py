@@ -1,4 +1,4 @@
-"""The server goes away under a leader: it steps down when its lease ends, and somebody leads when it is back."""
+"""Server outages: the leader steps down when its lease ends, and a candidate leads when the server is back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mortal(tmp_path: Path) -> Iterator[MortalServer]:
 
 
 class Diary:
-    """What the callbacks of one election say: the fences, and whether the grant was over when it was lost."""
+    """Records an election's callbacks: the fences, and whether the grant was over at the call of on_loss."""
 
     def __init__(self) -> None:
         self.gains: list[int] = []
@@ -64,7 +64,7 @@ def test_leader_steps_down_and_another_leads(mortal: MortalServer, *, empty: boo
 
 
 def test_short_outage_keeps_the_leader(mortal: MortalServer) -> None:
-    """Back before the lease has ended, with its data: the leader leads on, and hears of nothing."""
+    """The server is back with its data before the lease ends: the leader continues without a callback."""
     diary = Diary()
     with Lockwork(mortal.url, lock_lease="20s") as lw, Lockwork(mortal.url, lock_lease="20s") as other:
         with lw.election("x", on_gain=diary.gain, on_loss=diary.lose) as election:

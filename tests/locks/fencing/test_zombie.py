@@ -80,7 +80,7 @@ def test_zombie_holder_is_refused(lw: Lockwork, url: str, tmp_path: Path) -> Non
 
 
 def test_without_a_fence_the_zombie_would_have_won(lw: Lockwork, tmp_path: Path) -> None:
-    """The same writes in the same order, by a plain UPDATE: this is what the fence is for."""
+    """The same writes in the same order by a plain UPDATE; the fence exists to prevent this result."""
     with closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
         shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT, fence BIGINT)")
         shop.execute("INSERT INTO orders VALUES (42, 'new', 0)")

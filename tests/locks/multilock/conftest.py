@@ -1,4 +1,4 @@
-"""Both ways in which a multilock takes its parts."""
+"""Both ways to acquire the parts of a multilock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cancelled at any turn of the loop while its locks are handed to it, a multilock leaves none of them taken."""
+"""A multilock that is cancelled at any turn of the event loop, while it receives its locks, leaves all locks free."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
 
 @pytest.fixture(params=["one script", "by slot"])
 def mine(request: pytest.FixtureRequest, alw: Lockwork) -> MultiLock:
-    """As on a single server, and as in a Cluster where each key has another slot."""
+    """Return a multilock, as for a single server, or as for a Cluster where each key has another slot."""
     made = alw.multilock(*NAMES, lease="1h")
     made._by_slot = request.param == "by slot"
     return made
@@ -69,7 +69,7 @@ async def test_multilock_cancelled_during_a_grant_leaves_its_locks_free(
 async def test_cancelled_multilock_keeps_a_lock_that_was_held_before(
     alw: Lockwork, rival: Lockwork, mine: MultiLock
 ) -> None:
-    """What the task held before it holds again, as often as before."""
+    """The task still holds its earlier lock, with the same entry count."""
 
     async def block() -> None:
         async with alw.lock("a"):

@@ -1,4 +1,4 @@
-"""Several locks as one: all or none, on the same keys as the single locks, and lost with any of them."""
+"""Several locks as one: all or none, on the same keys as the single locks, and lost if one lock is lost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_multilock_is_granted_whole_or_not_at_all(lw: Lockwork, other: Lockwork,
 
 
 def test_repeated_refused_call_holds_no_lock(lw: Lockwork, other: Lockwork) -> None:
-    """The reply that all are granted is lost, and before the call is sent again somebody else has got the first."""
+    """The reply with the grants is lost, and another owner gets the first lock before the call is repeated."""
     asked = lw.multilock("a", "b", "c")._new_request(owners.current())
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0, asked.channel)
     call = script_call("locks/multi_acquire", [keys.lock("lw", name) for name in ("a", "b", "c")], args)
@@ -94,7 +94,7 @@ def test_multilock_is_reentrant_as_a_whole(lw: Lockwork, other: Lockwork) -> Non
 
 
 def test_names(lw: Lockwork) -> None:
-    """Also: a name given twice would make the second wait for the first for ever."""
+    """With a duplicate name, the second part would wait for the first forever."""
     for names in ((), ("a", "a"), ("a b", "c", "a b"), (5,), tuple(f"n{number}" for number in range(101))):
         with pytest.raises(ConfigError):
             lw.multilock(*names)
@@ -114,7 +114,7 @@ def test_extend(lw: Lockwork, other: Lockwork, several: Several) -> None:
 def test_release_by_another_thread_during_an_extension_is_noticed(
     lw: Lockwork, other: Lockwork, several: Several, monkeypatch: pytest.MonkeyPatch, *, whole: bool
 ) -> None:
-    """At the worst moment, when it has just been found to be held: whoever extends must not take it for kept."""
+    """The release comes right after the extension's check of the hold. The extension must not report success."""
     grant, check = several(lw, "a", "b").acquire(), MultiHold.check
     released = grant if whole else grant.parts[0]
 
@@ -162,7 +162,7 @@ async def test_body_is_cancelled_when_a_part_is_lost(alw: Lockwork, url: str, se
                 await other.lock("b").aforce_release()
                 await asyncio.sleep(30)
         assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
-        async with asyncio.timeout(20):  # the other part is given back, not kept until its lease ends
+        async with asyncio.timeout(20):  # the other part is released before its lease ends
             async with other.multilock("a", "b"):
                 pass
 
@@ -195,7 +195,7 @@ def test_sticky_lock_is_released_for_a_multilock(lw: Lockwork, other: Lockwork) 
 
 
 def test_key_of_another_type_is_refused(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
-    """Scripts are not rolled back: the first lock must not be taken when the second cannot be."""
+    """Redis does not roll scripts back: the script must not acquire the first lock if the second key is invalid."""
     admin.set("lw:{lock:b}", "x", ex=60)
     with pytest.raises(ServerRefused, match="locks/multi_acquire"):
         lw.multilock("a", "b").acquire()

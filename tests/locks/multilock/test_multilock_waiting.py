@@ -15,7 +15,7 @@ from processes import until
 
 
 def test_multilock_overtakes_no_waiter(lw: Lockwork, other: Lockwork) -> None:
-    """Not waiting, it takes nothing that others wait for."""
+    """A multilock that does not wait acquires no lock that others wait for."""
     with other.lock("a"), ThreadPoolExecutor(1) as pool:
         turn = pool.submit(lambda: other.lock("a", wait=30).acquire().release())
         until(lambda: other.lock("a").inspect().waiters == 1, "somebody waits")
@@ -46,7 +46,7 @@ def test_waiting_multilock_holds_no_later_lock(lw: Lockwork, other: Lockwork) ->
 
 
 def test_multilock_does_not_deadlock_with_nested_locks(lw: Lockwork, other: Lockwork) -> None:
-    """Whoever nests locks in the order of their names is as safe from a multilock as from others who do."""
+    """A user that nests locks in the order of their names does not deadlock with a multilock."""
     other.lock("a").acquire()
     with ThreadPoolExecutor(1) as pool:
         grant = pool.submit(lw.multilock("a", "b", wait=30).acquire)
@@ -58,7 +58,7 @@ def test_multilock_does_not_deadlock_with_nested_locks(lw: Lockwork, other: Lock
 
 
 def test_held_locks_stay_leased_while_the_multilock_waits(lw: Lockwork, other: Lockwork, several: Several) -> None:
-    """Its own lease is far shorter than the wait."""
+    """The multilock's lease is far shorter than its wait."""
     other.lock("b").acquire()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(several(lw, "a", "b", wait=30, lease="1s").acquire)
@@ -92,7 +92,7 @@ async def test_cancelled_at_every_turn(alw: Lockwork, url: str, several: Several
 
 
 def test_dining_philosophers(url: str, admin: redis.Redis) -> None:
-    """Each takes its left and its right fork, in that order: with single locks they would soon starve in a circle."""
+    """Each philosopher locks the left fork, then the right: with single locks all would soon wait in a circle."""
     eaten = [0] * 5
     forks = [0] * 5
 

@@ -31,7 +31,7 @@ def servers(request: pytest.FixtureRequest, five: list[str]) -> Iterator[Servers
 
 @pytest.fixture
 def quorum(servers: Servers) -> Iterator[Callable[[], Quorum]]:
-    """Makes quorums, each as another process would have it."""
+    """Makes quorums with apps of their own, as in separate processes."""
     with ExitStack() as stack:
 
         def make() -> Quorum:

@@ -1,4 +1,4 @@
-"""Cancelled at any turn of the loop, a quorum lock is held by nobody, on no server."""
+"""A quorum lock that is cancelled at any turn of the event loop leaves no grant on any server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def mine(servers: Servers) -> AsyncIterator[Quorum]:
 
 
 async def left_nothing(quorum: Quorum, servers: Servers, where: str) -> None:
-    """What is under way when a caller is cancelled comes to its end by itself, and is undone."""
+    """Check that calls in flight at the cancellation end without the caller, and that their grants are released."""
 
     async def free() -> bool:
         return servers.free() and not quorum._calls._late
@@ -50,7 +50,7 @@ async def test_cancelled_block_leaves_no_grant(mine: Quorum, servers: Servers) -
 
 
 async def test_cancelled_block_leaves_no_grant_on_a_hanging_server(mine: Quorum, servers: Servers) -> None:
-    """What that one was asked, it may grant when it goes on: it is told that nobody wants it any more."""
+    """The hanging server may grant the request when it continues, so it must also receive the withdrawal."""
 
     async def block() -> None:
         async with mine.lock("x", lease="1h"):
@@ -68,7 +68,7 @@ async def test_cancelled_block_leaves_no_grant_on_a_hanging_server(mine: Quorum,
 
 
 async def test_cancelled_extension_keeps_the_lease_in_agreement(mine: Quorum, servers: Servers) -> None:
-    """Who was cancelled in it goes on, and knows how long the servers keep the lock."""
+    """After a cancelled extension, the holder continues with a deadline that matches the servers'."""
 
     async def clean(where: str) -> None:
         ends = sorted(int(servers.fields(at)[b"d"]) for at in range(len(servers.urls)))

@@ -29,7 +29,7 @@ def three(tmp_path: Path) -> Iterator[list[MortalServer]]:
 
 @pytest.fixture
 def quorum(three: list[MortalServer]) -> Iterator[Make]:
-    """Makes quorums, each as another process would have it, whose locks have this lease."""
+    """Makes quorums with apps of their own, as in separate processes, for locks with a given lease."""
     with ExitStack() as stack:
 
         def make(lease: str) -> Quorum:
@@ -40,7 +40,7 @@ def quorum(three: list[MortalServer]) -> Iterator[Make]:
 
 
 def renewed(grant: QuorumGrant, beyond: float) -> None:
-    """Wait until a majority was renewed, so that it lasts so many seconds longer than it did."""
+    """Wait until renewals of a majority have moved the deadline by more than `beyond` seconds."""
     before = grant.deadline
     until(lambda: grant.deadline > before + beyond, "renewed")
 
@@ -50,13 +50,13 @@ def waiting(pool: ThreadPoolExecutor, quorum: Quorum) -> Future[QuorumGrant]:
 
 
 def second_holder(three: list[MortalServer], quorum: Make, at: int, *, empty: bool) -> bool:
-    """Hold it while a server is killed and comes back; whether somebody else got it meanwhile."""
+    """Hold the lock while a server is killed and restarted; return True if another client acquires it meanwhile."""
     with ThreadPoolExecutor(1) as pool:
         grant = quorum("2s").lock("x").acquire()
         next_one = waiting(pool, quorum("2s"))
         renewed(grant, 0.5)
         three[at].kill()
-        renewed(grant, 2.5)  # beyond the lease that the killed one had given
+        renewed(grant, 2.5)  # beyond the killed server's lease
         three[at].start(empty=empty)
         renewed(grant, 2.5)
         assert not grant.lost
@@ -70,7 +70,7 @@ def second_holder(three: list[MortalServer], quorum: Make, at: int, *, empty: bo
 
 @pytest.mark.parametrize(("at", "empty"), [(1, False), (0, True), (2, True)])
 def test_lock_survives_a_killed_server(three: list[MortalServer], quorum: Make, at: int, *, empty: bool) -> None:
-    """Two of three have the lease all the time, so who waits finds no majority, whatever the third one remembers."""
+    """Two of three servers always have the lease, so a waiter gets no majority, with or without the third's data."""
     assert not second_holder(three, quorum, at, empty=empty)
 
 
@@ -82,7 +82,7 @@ def test_quorum_of_one_is_caught(three: list[MortalServer], quorum: Make, monkey
 
 
 def test_lock_survives_restarts_of_all_servers_in_sequence(three: list[MortalServer], quorum: Make) -> None:
-    """With its data, and before its lease has ended, a server is as good as it was."""
+    """A server that restarts with its data, before the lease ends, still counts."""
     with ThreadPoolExecutor(1) as pool:
         grant = quorum("4s").lock("x").acquire()
         next_one = waiting(pool, quorum("4s"))
@@ -138,7 +138,7 @@ async def test_body_is_cancelled_when_two_servers_are_lost(three: list[MortalSer
 def turns(
     three: list[MortalServer], quorum: Make, kills: int, names: tuple[str, ...] = ("x",) * 3
 ) -> tuple[int, list[int]]:
-    """Three take turns while servers are killed and come back; returns how often two held at once, and the fences."""
+    """Let three clients take turns while servers are killed and restarted; return the overlaps and the fences."""
     inside: dict[int, QuorumGrant] = {}
     fences: list[int] = []
     overlaps = 0
@@ -181,5 +181,5 @@ def test_holders_never_overlap_while_servers_are_killed(three: list[MortalServer
 
 
 def test_overlap_is_caught(three: list[MortalServer], quorum: Make) -> None:
-    """The mutant: everybody has another lock."""
+    """The mutant: each client has another lock."""
     assert any(turns(three, quorum, 1, names=("x", "y", "z"))[0] for _ in range(10))

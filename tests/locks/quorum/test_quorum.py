@@ -1,4 +1,4 @@
-"""A lock on a majority of real, independent servers, some of which hang, lose their data, or refuse."""
+"""A lock on a majority of real, independent servers. Some servers hang, lose their data, or refuse calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Make = Callable[[], Quorum]
 
 @pytest.fixture
 def failed(monkeypatch: pytest.MonkeyPatch) -> list[Pause]:
-    """The pauses after tries that failed, each as long as it may be."""
+    """Record the pauses after failed attempts, each at its maximum."""
     pauses: list[Pause] = []
 
     def longest(pause: Pause) -> float:
@@ -84,7 +84,7 @@ def test_acquire_without_a_majority_fails(quorum: Make, servers: Servers) -> Non
 
 
 def test_failed_acquire_is_undone_on_all_servers(quorum: Make, servers: Servers) -> None:
-    """node-redlock #369: a retry must not be blocked by what its own first try left behind."""
+    """node-redlock #369: the leftovers of a failed attempt must not block its retry."""
     mine, other = quorum(), quorum()
     with other.lock("x"):
         assert mine.lock("x").try_acquire() is None
@@ -105,14 +105,14 @@ def test_validity_counts_from_the_try_that_was_granted(quorum: Make, failed: lis
 
 
 def test_drift_is_taken_off() -> None:
-    """redlock-py once added it."""
+    """redlock-py once added the drift."""
     assert validity([10.0, 20.0, 30.0], 3, 10_000) == 20.0 - drift(10_000)
     assert drift(10_000) == pytest.approx(0.102)
     assert validity([10.0], 3, 10_000) == float("-inf")
 
 
 def test_acquiring_a_held_object_again_keeps_its_token(quorum: Make, servers: Servers) -> None:
-    """pottery overwrites it before trying, and can never release."""
+    """pottery overwrites the token before its attempt, and can never release the lock."""
     mine = quorum()
     lock = mine.lock("x", wait=0)
     outer = lock.acquire()
@@ -124,7 +124,7 @@ def test_acquiring_a_held_object_again_keeps_its_token(quorum: Make, servers: Se
 
 
 def test_lease_can_be_extended_repeatedly(quorum: Make) -> None:
-    """pottery: at most three times."""
+    """pottery allows three extensions at most."""
     with quorum().lock("x", lease="5s") as grant:
         for _ in range(5):
             grant.extend("1m")
@@ -132,7 +132,7 @@ def test_lease_can_be_extended_repeatedly(quorum: Make) -> None:
 
 
 def test_renewed_lock_outlives_its_lease(url: str, quorum: Make, servers: Servers) -> None:
-    """redlock-py #30, pottery #371: renewed without being asked, also when a minority loses its data."""
+    """redlock-py #30, pottery #371: the lock is renewed automatically, even if a minority loses its data."""
     apps = [Lockwork(one, lock_lease="2s") for one in servers.urls]
     with Quorum(apps) as mine:
         with mine.lock("x") as grant:
@@ -166,7 +166,7 @@ def test_lost_with_the_majority(quorum: Make, servers: Servers) -> None:
 
 
 def test_server_that_returns_empty_breaks_exclusion(quorum: Make, servers: Servers) -> None:
-    """What Redlock cannot do: only a late return, or data that is kept, prevents this. The fence helps."""
+    """Limit of Redlock: only a late return of the server, or persistent data, prevents this. The fence helps."""
     mine, other = quorum(), quorum()
     down = minority(servers)
     for at in down:
@@ -174,7 +174,7 @@ def test_server_that_returns_empty_breaks_exclusion(quorum: Make, servers: Serve
     first = mine.lock("x").acquire()
     for at in down:
         servers.resume(at)
-    servers.empty(len(servers.urls) - 1)  # one of those that granted
+    servers.empty(len(servers.urls) - 1)  # one of the granting servers
     second = other.lock("x", wait=20).acquire()
     assert not first.lost, "two holders"
     assert second.fence > first.fence, "a store that checks the fence refuses the first"

@@ -1,4 +1,4 @@
-"""Forks of a process that holds a quorum's locks: the child has none of them, and cannot touch its parent's."""
+"""Forks of a process that holds a quorum's locks: the child holds no locks, and cannot touch its parent's locks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_forked_child_acquires_after_its_parents_release(servers: Servers, quoru
 
 
 def test_fork_while_other_threads_use_the_quorum_does_not_block(quorum: Callable[[], Quorum]) -> None:
-    """Whatever lock of ours another thread holds at that moment, the child does not wait for it."""
+    """The child does not wait for an internal lock that another thread holds at the fork."""
     made, stop = quorum(), threading.Event()
 
     def use() -> None:

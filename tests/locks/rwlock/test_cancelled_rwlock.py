@@ -1,4 +1,4 @@
-"""Cancelled at any turn of the loop, readers and writers leave nothing, and a downgrade is one or was never begun."""
+"""Readers and writers cancelled at any turn of the event loop leave no grant; a downgrade is complete or not begun."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_cancelled_downgrade_leaves_the_lock_free(alw: Lockwork, rival: Lo
 
 
 async def test_cancelled_writer_with_a_read_grant_leaves_the_lock_free(alw: Lockwork, rival: Lockwork) -> None:
-    """It leaves the writing side first: that is a downgrade, too."""
+    """The writer leaves the writing side first, which is a downgrade, too."""
 
     async def block() -> None:
         lock = alw.rwlock("x", lease="1h")

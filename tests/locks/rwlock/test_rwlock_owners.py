@@ -1,4 +1,4 @@
-"""Entering again, both sides at once, downgrading, and what is refused; named bugs of other libraries by name."""
+"""Re-entry, both sides at once, downgrades, and refused calls; bugs of other libraries by name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_sides_are_reentrant(lw: Lockwork) -> None:
 
 
 def test_writer_may_read_and_stays_a_reader_after_writing(lw: Lockwork) -> None:
-    """Redisson #4217: a writer that went on reading after it stopped writing did not let other readers in."""
+    """Redisson #4217: a writer that continued to read after it stopped writing kept other readers out."""
     doc = lw.rwlock("doc")
     entered = threading.Event()
 
@@ -109,7 +109,7 @@ def test_downgrade_lets_waiting_readers_in_at_once(lw: Lockwork) -> None:
 
 
 def test_release_by_another_thread_during_a_downgrade_is_noticed(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the worst moment, when it has just been found to be held."""
+    """The release comes right after the downgrade's check of the hold."""
     grant, check = lw.rwlock("doc").write().acquire(), RWHold.check
 
     def checked(held: RWHold) -> None:
@@ -151,7 +151,7 @@ def test_upgrade_is_refused_at_once(lw: Lockwork) -> None:
 
 
 def test_release_by_another_app_is_refused(lw: Lockwork, url: str) -> None:
-    """Redisson 3.44: an unlock of a read-write lock did not ask who called it."""
+    """Redisson 3.44: an unlock of a read-write lock did not check its caller."""
     doc = lw.rwlock("doc")
     with doc.write(), Lockwork(url) as other:
         with pytest.raises(NotHeld):
@@ -164,7 +164,7 @@ def test_release_by_another_app_is_refused(lw: Lockwork, url: str) -> None:
 
 
 def test_released_reader_keeps_other_readers(lw: Lockwork, url: str) -> None:
-    """Redisson: a read unlock deleted the lock while a reader whose time-out keys it did not know still read."""
+    """Redisson: a read unlock missed the time-out keys of another reader, and deleted the lock under that reader."""
     doc = lw.rwlock("doc")
     with doc.read() as mine:
         with script(READ, url=url) as process:
@@ -179,7 +179,7 @@ def test_released_reader_keeps_other_readers(lw: Lockwork, url: str) -> None:
 
 
 def test_entering_again_does_not_add_to_the_lease(lw: Lockwork, admin: redis.Redis) -> None:
-    """Redisson: each write re-entry added a whole lease to what was left; #1110: a shorter one cut it off."""
+    """Redisson: each write re-entry added a whole lease to the remaining time; #1110: a shorter lease cut it."""
     side = lw.rwlock("doc", lease=10).write()
     with side as grant:
         before = grant.remaining

@@ -48,7 +48,7 @@ def test_readers_share_and_a_writer_is_exclusive(lw: Lockwork) -> None:
 
 
 def threading_try(call: Any) -> Any:
-    """What the call returns in another thread."""
+    """Return the result of a call in another thread."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(call()))
     thread.start()
@@ -83,7 +83,7 @@ async def test_readers_and_writers_never_overlap(alw: Lockwork) -> None:
 
 
 def test_readers_behind_a_writer_start_together(lw: Lockwork) -> None:
-    """Redisson #1542: readers that had waited for a writer were let in one after the other."""
+    """Redisson #1542: readers that had waited for a writer entered one after the other."""
     doc = lw.rwlock("doc")
     together = threading.Barrier(5)
 
@@ -222,7 +222,7 @@ def test_single_key_expires(lw: Lockwork, admin: redis.Redis) -> None:
 
 
 async def test_hundreds_of_readers_start_together(alw: Lockwork) -> None:
-    """More than one script hands out: who is next goes on at once."""
+    """More readers than one script call grants: the next waiter continues the grants at once."""
     doc = alw.rwlock("doc")
     inside = asyncio.Barrier(250)
 

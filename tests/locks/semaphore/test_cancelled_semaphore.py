@@ -1,4 +1,4 @@
-"""Cancelled at any turn of the loop, whoever wants permits has none and waits for none."""
+"""A task that is cancelled at any turn of the event loop holds no permits, and waits for no permits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
 
 
 async def test_permits_and_a_permit_more(alw: Lockwork, rival: Lockwork) -> None:
-    """Whatever of the two it had comes back."""
+    """A task that is cancelled with none, one or both of two grants of a semaphore releases its grants."""
 
     async def block() -> None:
         async with alw.semaphore("x", 3, units=2, lease="1h"), alw.semaphore("x", 3, lease="1h"):
@@ -38,7 +38,7 @@ async def test_permits_and_a_permit_more(alw: Lockwork, rival: Lockwork) -> None
 
 
 async def test_waiter_cancelled_after_its_grant_returns_its_permits(alw: Lockwork, rival: Lockwork) -> None:
-    """Somebody else may stand behind it, and gets what it leaves."""
+    """Another waiter may be next in line, and gets the returned permits."""
     mine, other = alw.semaphore("x", 3, units=2, lease="1h"), rival.semaphore("x", 3)
     behind: list[asyncio.Task[None]] = []
 

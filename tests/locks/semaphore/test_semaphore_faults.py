@@ -55,7 +55,7 @@ def test_holder_of_ended_lease_is_notified_and_releases_once(lw: Lockwork) -> No
 
 
 async def test_cancelled_waiters_add_no_permits(alw: Lockwork) -> None:
-    """Redisson 4.6.1: waiters that were cancelled gave permits back that they never had."""
+    """Redisson 4.6.1: cancelled waiters released permits without holding any."""
     gpu = alw.semaphore("gpu", 2)
     for turns in range(12):
         held = [await gpu.aacquire() for _ in range(2)]
@@ -167,7 +167,7 @@ async def test_body_is_cancelled_when_its_permit_is_lost(alw: Lockwork) -> None:
 
 
 def test_thousands_of_holders_cost_no_more_than_a_few(lw: Lockwork, admin: redis.Redis) -> None:
-    """A call reads as many fields as the heap of holders is deep, not as many as there are holders."""
+    """The number of fields that a call reads grows with the depth of the heap, not with the number of holders."""
     crowd = lw.semaphore("crowd", 2000)
     grants = [crowd.acquire() for _ in range(2000)]
     before = command_calls(admin, "hget", "hmget")

@@ -1,4 +1,4 @@
-"""Looking at a semaphore, and taking its permits away."""
+"""Inspection of a semaphore, and forced release of its permits."""
 
 from __future__ import annotations
 

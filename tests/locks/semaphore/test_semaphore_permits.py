@@ -1,4 +1,4 @@
-"""Semaphores: at most so many at a time, in order, each grant on its own."""
+"""Semaphores: a limited number of units at a time, in order, with independent grants."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_child_thread_holds_no_grant_of_its_parent(lw: Lockwork) -> None:
 
 
 def test_large_requests_are_not_passed_by_small_ones(lw: Lockwork) -> None:
-    """Six of eight units are wanted while four are free: whoever comes later for three waits behind."""
+    """A request for six of eight units waits while four are free; a later request for three waits behind it."""
     order: list[str] = []
 
     def turn(name: str, units: int) -> None:
@@ -233,7 +233,7 @@ def test_process_keeps_no_state_of_released_permits(lw: Lockwork) -> None:
 
 
 def test_unreleased_permits_do_not_pile_up(lw: Lockwork) -> None:
-    """Whoever takes a permit for a fixed time need not give it back."""
+    """A caller that acquires a permit for a fixed time need not release it."""
     gpu = lw.semaphore("gpu", 1, lease=0.1, wait=20)
     first = gpu.acquire()
     for _ in range(8):

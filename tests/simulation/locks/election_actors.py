@@ -1,4 +1,4 @@
-"""Candidates in virtual time: each does what an Election does on its thread or in its task."""
+"""Candidates in virtual time. Each acts like an Election on its thread or in its asyncio task."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ class CandidateWakeup(Changes):
         self._process = process
 
     def notify(self) -> None:
-        """Let the candidate look again."""
+        """Let the candidate check its state."""
         self._process.mail.deliver(self.ticket, "look")
 
 
 @dataclass(eq=False)
 class Leadership(Belief):
-    """What a leader knows of its grant."""
+    """A leader's view of its grant."""
 
     world: World
 
     @property
     def lost(self) -> bool:
-        """Whether the leader must not take itself for one any more."""
+        """True if the leader must no longer act as one."""
         return not self.held(self.world.now)
 
     @property
     def grant(self) -> Grant:
-        """As the candidacy takes it, which only looks at `lost`."""
+        """Substitute for a grant: the candidacy reads only `lost`."""
         return cast("Grant", self)
 
 
@@ -62,17 +62,17 @@ class Voters(Players):
     """All candidates of a run."""
 
     candidates: dict[str, Candidate] = field(default_factory=dict)
-    """By the owner of their requests."""
+    """Candidates by the owner of their requests."""
     checker: ElectionChecker = field(init=False)
 
     @property
     def leaderships(self) -> list[Leadership]:
-        """Those between their on_gain and the end of their on_loss."""
+        """The leaderships between the start of on_gain and the end of on_loss."""
         return cast("list[Leadership]", self.beliefs.get(KEY, []))
 
 
 class Candidate:
-    """Stands, leads, steps down, and stands again, until it is stopped."""
+    """Waits for the lock, leads, steps down, and starts over, until it is stopped."""
 
     def __init__(self, voters: Voters, task: Task) -> None:
         self.task = task
@@ -80,14 +80,14 @@ class Candidate:
         self.candidacy.changes = self._wakeup = CandidateWakeup(task.process, f"wakeup {task.name}")
         self.leadership: Leadership | None = None
         self.idle_since: int = voters.world.now
-        """True time since which it does not lead."""
+        """True time of the end of its last leadership, or of its start."""
         self.stopped_at: int | None = None
         self._voters = voters
         self._world = voters.world
         voters.candidates[task.name] = self
 
     def run(self) -> Actor:
-        """Candidacy until it is stopped."""
+        """Run for election until stopped."""
         candidacy = self.candidacy
         while not candidacy.stopped:
             try:
@@ -101,7 +101,7 @@ class Candidate:
                 yield from self.lead(leadership)
 
     def stand(self) -> Generator[Effect | Sleep, Any, Leadership]:
-        """Wait in line, and lead."""
+        """Acquire the lock; return the leadership."""
         process, number = self.task.process, next(self._voters.numbers)
         lease_ms = self._world.random.choice([1000, 2000, 4000])
         asked = Request(KEY, "election:x", self.task.name, f"r{number}", process.channel, lease_ms, renewed=True)
@@ -121,13 +121,13 @@ class Candidate:
         return leadership
 
     def lead(self, leadership: Leadership) -> Actor:
-        """Lead until it has to end, and step down."""
+        """Lead until the candidacy ends the leadership, then step down."""
         random, candidacy = self._world.random, self.candidacy
         cancelled = None
         candidacy.lead(leadership.grant)
         self.gain(leadership)
         try:
-            yield Sleep(random.choice([0.0, random.uniform(0, 0.3)]))  # what on_gain does
+            yield Sleep(random.choice([0.0, random.uniform(0, 0.3)]))  # on_gain
             yield from self._wait_for(lambda: candidacy.must_end(leadership.grant), _LONG)
         except Cancelled as error:
             cancelled = error
@@ -137,7 +137,7 @@ class Candidate:
             raise cancelled
 
     def step_down(self, leadership: Leadership) -> Actor:
-        """Call on_loss, and only then let the next one lead."""
+        """Call on_loss, then release the lock."""
         yield from self.lose(leadership)
         yield from self.give_back(leadership)
 
@@ -156,18 +156,18 @@ class Candidate:
         with suppress(LockworkError):
             yield from grants.release(KEY, self.task.name, leadership.fence)
 
-    # -- what a twin may do wrong -------------------------------------------------------------------------------------
+    # -- steps that mutants override ----------------------------------------------------------------------------------
 
     def interruptible(self, acquiring: Protocol[Granted]) -> Protocol[Granted]:
-        """Let `stop` interrupt it."""
+        """Let `stop` interrupt the wait for the lock."""
         return stoppable(acquiring, self.candidacy)
 
     def leads(self, lease: Lease) -> Leadership:
-        """What it believes in while it leads."""
+        """Return the leadership of a lease."""
         return Leadership(self.task, lease, lease.renewal.fence, self._world)
 
     def told(self, leadership: Leadership) -> None:
-        """The engine says that the lease has ended."""
+        """End the leadership, because the engine reports that the lease is lost."""
         self.candidacy.resign(leadership.grant)
 
     def gain(self, leadership: Leadership) -> None:

@@ -1,4 +1,4 @@
-"""What must hold for elections: one leader at a time, told by turns, and never none for long."""
+"""Rules of elections: one leader at a time, on_gain and on_loss alternate, and no vacancy lasts long."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from simulation.world import Broken, Step, World
 
 _BOUND = SECOND
 _LOOK = 5 * SECOND
-"""After a lost wake-up a candidate looks by itself."""
+"""Time until a candidate checks again after a lost wake-up."""
 _SLACK = 250 * MS
 """Latencies of the calls that a candidate's timer starts."""
 _QUIET = 10 * SECOND
-"""Who had trouble of its own so long ago has got over it."""
+"""Time until a fault no longer delays a candidate."""
 _LEFT = 20 * SECOND
-"""A place in line that nobody could withdraw is skipped after so long at most, its claim included."""
+"""Maximum time until the server skips a request that could not be withdrawn, its claim included."""
 _STOPPING = 1500 * MS
-"""A stop takes an on_loss and two calls."""
+"""Maximum time of a stop: an on_loss and two calls."""
 
 
 class ElectionChecker(LockChecker):
@@ -29,19 +29,19 @@ class ElectionChecker(LockChecker):
         self._voters = voters
         self._turns: dict[Candidate, list[tuple[str, int]]] = {}
         self._vacant: int | None = None
-        """True time since which nobody leads although somebody could."""
+        """True time when the present vacancy began: no candidate leads, although one could."""
         self._newest = 0
         self.gains: int = 0
         self.filled: int = 0
-        """How many times somebody could be seen to follow, without trouble of its own, within the bound."""
+        """Number of vacancies that a candidate without faults of its own filled within the bound."""
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did, and whether somebody leads."""
+        """Check a step, and that a candidate leads."""
         super().applied(step)
         self.look()
 
     def gained(self, candidate: Candidate, leadership: Leadership) -> None:
-        """Judge an on_gain."""
+        """Check an on_gain."""
         world, fence = self._world, leadership.fence
         world.note(candidate.task.name, f"ON GAIN {fence}")
         turns = self._turns.setdefault(candidate, [])
@@ -52,7 +52,7 @@ class ElectionChecker(LockChecker):
         turns.append(("gain", fence))
         self.gains += 1
         if world.moved_forward or leadership.lost:
-            return  # then its clock does not say when its lease ends; or it is told of it next
+            return  # its clock no longer shows the end of its lease, or its on_loss follows
         for other in self._voters.leaderships:
             if other is not leadership and not other.lost:
                 raise Broken(f"{candidate.task.name} gains {fence} while {other.task.name} leads with {other.fence}")
@@ -64,7 +64,7 @@ class ElectionChecker(LockChecker):
         self._vacant = None
 
     def lost(self, candidate: Candidate, leadership: Leadership) -> None:
-        """Judge an on_loss."""
+        """Check an on_loss."""
         self._world.note(candidate.task.name, f"ON LOSS {leadership.fence}")
         turns = self._turns.setdefault(candidate, [])
         if turns[-1:] != [("gain", leadership.fence)]:
@@ -72,7 +72,7 @@ class ElectionChecker(LockChecker):
         turns.append(("loss", leadership.fence))
 
     def look(self) -> None:
-        """Somebody leads, or will within the bound; who was stopped has ended."""
+        """Check that a candidate leads or will within the bound, and that stopped candidates have ended."""
         now = self._world.now
         for candidate in self._voters.candidates.values():
             since = candidate.stopped_at
@@ -91,7 +91,7 @@ class ElectionChecker(LockChecker):
                 raise Broken(f"nobody leads for {(now - since) / SECOND:.2f} s while {candidate.task.name} stands")
 
     def _taken(self) -> bool:
-        """Whether somebody leads, or a leadership lies with somebody in trouble until its lease ends."""
+        """Return True if a candidate leads, or if the lease of a candidate with faults keeps the others out."""
         if any(not leadership.lost for leadership in self._voters.leaderships):
             return True
         held = self._locks[KEY].held if KEY in self._locks else None
@@ -102,7 +102,7 @@ class ElectionChecker(LockChecker):
         return not process.alive or not _calm(task, now - _LEFT) or process.unheard > now - _QUIET
 
     def at_end(self) -> None:
-        """Every on_gain has its on_loss."""
+        """Check that every on_gain has its on_loss."""
         super().at_end()
         for candidate, turns in self._turns.items():
             if candidate.task.process.alive and turns[-1][0] != "loss":
@@ -110,7 +110,7 @@ class ElectionChecker(LockChecker):
 
 
 def _calm(task: Task, since: int) -> bool:
-    """Whether it had no trouble of its own since then, be it at its end or not."""
+    """Return True if the task, ended or not, had no fault of its own since this true time."""
     return task.disturbed < since and task.process.paused_until < since
 
 

@@ -1,4 +1,4 @@
-"""Broken candidates and broken scripts, each with one thing wrong that the election's checker must catch."""
+"""Mutants of candidates and scripts, each with one fault that the election's checker must catch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from simulation.process import Actor
 
 
 class GoesOn(Candidate):
-    """Leads on when its lease has ended, until somebody tells it otherwise."""
+    """Continues to lead after its lease has ended."""
 
     def leads(self, lease: Lease) -> Leadership:
-        """Believe in it for ever."""
+        """Return a leadership that ends only with its process."""
         return _Endless(self.task, lease, lease.renewal.fence, self._world)
 
     def told(self, leadership: Leadership) -> None:
-        """Do not listen."""
+        """Ignore the loss."""
 
 
 @dataclass(eq=False)
@@ -30,19 +30,19 @@ class _Endless(Leadership):
 
 
 class ReleasesFirst(Candidate):
-    """Lets the next one lead before it has stepped down itself."""
+    """Lets the next candidate lead before its own on_loss."""
 
     def step_down(self, leadership: Leadership) -> Actor:
-        """Release, and call on_loss then."""
+        """Release the lock, then call on_loss."""
         yield from self.give_back(leadership)
         yield from self.lose(leadership)
 
 
 class SaysNothing(Candidate):
-    """Does not call on_loss when there is nothing left to lose."""
+    """Does not call on_loss if the lease is already lost."""
 
     def lose(self, leadership: Leadership) -> Actor:
-        """Call it only while the lease lasts."""
+        """Call on_loss only while the lease lasts."""
         if not leadership.lost:
             yield from super().lose(leadership)
         else:
@@ -50,34 +50,34 @@ class SaysNothing(Candidate):
 
 
 class StandsOnce(Candidate):
-    """Does not stand again when it has led."""
+    """Does not run again after its first leadership."""
 
     def lead(self, leadership: Leadership) -> Actor:
-        """Lead, and never again."""
+        """Lead, then only wait for the stop."""
         yield from super().lead(leadership)
         yield from self._wait_for(lambda: self.candidacy.stopped, 3600)
 
 
 class LeavesItsPlace(Candidate):
-    """Stopped, it goes away without leaving the line."""
+    """Does not withdraw its request when it is stopped."""
 
     def interruptible(self, acquiring: Protocol[Granted]) -> Protocol[Granted]:
-        """End it where it is."""
+        """Interrupt the wait without its cleanup."""
         stopping = super().interruptible(_Careless(acquiring))  # type: ignore[arg-type]
         return (yield from stopping)
 
 
 class Deaf(Candidate):
-    """Does not notice in line that it is stopped."""
+    """Does not notice a stop while it waits for the lock."""
 
     def stop(self) -> None:
-        """Wake nobody."""
+        """Stop without waking the waiting candidate."""
         self.candidacy.wake = None
         super().stop()
 
 
 class _Careless:
-    """A protocol that does nothing more when it is interrupted."""
+    """A protocol without cleanup after an interruption."""
 
     def __init__(self, protocol: Protocol[Granted]) -> None:
         self.send = protocol.send

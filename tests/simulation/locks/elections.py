@@ -17,7 +17,7 @@ Making = Callable[[Voters, Task], Candidate]
 
 
 class Polls:
-    """One run: who is born, resigns, is stopped and dies when."""
+    """One run: starts, stops and kills candidates, and lets them resign."""
 
     def __init__(self, server: Server, seed: int, build: Build, candidates: Making) -> None:
         self.world = World(server, seed, build)
@@ -31,16 +31,16 @@ class Polls:
 
     @property
     def trace(self) -> list[str]:
-        """What happened, line by line."""
+        """The events of the run, a line each."""
         return self.world.trace
 
     def begin(self) -> None:
-        """Start everybody, and plan what happens to them."""
+        """Start the candidates, and schedule their incidents."""
         for _ in range(3):
             self._populate()
         self.world.start(self._watch, "watcher", lambda _: self._watcher(), background=True)
         incidents(self.world, lambda: self._kill(self._processes()), 20 * SECOND, self._processes)
-        for _ in range(self._random.randint(0, 2)):  # when all else is calm, it can be seen who follows, and when
+        for _ in range(self._random.randint(0, 2)):  # after all other faults, these show successions
             self.world.after(self._random.randint(35 * SECOND, 60 * SECOND), self._kill_leader)
 
     def _processes(self) -> list[Process]:
@@ -58,7 +58,7 @@ class Polls:
         return candidate.run()
 
     def _user(self, candidate: Candidate) -> Actor:
-        """Let it resign now and then, and stop it in the end."""
+        """Let a candidate resign now and then, and stop it in the end."""
         world, random = self.world, self._random
         end = world.now + random.randint(5 * SECOND, 70 * SECOND)
         while world.now < end:

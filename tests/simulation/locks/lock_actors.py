@@ -1,4 +1,4 @@
-"""Who uses locks: contenders that wait, hold, release and give up, and each process's renewer."""
+"""Users of locks: contenders that wait, hold, release and give up, and each process's renewer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulation.world import Broken, World
 
 _LONG = 3600.0
 _FORGETS = 0.05
-"""How likely an owner ends without releasing its grant."""
+"""Probability that an owner ends without releasing its grant."""
 
 
 class Forgotten(Exception):
@@ -25,7 +25,7 @@ class Forgotten(Exception):
 
 
 class TaskHolder:
-    """The holder of a lease, as the book asks for it: gone when its task is over."""
+    """The holder of a lease, for the lease book: gone when its task is over."""
 
     def __init__(self, world: World, task: Task) -> None:
         self._world = world
@@ -33,7 +33,7 @@ class TaskHolder:
         self.abandoned: bool = False
 
     def owner_gone(self) -> bool:
-        """Return whether the task is over."""
+        """Return True if the task is over."""
         return self._task.done
 
     def notify_abandoned(self) -> None:
@@ -51,26 +51,26 @@ class Belief:
     fence: int
 
     def held(self, true: int) -> bool:
-        """Whether the holder may take itself for the holder at this true time."""
+        """Return True if the holder may rely on the grant at this true time."""
         process = self.task.process
         return process.alive and not self.lease.lost and self.lease.deadline > process.clock(true)
 
 
 @dataclass
 class Players:
-    """The contenders' side of a run: who waits since when, and who believes to hold what."""
+    """The contenders of a run: their waiting requests, and the grants that they rely on."""
 
     world: World
     waiting: dict[str, dict[Task, Request]] = field(default_factory=dict)
     beliefs: dict[str, list[Belief]] = field(default_factory=dict)
     ended: list[Renewal] = field(default_factory=list)
-    """Grants that their holders have given back or lost."""
+    """Grants that their holders have released or lost."""
     given: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    """Every grant that the server made, by key, owner and fence, and the true time until which it lasts at most."""
+    """Latest end (true time, us) of every grant that the server made, by key, owner and fence."""
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def key_of(self, name: str) -> str:
-        """Where the lock of that name is."""
+        """Return the key of a lock."""
         return keys.lock("sim", name)
 
     def renewer(self, process: Process) -> Actor:
@@ -90,13 +90,13 @@ class Players:
             yield Park("engine", now + _LONG if upcoming is None else upcoming)
 
     def forgets(self, task: Task, lease: Lease) -> bool:
-        """Whether the task ends now, and leaves its grant behind; its book may ask for it."""
+        """Return True if the task shall end without a release. The lease's holder lets the book notice that."""
         if self.world.build.checks_owners:
             lease.holder = TaskHolder(self.world, task)
         return self.world.forgetting.random() < _FORGETS
 
     def enters(self, task: Task, lease: Lease) -> None:
-        """Judge one who begins to count on a grant; raises Broken when the server never made it, or for less long."""
+        """Check a task that begins to rely on a grant; raises Broken if the server made none, or a shorter one."""
         renewal = lease.renewal
         lasts = self.given.get((renewal.key, renewal.owner, renewal.fence))
         if lasts is None:
@@ -105,7 +105,7 @@ class Players:
             raise Broken(f"L5: {task.name} counts on fence {renewal.fence} for longer than the server")
 
     def contender(self, task: Task, names: list[str], rounds: int) -> Actor:
-        """Take one of the locks, hold it, give it back; several times."""
+        """Acquire one of the locks, hold it and release it, several times."""
         random = self.world.random
         for _ in range(rounds):
             try:
@@ -151,7 +151,7 @@ class Players:
         self.ended.append(renewal)
 
     def meddler(self) -> Actor:
-        """Use grants that are over, as somebody who was away too long would, or somebody else's fence."""
+        """Use ended grants, as a holder does after a long pause, or as a stranger with the holder's fence."""
         random = self.world.random
         while not self.world.calm:
             yield Sleep(random.uniform(0, 2))
@@ -170,7 +170,7 @@ class Players:
             yield from grants.release(old.key, old.owner, old.fence)
 
     def give_back(self, asked: Request, fence: int) -> Actor:
-        """End a grant."""
+        """Release a grant."""
         try:
             yield from grants.release(asked.key, asked.owner, fence)
         except LockworkError:

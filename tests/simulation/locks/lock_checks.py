@@ -1,4 +1,4 @@
-"""What must hold for locks: L1 to L4, judged by the lock's fields after every script that touched it."""
+"""Rules L1 to L4 of locks, checked on a lock's fields after every script that touched it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BOUND = SECOND
 LONGEST = 20 * SECOND
 """The longest lease in these runs."""
 _LOOK = 5 * SECOND
-"""After a lost wake-up a waiter looks by itself, and what it missed is made good."""
+"""Time until a waiter checks again after a lost wake-up."""
 _SLACK = 250 * MS
 """Latencies of the call that a waiter's timer starts."""
 
@@ -29,10 +29,10 @@ class Held:
     fence: int = 0
     deadline: int = 0
     length: int = 0
-    """How far ahead the deadline lay when it was set, us."""
+    """Time from the setting of the deadline to the deadline, us."""
 
     def live(self, now: int) -> bool:
-        """Whether it keeps others out at server time `now`."""
+        """Return True if the grant keeps others out at server time `now`."""
         return bool(self.owner) and self.deadline > now
 
 
@@ -41,18 +41,18 @@ class _Seen:
     held: Held = field(default_factory=Held)
     fence: int = 0
     ended: int = 0
-    """True time at which the newest grant was released; its deadline counts when nobody released it."""
+    """True time of the newest grant's release. Without a release, its deadline counts."""
     asked: dict[tuple[Task, str], int] = field(default_factory=dict)
-    """When the server first heard of each waiter's request."""
+    """True time when the server first received each waiter's request."""
     handed: dict[str, int] = field(default_factory=dict)
-    """How often it was handed to each dead process, by others, since that asked last."""
+    """Number of grants to each dead process by calls of others, since that process's last own call."""
 
 
 class LockChecker:
     """Checks every step on a lock."""
 
     asks_all = True
-    """Whether a call that asks for locks asks for each of them."""
+    """True if an acquiring call updates all of its locks."""
 
     def __init__(self, world: World, players: Players) -> None:
         self._world = world
@@ -61,7 +61,7 @@ class LockChecker:
         self.grants: int = 0
 
     def held(self, key: str) -> Held:
-        """The grant of a lock after the last step."""
+        """Return the grant of a lock after the last step."""
         return self._locks[key].held if key in self._locks else Held()
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
@@ -69,7 +69,7 @@ class LockChecker:
         return [command for key in keys for command in (("HGETALL", key), ("PTTL", key))]
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did to its locks."""
+        """Check the locks of a step."""
         for at, key in enumerate(step.keys):
             fields, expiry = step.seen[2 * at], step.seen[2 * at + 1]
             seen = self._locks.setdefault(key, _Seen())
@@ -96,11 +96,11 @@ class LockChecker:
                 seen.asked.setdefault((step.task, str(step.args[1])), step.true)
 
     def _lasts(self, step: Step, at: int, expiry: int, before: Held, after: Held) -> None:
-        """Everything that is kept ends: the grant after its own length, the key when nothing of it is needed."""
+        """Check that the grant ends within its lease, and that the key expires, but after its lease and its fence."""
         key = step.keys[at]
         if expiry <= 0:
             raise Broken(f"L4: {key} has no expiry")
-        # the server's own clock stands still here: after a step only a script that has just written tells
+        # PTTL counts real time: after a step of the virtual clock it is valid only if this script has set it
         told = (after.fence, after.request) != (before.fence, before.request) or self._world.stepped == NEVER
         if told and after.live(step.now) and expiry < (after.deadline - step.now) // 1000:
             raise Broken(f"L4: {key} would go before its lease ends")
@@ -127,7 +127,7 @@ class LockChecker:
         self._dead(step, key, after)
 
     def _dead(self, step: Step, key: str, after: Held) -> None:
-        """What a dead process leaves unclaimed tells about all of its waiters."""
+        """Check that a dead process gets the lock only once: its unclaimed grant marks all of its waiters."""
         handed, name = self._locks[key].handed, after.owner.partition("/")[0]
         holder = next((process for process in self._world.processes if process.name == name), None)
         if step.task.process is holder:
@@ -147,21 +147,21 @@ class LockChecker:
                 raise Broken(f"L1: {step.script} revived {before}, which had ended")
         elif before.live(step.now):
             if before.deadline > step.now + before.length and after.deadline >= step.now + before.length:
-                return  # the clock was set back, and a lease lasts no longer than a lease
+                return  # the clock was set back, and the script cut the rest of the lease to one lease
             if not _may_end(step.script, before, caller):
                 raise Broken(f"L3: {step.script} by {caller} shortened {before}")
             self._locks[str(step.keys[0])].ended = step.true
 
     def _beliefs(self, step: Step, key: str, after: Held) -> None:
-        """No holder may take itself for the holder while the server grants to somebody else."""
+        """Check that no other holder relies on the lock when the server grants it."""
         if step.true - self._world.jumped <= LONGEST:
-            return  # clients measure less time than the server; but what they renew since is theirs, or they hear of it
+            return  # the clock jumped ahead of the holders; by LONGEST they have renewed their leases or lost them
         for belief in self._players.beliefs.get(key, ()):
             if belief.held(step.true) and belief.fence != after.fence:
                 raise Broken(f"L1: {after} was granted while {belief.task.name} counts on fence {belief.fence}")
 
     def _delay(self, step: Step, key: str, before: Held) -> None:
-        """Between two grants, nobody who waits without trouble of its own waits longer than a second."""
+        """Check that a waiter without faults of its own gets a free lock within the bound."""
         seen = self._locks[key]
         if self._world.stepped > NEVER:
             return
@@ -180,7 +180,7 @@ class LockChecker:
                 )
 
     def at_end(self) -> None:
-        """Nobody waits any more, and every lock left has an expiry."""
+        """Check that every remaining lock has an expiry."""
         for key in self._locks:
             if self._world.server.command("PTTL", key) == -1:
                 raise Broken(f"L4: {key} is left without an expiry")
@@ -202,5 +202,5 @@ def _may_end(script: str, held: Held, caller: tuple[str, str, int]) -> bool:
         return False
     if script == "locks/release":
         return fence == held.fence
-    # an owner that asks anew never learned of its earlier grant; an abandoned request gives up its own grant only
+    # an owner that acquires again never received its earlier grant; abandoning a request ends only its own grant
     return script == "locks/acquire" or (script == "locks/abandon" and request == held.request)

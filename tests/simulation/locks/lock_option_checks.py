@@ -1,4 +1,4 @@
-"""What must hold besides L1 to L4 when locks are kept, passed on, taken away, or held for a minimum."""
+"""Rules besides L1 to L4 for locks that are sticky, exported, force-released, or held for a minimum time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simulation.locks.lock_options import Veterans
 
 _SOON = SECOND
-"""Time within which a kept lock that was asked for is given back, and within which a holder hears of its loss."""
+"""Maximum time to release an idle sticky lock after a request, and to notice a forced release, us."""
 
 
 class LockOptionChecker(LockChecker):
@@ -26,13 +26,13 @@ class LockOptionChecker(LockChecker):
         super().__init__(world, players)
         self._veterans = players
         self._asked: dict[tuple[str, int], int] = {}
-        """When a kept, idle lock was first asked for: by key and fence."""
+        """True time of the first refused request for an idle sticky lock, by key and fence."""
         self._least: dict[str, int] = {}
-        """Server time until which a lock must stay taken by nobody."""
+        """True time when a released lock's minimum time ends, us; until then the lock must stay taken."""
 
     @staticmethod
     def alone(world: World, belief: Belief, others: Sequence[Belief], forced: Container[int]) -> None:
-        """Nobody else may take itself for the holder when somebody begins to."""
+        """Check that no other task relies on the lock when one begins to."""
         for other in others:
             if world.moved_forward or other.fence in forced or belief.fence in forced:
                 continue
@@ -40,7 +40,7 @@ class LockOptionChecker(LockChecker):
                 raise Broken(f"L1: {belief.task.name} uses fence {belief.fence}, and {other.task.name} {other.fence}")
 
     def applied(self, step: Step) -> None:
-        """Judge a step."""
+        """Check a step."""
         key = str(step.keys[0])
         before = self._locks[key].held if key in self._locks else Held()
         if step.script == "locks/force" and before.live(step.now) and before.fence == step.args[1]:
@@ -54,7 +54,7 @@ class LockOptionChecker(LockChecker):
         self._told(step, key)
 
     def _as_known(self, step: Step) -> Step:
-        """Show the plain checker who may end the grant: for force, who holds it, if the fence is right."""
+        """Translate a step for the plain checker, for example a forced release into one by the holder."""
         if step.script == "locks/force":
             held = self._locks[str(step.keys[0])].held if str(step.keys[0]) in self._locks else Held()
             return replace(step, script="locks/release", args=(0, held.owner, step.args[1]))
@@ -71,7 +71,7 @@ class LockOptionChecker(LockChecker):
         return step
 
     def _without_doubles(self, step: Step) -> Step:
-        """One call may renew two grants of one lock, when one of them is over: what it did, it did for the other."""
+        """Keep one grant per lock if a renewal has two: the live one, because only that can be renewed."""
         chosen: dict[str, int] = {}
         for at, key in enumerate(map(str, step.keys)):
             if key not in chosen or self._locks[key].held.fence == step.args[3 * at + 1]:
@@ -84,7 +84,7 @@ class LockOptionChecker(LockChecker):
         )
 
     def _beliefs(self, step: Step, key: str, after: Held) -> None:
-        # who was robbed by force is told of it, see _told; it cannot know before
+        # the holder learns of a forced release only later; `_told` checks the delay
         kept = self._veterans.beliefs.get(key, [])
         self._veterans.beliefs[key] = [one for one in kept if one.fence not in self._veterans.forced]
         try:
@@ -101,11 +101,11 @@ class LockOptionChecker(LockChecker):
                 f"at_least: {key} was granted {(until - step.true) / SECOND:.2f} s before its minimum was over"
             )
         elif after.owner:
-            self._least.pop(key, None)  # it was over, also when the clock goes back later
+            self._least.pop(key, None)  # the minimum is over, even if the clock is set back later
         ended = (step.args[1], step.args[2]) == (before.owner, before.fence) if len(step.args) > 3 else False
         if step.script == "locks/release" and ended and before.live(step.now):
             self._least[key] = step.true + int(step.args[3]) * 1000
-            # it is free from then on, and not before
+            # the lock becomes free after its minimum
             self._locks[key].ended = step.true + int(step.args[3]) * 1000
 
     def _delay(self, step: Step, key: str, before: Held) -> None:
@@ -114,7 +114,7 @@ class LockOptionChecker(LockChecker):
         super()._delay(step, key, before)
 
     def _kept(self, step: Step, key: str, after: Held) -> None:
-        """A kept lock that nobody uses is given back soon after it was asked for."""
+        """Check that a process releases an idle sticky lock soon after a request for it."""
         found = self._veterans.idle.get(key)
         if found is None or found[1] != after.fence or not after.live(step.now):
             return
@@ -127,13 +127,13 @@ class LockOptionChecker(LockChecker):
             self._asked.setdefault((key, fence), step.true)
 
     def _told(self, step: Step, key: str) -> None:
-        """Whoever had a lock taken away knows soon."""
+        """Check that a holder soon notices a forced release."""
         for belief in self._veterans.beliefs.get(key, ()):
             at = self._veterans.forced.get(belief.fence)
             process = belief.task.process
             if at is None or not belief.held(step.true) or step.true - at <= _SOON + 250 * MS:
                 continue
-            # its own call may have been in trouble: then it learned late that it had the lock at all
+            # after a fault in its own call, the holder may have received its grant late
             if self._unhindered(process, at) and belief.task.undisturbed_since(at - 10 * SECOND):
                 raise Broken(f"L5: {belief.task.name} was not told that {key} was taken away")
 

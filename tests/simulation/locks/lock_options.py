@@ -1,6 +1,6 @@
-"""Everything else one may do with a lock, in virtual time: keep, extend, pass on, take away, hold for a minimum.
+"""The options of locks in virtual time: sticky, extended, exported and adopted, force-released, at_least.
 
-Kept locks are kept by the real Keeper. What is asked of it may get lost, or come late or twice.
+The real StickyCache keeps the sticky locks. Requests to it may be lost, or arrive late or twice.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _CHANNELS = "sim:wake:"
 
 
 class UnsubscribedKeeper(StickyCache):
-    """A mutant: asked, it does nothing."""
+    """A mutant that ignores requests for its locks."""
 
     def asked(self, key: str) -> Lease | None:
         return None
 
 
 class SharingKeeper(StickyCache):
-    """A mutant: what it gives back, it goes on keeping."""
+    """A mutant that keeps a lock in the cache after its release."""
 
     def asked(self, key: str) -> Lease | None:
         kept = self.idle.get(key)
@@ -48,7 +48,7 @@ class SharingKeeper(StickyCache):
 
 
 class DoublingKeeper(StickyCache):
-    """A mutant: a lock is put down by two, the second time when somebody has it already."""
+    """A mutant that stores an idle lock a second time, when another task has already taken it."""
 
     def keep(self, key: str, kept: CachedLock) -> Lease | None:
         lease = super().keep(key, kept)
@@ -59,7 +59,7 @@ class DoublingKeeper(StickyCache):
     twice: tuple[str, CachedLock] | None = None
 
     def pop(self, key: str) -> CachedLock | None:
-        """What the second one does."""
+        """Take an idle lock, and store it again."""
         found = self.idle.pop(key, None)
         if found is not None and self.twice is not None and self.twice[1] is found:
             self.idle[key] = found
@@ -68,21 +68,21 @@ class DoublingKeeper(StickyCache):
 
 @dataclass
 class Veterans(Players):
-    """Contenders that know every way."""
+    """Contenders that use all options."""
 
     keeper: Callable[[], StickyCache] = StickyCache
     keepers: dict[Process, StickyCache] = field(default_factory=dict)
     passed: list[tuple[str, str, int]] = field(default_factory=list)
-    """Exported grants on their way: key, owner, fence."""
+    """Exported grants that a task may adopt: key, owner, fence."""
     idle: dict[str, tuple[Process, int, int]] = field(default_factory=dict)
-    """Locks that are kept and not used: whose, under which fence, since when (true time)."""
+    """Idle sticky locks: process, fence, and true time of the start."""
     forced: dict[int, int] = field(default_factory=dict)
-    """Fences of grants that were taken away, and when."""
+    """Fences of force-released grants, with the true time of the release."""
     least: dict[str, int] = field(default_factory=dict)
-    """Server time until which a released lock is to stay taken."""
+    """Server time when a released lock's minimum time ends."""
 
     def ear(self, process: Process) -> Actor:
-        """Hear what is asked of the process, as the engine does, and give back."""
+        """Receive the process's messages, as the engine does, and release requested locks."""
         keeper = self.keepers[process]
         while True:
             text = yield Park("!", (yield Clock()) + 3600)
@@ -102,7 +102,7 @@ class Veterans(Players):
             yield from grants.release(renewal.key, renewal.owner, renewal.fence, patience=0.1)
 
     def operator(self) -> Actor:
-        """Take locks away now and then."""
+        """Force-release locks now and then."""
         while not self.world.calm:
             yield Sleep(self.world.random.uniform(0.5, 6))
             key = keys.lock("sim", self.world.random.choice(["a", "b"]))
@@ -141,7 +141,7 @@ class Veterans(Players):
         mine = [one for one in self.passed if one[0] == asked.key]
         if mine and random.random() < 0.7:
             one = random.choice(mine)
-            if random.random() < 0.8:  # else somebody may adopt it a second time
+            if random.random() < 0.8:  # else a task may adopt it a second time
                 self.passed.remove(one)
             return (yield from grants.adopt(asked, *one[1:]))
         waiting = self.waiting.setdefault(asked.key, {})
@@ -192,7 +192,7 @@ class Veterans(Players):
             yield from grants.release(renewal.key, renewal.owner, renewal.fence, *([left] if left > 0 else []))
 
     def believe(self, key: str, belief: Belief) -> None:
-        """Somebody takes itself for the holder from now on."""
+        """Record that a task relies on the lock from now on; raises Broken if another task does, too."""
         beliefs = self.beliefs.setdefault(key, [])
         LockOptionChecker.alone(self.world, belief, beliefs, self.forced)
         beliefs.append(belief)
@@ -230,7 +230,7 @@ class Veterans(Players):
 
 
 def run(server: Server, seed: int, build: Build = RELEASED, keeper: Callable[[], StickyCache] = StickyCache) -> World:
-    """Contenders of three processes on one or two locks, who know every way; raises Broken."""
+    """Contenders of three processes that use all options on one or two locks; raises Broken."""
     world = World(server, seed, build)
     players = Veterans(world, keeper=keeper)
     checker = LockOptionChecker(world, players)

@@ -1,4 +1,4 @@
-"""Multilocks in virtual time, beside single locks on the same keys: their users, what must hold, and mutants."""
+"""Multilocks in virtual time, beside single locks on the same keys: their users, rules, and mutants."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Collectors(Players):
     """Contenders that take one lock, or several at once."""
 
     slots: dict[str, int] = field(default_factory=dict)
-    """The group of each lock: those of one group are asked for with one script."""
+    """The slot of each lock. One script acquires all locks of a slot."""
 
     def _turn(self, task: Task, name: str) -> Actor:
         random = self.world.random
@@ -107,12 +107,12 @@ class Collectors(Players):
 
 
 class MultiChecker(LockChecker):
-    """What a script does to several locks must be right for each as if it stood alone; and replies must be true."""
+    """Checks a script of several locks like one script per lock, and checks that its reply is true."""
 
     asks_all = False
 
     def applied(self, step: Step) -> None:
-        """Judge a step, lock by lock."""
+        """Check a step, lock by lock."""
         if step.script not in _ALONE:
             super().applied(step)
             return
@@ -125,7 +125,7 @@ class MultiChecker(LockChecker):
             super().applied(alone)
             placed = f"i{step.args[1]!s}".encode() in alone.seen[0]
             if not placed:
-                self._locks[key].asked.pop((step.task, str(step.args[1])), None)  # it does not wait for this one now
+                self._locks[key].asked.pop((step.task, str(step.args[1])), None)  # it does not wait for this lock now
             self._reply(step, at, key)
             if step.script == "locks/multi_acquire" and step.reply[0] == 0:
                 mine = self._mine(step, key)

@@ -1,4 +1,4 @@
-"""What must hold for permits, judged by the fields of their hash after every script that touched it."""
+"""Rules of permits, checked on the fields of their hash after every script that touched it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BOUND = SECOND
 _LOOK = 5 * SECOND
 _LATE = 400 * MS
-"""How late a waiter that cannot be told may look again, as in places.lua."""
+"""Maximum delay of an unsubscribed waiter's check, as CHECK_DELAY_MS in receivers.lua."""
 _SLACK = 250 * MS
 
 
@@ -37,7 +37,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Waiting:
-    """One place in the line."""
+    """One waiter in the hash."""
 
     ticket: int
     deadline: int
@@ -45,22 +45,22 @@ class Waiting:
     units: int
     owner: str = ""
     promise: int = 0
-    """Until when (server time) it may be handed something though nobody listens; 0: somebody listened when it asked."""
+    """Server time until it may get units although its process is not subscribed; 0 if it was subscribed at its call."""
 
 
 @dataclass
 class PermitsState:
-    """The hash, read."""
+    """The parsed hash."""
 
     used: int = 0
     head: int = 1
-    """Places before it were passed over."""
+    """Waiters with a lower ticket were skipped."""
     holders: dict[int, Held] = field(default_factory=dict)
     line: list[Waiting] = field(default_factory=list)
 
 
 def read_state(fields: dict[bytes, bytes]) -> PermitsState:
-    """Read the hash; raises Broken when it contradicts itself."""
+    """Parse the hash; raises Broken if it contradicts itself."""
     found, heap, places, requests, tickets = PermitsState(), {}, {}, {}, {}
     for name, value in ((name.decode(), value) for name, value in fields.items()):
         if re.fullmatch(r"g\d+", name):
@@ -112,23 +112,23 @@ class PermitChecker:
         self._fence = 0
         self._asked: dict[str, int] = {}
         self._handed: dict[int, tuple[Process, int]] = {}
-        """To whom units were handed, and until when, by fence, until they are claimed."""
+        """Unclaimed grants by fence: the process that got the units, and the deadline."""
         self._silent: set[Process] = set()
-        """Who has left them unclaimed."""
+        """Processes that have let a grant lapse unclaimed, and not called since."""
         self._passed_over: set[str] = set()
-        """Requests that were passed over because nobody listened to their process, and have not asked since."""
+        """Requests that were skipped because their process was not subscribed, and have not called since."""
         self.grants: int = 0
         self.together: int = 0
-        """The most that held at once."""
+        """Maximum number of holders at the same time."""
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
         """Read the hash and its expiry."""
         return [("HGETALL", keys[0]), ("PTTL", keys[0])]
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         before, after = self._before, read_state(step.seen[0])
-        # the books' own clock: where the server's is set back, it goes on
+        # the hash stores a clock, which continues when the server's clock is set back
         clock = step.seen[0]
         if b"c" in clock:
             ahead = max(int(clock[b"z"]), int(clock[b"c"]) - step.now)
@@ -205,7 +205,7 @@ class PermitChecker:
             self._handed[fence] = process, held.deadline
 
     def _unclaimed(self, step: Step, after: PermitsState) -> None:
-        """Who lets a hand-over lapse is silent until it asks."""
+        """Mark processes that let a grant lapse unclaimed as silent, until their next call."""
         for fence, (process, deadline) in list(self._handed.items()):
             if fence not in after.holders and deadline <= step.now:
                 self._silent.add(process)
@@ -214,7 +214,7 @@ class PermitChecker:
         self._silent.discard(step.task.process)
 
     def _pass_over(self, step: Step, after: PermitsState) -> None:
-        """Only who seems to be gone is passed over, and only until it asks again."""
+        """Check that only requests of processes that seem dead are skipped, and only until their next call."""
         for waiting in after.line:
             if waiting.ticket >= after.head:
                 self._passed_over.discard(waiting.request)
@@ -228,7 +228,7 @@ class PermitChecker:
         return next((process for process in self._world.processes if process.name == name), None)
 
     def _is_there(self, waiting: Waiting, now: int) -> bool:
-        """Whether the server may take its process for one that lives."""
+        """Return True if the server may assume that the waiter's process lives."""
         process = self._process(waiting.owner)
         if process is None or process in self._silent:
             return False
@@ -244,9 +244,9 @@ class PermitChecker:
                 raise Broken(f"L7: {step.script} took {waiting} out of the line")
 
     def _beliefs(self, step: Step, after: PermitsState) -> None:
-        """Nobody may count on units while the server gives them to somebody else."""
+        """Check that no holder relies on units that the server grants to another."""
         if step.true - self._world.jumped <= LONGEST:
-            return  # clients measure less time than the server; but what they renew since is theirs, or they hear of it
+            return  # the clock jumped ahead of the holders; by LONGEST they have renewed their leases or lost them
         total = after.used
         for belief in self._takers.believed:
             if belief.held(step.true) and belief.fence not in after.holders:
@@ -255,7 +255,7 @@ class PermitChecker:
             raise Broken(f"L8, L9: granted while others count on {total - after.used} units that they have lost")
 
     def _delay(self, step: Step, before: PermitsState) -> None:
-        """Nobody who is first in line, and whose units are free, waits for longer than a second."""
+        """Check that the first waiter gets its units within the bound when they are free."""
         if self._world.stepped > NEVER:
             return
         first = 0
@@ -279,7 +279,7 @@ class PermitChecker:
             raise Broken("L4: the key would go before its last lease ends")
 
     def at_end(self) -> None:
-        """Nobody waits any more, and all that is left ends by itself."""
+        """Check that all units are free an hour later."""
         world, every = self._world, self._takers.capacity
         later = world.server_now + 3600 * SECOND
         args = ("end", "end", 1000, 1000, 0, "sim:wake:end", every, every)
@@ -289,7 +289,7 @@ class PermitChecker:
 
 
 def _fits(before: PermitsState, waiting: Waiting, capacity: int) -> int:
-    """When enough units are free for it, by the holders' deadlines (server time); 0: they are free already."""
+    """Return the server time when enough units are free, by the holders' deadlines; 0 if they are free already."""
     used, at = before.used, 0
     for held in sorted(before.holders.values(), key=lambda held: held.deadline):
         if used + waiting.units <= capacity:

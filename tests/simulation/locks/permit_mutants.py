@@ -1,4 +1,4 @@
-"""Broken builds of permits: each lacks one rule, and the checker must notice."""
+"""Mutants of permits: each lacks one rule, and the checker must catch it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MUTANTS = (
                 "if holder.deadline <= now then\n      remove_holder(fence, holder)",
                 "if false then",
             ),
-            # or those who wait would ask every 2 ms, for the whole run
+            # otherwise waiters would call every 2 ms, for the whole run
             ("permits/parts/permits", "      earliest = key\n", "      earliest = math.max(key, now + 1000000)\n"),
         ),
     ),

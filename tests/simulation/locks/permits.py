@@ -1,4 +1,4 @@
-"""Semaphores and read-write locks in virtual time: who uses them, and whole runs."""
+"""Semaphores and read-write locks in virtual time: their users, and whole runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from simulation.world import World
 
 @dataclass
 class Belief:
-    """Units as their holder counts on them."""
+    """Units that a holder relies on."""
 
     task: Task
     lease: Lease
@@ -33,7 +33,7 @@ class Belief:
     units: int
 
     def held(self, true: int) -> bool:
-        """Whether the holder may take itself for a holder at this true time."""
+        """Return True if the holder may rely on the units at this true time."""
         process = self.task.process
         return process.alive and not self.lease.lost and self.lease.deadline > process.clock(true)
 
@@ -47,10 +47,10 @@ class Takers(Players):
     sizes: Sequence[int] = (1,)
     believed: list[Belief] = field(default_factory=list)
     asking: dict[str, tuple[Task, int]] = field(default_factory=dict)
-    """Who waits with which request for how many units."""
+    """Waiting tasks and their number of units, by request."""
 
     def taker(self, task: Task, rounds: int) -> Actor:
-        """Take some, hold them, give them back; several times."""
+        """Acquire units, hold and release them, several times."""
         random = self.world.random
         for _ in range(rounds):
             try:
@@ -94,7 +94,7 @@ class Takers(Players):
         with suppress(Cancelled, LockworkError):
             yield Sleep(random.choice([0.0, random.uniform(0, 0.2), random.uniform(0, 5)]))
             if units > 1 and random.random() < 0.5:
-                belief.units = 1  # from now on, whether the server has heard of it or not
+                belief.units = 1  # from now on, whether or not the call arrives
                 yield from permits.downgrade(asked.key, asked.owner, granted.fence, 1)
                 yield Sleep(random.uniform(0, 2))
         if self.forgets(task, lease):
@@ -107,7 +107,7 @@ class Takers(Players):
         self.ended.append(renewal)
 
     def meddler(self) -> Actor:
-        """Use grants that are over, or a living one's fence as a stranger."""
+        """Use ended grants, or a live grant's fence as a stranger."""
         random = self.world.random
         while not self.world.calm:
             yield Sleep(random.uniform(0, 2))

@@ -1,4 +1,4 @@
-"""Who uses quorum locks in virtual time, and the servers: their clocks run apart, they lose calls and go away."""
+"""Clients of quorum locks in virtual time, and servers with drifting clocks, lost calls and outages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from simulation.world import EPOCH
 BEGIN = 1000 * SECOND
 LEASES = (500, 2000)
 Counting = Callable[[Sequence[float], int, int], float]
-"""How a holder counts until when it has a majority, of its votes' deadlines, the number of servers and its lease."""
+"""Returns the end of a holder's majority from its votes' deadlines, the number of servers and its lease (ms)."""
 
 
 class Nodes:
-    """Every server is a prefix of one real server: keys are independent, and each script is told its server's time."""
+    """The servers: each is a key prefix on one real server, and gives its own time to the scripts."""
 
     def __init__(self, server: Server, random: Random, build: Build) -> None:
         self.count: int = random.choice([3, 5])
@@ -37,11 +37,14 @@ class Nodes:
         self._away = [0] * self.count
 
     def key(self, node: int) -> str:
-        """The lock's key there."""
+        """Return the lock's key on a server."""
         return keys.quorum(f"sim{node}", "x")
 
     def go_away(self, node: int, now: int, *, empty: bool) -> None:
-        """Let it not answer for a while; one that comes back empty stays away for longer than any lease, as it must."""
+        """Let a server not answer for a while.
+
+        A server that loses its data stays away for longer than any lease, as the protocol requires.
+        """
         self._away[node] = now + int(
             self._random.uniform(5, 8) * SECOND if empty else self._random.uniform(0, 4) * SECOND
         )
@@ -49,7 +52,7 @@ class Nodes:
             self._server.command("DEL", self.key(node))
 
     def answer(self, node: int, protocol: Any, call: Call, now: int) -> Any:
-        """Let a call arrive, and return what its protocol makes of the reply; None when one of both is lost."""
+        """Run a call, and return its protocol's result; None if the call or its reply is lost."""
         lost = self._random.random() < self.loss
         if self._away[node] > now or (lost and self._random.random() < 0.5):
             return None
@@ -75,7 +78,7 @@ def first(protocol: Any, clock: float) -> Call:
 
 @dataclass
 class Renewing:
-    """A call that renews some leases at one server, on its way."""
+    """A call in flight that renews leases at one server."""
 
     protocol: Any
     call: Call
@@ -96,28 +99,28 @@ class Vote(Lease):
 
 @dataclass(eq=False)
 class Client:
-    """One process with one task: its rounds, the calls of the present round, and what it holds."""
+    """One process with one task: its rounds, the calls of the present round, and its votes."""
 
     name: str
     paused_until: int = 0
     rounds: Any = None
     then: Callable[[Any], None] = lambda _: None
-    """What to do with the result of the rounds."""
+    """Receives the result of the rounds."""
     until: float = 0.0
     calls: dict[int, tuple[Any, Call]] = field(default_factory=dict)
-    """Those of the present round that have not arrived."""
+    """Calls of the present round that have not arrived."""
     answers: dict[int, Any] | None = None
-    """Those of the present round so far."""
+    """Answers of the present round."""
     requests: list[Request] = field(default_factory=list)
     fence: int | None = None
-    """That of the grant which it holds."""
+    """Fence of its grant."""
     votes: dict[int, Vote] = field(default_factory=dict)
     books: dict[int, LeaseBook] = field(default_factory=dict)
-    """What its engine keeps for each server."""
+    """The engine's lease book for each server."""
     renewing: dict[int, Renewing] = field(default_factory=dict)
 
     def hold(self, granted: QuorumGranted, clock: float) -> None:
-        """Keep what was granted."""
+        """Rely on a grant from now on, and renew its votes."""
         self.fence = granted.fence
         self.votes = {
             node: Vote(self.requests[node], vote, granted.fence, clock) for node, vote in granted.votes.items()
@@ -126,13 +129,13 @@ class Client:
             self.books.setdefault(node, LeaseBook()).add(vote)
 
     def put_down(self) -> None:
-        """Count on it no longer, and renew it no longer."""
+        """Forget the grant, and stop the renewal of its votes."""
         for node, vote in self.votes.items():
             self.books[node].remove(vote)
         self.fence, self.votes = None, {}
 
     def ends(self, counting: Counting, servers: int) -> float:
-        """Until when it counts on what it holds."""
+        """Return the time (client clock, seconds) when its majority ends; -inf without a grant."""
         if self.fence is None:
             return float("-inf")
         return counting(

@@ -1,4 +1,4 @@
-"""Broken scripts, and broken ways to count a majority, that the quorum's checker must catch."""
+"""Mutants of scripts and of the majority count, which the quorum's checker must catch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def half(deadlines: Sequence[float], servers: int, lease_ms: int) -> float:
 
 
 def for_ever(deadlines: Sequence[float], servers: int, lease_ms: int) -> float:
-    """What was granted once is held until it is released."""
+    """A grant lasts until its release."""
     return float("inf")
 
 

@@ -1,4 +1,4 @@
-"""Quorum locks in virtual time: clients that acquire, renew, extend, hang and die, and what must hold."""
+"""Quorum locks in virtual time: clients that acquire, renew, extend, hang and die, and the rules."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Quorums:
         return self.now / SECOND
 
     def run(self, steps: int) -> None:
-        """Let chance choose what goes on, so many times; raises Broken."""
+        """Run this number of random events; raises Broken."""
         for _ in range(steps):
             pace = self.random.random()
             self.now += self.random.randint(0, 2500 * MS if pace < 0.01 else 150 * MS if pace < 0.1 else 5 * MS)
@@ -61,7 +61,7 @@ class Quorums:
                 self._step(client)
 
     def at_end(self) -> None:
-        """When all have died and their leases have ended, the lock is free for who comes next."""
+        """Check that the lock is free when all clients are dead and their leases have ended."""
         for client in list(self._clients):
             self._kill(client)
         self.nodes.loss = 0.0
@@ -88,7 +88,7 @@ class Quorums:
             self.nodes.go_away(node, self.now, empty=what == 3)
 
     def _kill(self, client: Client) -> None:
-        """What it has sent may still arrive."""
+        """Kill a client. Its sent calls may still arrive."""
         self._note(client, "KILLED")
         while (client.calls or client.renewing) and self.random.random() < 0.7:
             self._arrive(client)
@@ -103,7 +103,7 @@ class Quorums:
     # -- calls on their way -----------------------------------------------------------------------------------------
 
     def _arrive(self, client: Client) -> None:
-        """One of its calls arrives, and what it learns waits until it can look."""
+        """Let a call of a client arrive. The client reads the answer in a later step."""
         renewing = [node for node, one in client.renewing.items() if not one.arrived]
         if client.calls and (not renewing or self.random.random() < 0.7):
             node = self.random.choice(list(client.calls))
@@ -117,7 +117,7 @@ class Quorums:
             self._note(client, f"server {node} renews: {one.answer}")
 
     def _renew(self, client: Client) -> None:
-        """What its engines do."""
+        """Renew the votes of a server, as its engine does."""
         node = self.random.choice(list(client.votes))
         book, one = client.books[node], client.renewing.get(node)
         if one is None:
@@ -203,7 +203,7 @@ class Quorums:
                 client.answers = {}
                 return
 
-    # -- what must hold -----------------------------------------------------------------------------------------------
+    # -- rules --------------------------------------------------------------------------------------------------------
 
     def _won(self, client: Client, granted: QuorumGranted) -> None:
         client.hold(granted, self.clock)
@@ -235,7 +235,7 @@ class Quorums:
             self._alone(client)
 
     def _alone(self, client: Client) -> None:
-        """Who counts on the lock is the only one."""
+        """Check that no other client relies on the lock."""
         if client.ends(self._counting, self.nodes.count) <= self.clock:
             return
         for other in self._clients:

@@ -1,4 +1,4 @@
-"""What must hold for locks in shared formats: L1, L3 and L4, judged by the key after every script that touched it."""
+"""Rules L1, L3 and L4 of locks in shared formats, checked on the key after every script that touched it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _ENDING = ("formats/plain_release", "formats/timestamp_release", "foreign_delete
 
 @dataclass(frozen=True)
 class Value:
-    """What the key holds: its owner, and when that ends in server time; 0: never by its expiry."""
+    """The key's value: its owner, its end in server time (0: no end), and the key's expiry (0: none)."""
 
     text: str = ""
     owner: str = ""
     ends: int = 0
     expiry: int = 0
     since: int = 0
-    """True time at which the owner took it."""
+    """True time when the owner took it."""
 
     def live(self, now: int) -> bool:
-        """Whether it keeps others out at server time `now`."""
+        """Return True if the value keeps others out at server time `now`."""
         return bool(self.owner) and (self.ends == 0 or self.ends > now)
 
 
@@ -40,9 +40,9 @@ class SharedChecker:
         self._kind = kind
         self._value = Value()
         self._free = 0
-        """True time since when nobody holds it."""
+        """True time since the key is free."""
         self._asked: dict[str, int] = {}
-        """When the server first heard of each token."""
+        """True time when the server first received each token."""
         self.grants: int = 0
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
@@ -50,7 +50,7 @@ class SharedChecker:
         return [("GET", KEY), ("GET", f"{KEY}:ends")]
 
     def applied(self, step: Step) -> None:
-        """Judge a step."""
+        """Check a step."""
         before, after = self._value, self._read(step)
         self._asked.setdefault(_caller(step), step.true)
         self._value = after
@@ -71,7 +71,7 @@ class SharedChecker:
         self._beliefs(step, after)
 
     def _ours(self, value: Value) -> bool:
-        """Whether the value is one of ours: foreign tokens begin with an f, and foreign times have no digits."""
+        """Return True for a Lockwork value: foreign tokens begin with an f, and foreign times have no decimals."""
         return bool(value.owner) and (value.owner[0] != "f" if self._kind == "plain" else value.owner != value.text)
 
     def _read(self, step: Step) -> Value:
@@ -83,7 +83,7 @@ class SharedChecker:
             owner, ends = text, expires
         else:
             whole, _, digits = text.partition(".")
-            # a time without digits was cut to whole seconds: it ends with that second
+            # a time without decimals was cut to whole seconds, and lasts until the end of that second
             owner, ends = digits or text, int(whole) * SECOND + (int(digits) // 1000 if digits else SECOND)
             ends = min(ends, expires or ends)
         since = self._value.since if owner == self._value.owner else step.true
@@ -101,7 +101,7 @@ class SharedChecker:
             self._free = 0
 
     def _delay(self, step: Step) -> None:
-        """Nobody who waits without trouble of its own leaves it lying free."""
+        """Check that a waiter without faults of its own takes the free key within the bound."""
         if self._world.ahead or not self._free:
             return
         for task, asked in self._players.waiting.get(KEY, {}).items():
@@ -110,16 +110,16 @@ class SharedChecker:
                 raise Broken(f"L4: it lay free for {(step.true - since) / SECOND:.2f} s while {asked.owner} waited")
 
     def _beliefs(self, step: Step, after: Value) -> None:
-        """No holder may take itself for the holder while the key says something else."""
+        """Check that no holder relies on the lock while the key has another owner."""
         if self._world.moved_forward:
-            return  # then clients measure less time than the server
+            return  # clients have measured less time than the server
         for belief in self._players.beliefs.get(KEY, ()):
             owner = belief.lease.renewal.owner
             if belief.held(step.true) and owner != after.owner:
                 raise Broken(f"L1: the key holds {after} while {belief.task.name} counts on {owner!r}")
 
     def at_end(self) -> None:
-        """Nobody waits any more, and the key goes by itself."""
+        """Check that a remaining Lockwork value has an expiry."""
         if self._ours(self._value) and not self._value.expiry:
             raise Broken(f"L4: {self._value} is left without an expiry")
 

@@ -1,7 +1,7 @@
-"""Locks in other programs' formats in virtual time: users of ours and foreign clients on one key, and mutants.
+"""Locks in other programs' formats in virtual time: Lockwork users and foreign clients on one key, and mutants.
 
-A plain lock ends by its key's expiry, which passes in the server's real time. So every script here is wrapped: before
-it runs, the key is given what is left of its expiry in virtual time, or is deleted; within a script, time stands still.
+A plain lock ends when its key expires, which the server measures in real time. So every script runs in a wrapper. It
+first sets the key's expiry to the remaining virtual time, or deletes the key. Time does not pass within a script.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ _FOREIGN = {
     # SET NX PX, as redis-py's Lock
     "foreign_set": NOW + "return {redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0, "
     "now + (ARGV[2] - 1) * 1000, now, ARGV[1]}",
-    # SETNX with the time at which it ends, cut to whole seconds, and free after that second; its EXPIRE is another call
+    # SETNX with its end, cut to whole seconds; the lock is free after that second. Its EXPIRE is a separate call
     "foreign_setnx": NOW + "local value = string.format('%d', math.floor(now / 1000000) + math.floor(ARGV[2] / 1000))\n"
     "return {redis.call('SETNX', KEYS[1], value), (value + 1) * 1000000, now, value}",
-    # its take-over, when TTL is negative: a SET without an expiry. A careful one looks at the time, too
+    # its takeover when TTL is negative: a SET without an expiry. A careful client also checks the time
     "foreign_takeover": NOW + "local found = tonumber(redis.call('GET', KEYS[1]) or '') or 0\n"
     "if (found + 1) * 1000000 > now or redis.call('PTTL', KEYS[1]) >= 0 then return {0, 0, now, ''} end\n"
     "local value = string.format('%d', math.floor(now / 1000000) + math.floor(ARGV[2] / 1000))\n"
     "redis.call('SET', KEYS[1], value)\n"
     "return {1, (value + 1) * 1000000, now, value}",
-    # SETNX with an id; its EXPIRE is another call
+    # SETNX with an id; its EXPIRE is a separate call
     "foreign_setnx_id": NOW
     + "return {redis.call('SETNX', KEYS[1], ARGV[1]), now + (ARGV[2] - 1) * 1000, now, ARGV[1]}",
     "foreign_expire": "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end\n"
@@ -74,7 +74,7 @@ class SharedBuild(Build):
     """A build whose keys expire in virtual time."""
 
     kind: str = ""
-    """The format in which a mutant is broken; empty: both."""
+    """The format that a mutant breaks; empty: both."""
 
     @property
     def label(self) -> str:
@@ -125,7 +125,7 @@ MUTANTS = (
 
 @dataclass
 class Sharers(Players):
-    """Users of ours, and foreign clients, of one format."""
+    """Lockwork users and foreign clients of one format."""
 
     kind: str = "plain"
     tokens: itertools.count[int] = field(default_factory=itertools.count)
@@ -172,7 +172,7 @@ class Sharers(Players):
         lease.lost = True
 
     def foreigner(self, task: Task, rounds: int) -> Actor:
-        """A careful client of another library: it tries, holds, and deletes only what is its own."""
+        """Act as a careful client of another library: try, hold, and delete only its own value."""
         random = self.world.random
         for _ in range(rounds):
             with suppress(Cancelled, LockworkError):
@@ -203,7 +203,7 @@ class Sharers(Players):
 
 
 def run(server: Server, seed: int, build: Build = RELEASED) -> World:
-    """Users of ours and foreign clients on one key; raises Broken."""
+    """Lockwork users and foreign clients on one key; raises Broken."""
     world = World(server, seed, build if isinstance(build, SharedBuild) else RELEASED)
     chosen = world.random.choice(["plain", "timestamp"])
     players = Sharers(world, kind=getattr(build, "kind", "") or chosen)

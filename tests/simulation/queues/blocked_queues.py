@@ -26,12 +26,12 @@ from simulation.world import Broken, Step, World
 
 _THREAD = "/watch the loop"
 _BLOCKED = 0.3
-"""Seconds of a block after which the thread acts."""
+"""The thread returns jobs after this many seconds of a block."""
 
 
 @dataclass
 class BlockedPlant(Plant):
-    """Children that read an answer or an offer late, because a job blocks them; their other jobs go on."""
+    """Children that read an answer or an offer late, because a job blocks them; their other jobs continue."""
 
     begun: set[tuple[str, str]] = field(default_factory=set)
     """Jobs that began, and their tokens."""

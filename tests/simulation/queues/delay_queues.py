@@ -1,4 +1,4 @@
-"""Delay queues in the simulator: who adds, takes and removes, with faults, and what must hold for all of them."""
+"""Delay queues in the simulator: users that add, take and remove entries under faults, and the rules."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ MUTANTS = (
 
 @dataclass
 class Checker:
-    """Judges every step by entries of its own."""
+    """Checks every step against its own list of entries."""
 
     world: World
     entries: dict[str, int] = field(default_factory=dict)
     since: dict[str, int] = field(default_factory=dict)
-    """True times at which entries were first seen to be due."""
+    """True time when the checker first saw each due entry."""
     replies: dict[str, Any] = field(default_factory=dict)
-    """What requests were told that did something."""
+    """Replies to the requests that changed something."""
     took: dict[str, dict[str, int]] = field(default_factory=dict)
     given: dict[str, dict[str, int]] = field(default_factory=dict)
-    """What pops returned to those who called."""
+    """Entries that pops returned to their callers."""
     waiting: dict[Task, int] = field(default_factory=dict)
-    """Since when they wait."""
+    """True time when each task began to wait."""
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
-        """Read the entries, and how long the other keys last."""
+        """Read the entries, and the expiry of the other keys."""
         return [("ZRANGE", keys[0], 0, -1, "WITHSCORES"), *(("PTTL", key) for key in keys[1:])]
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         found, *expiries = step.seen
         if -1 in expiries:
             raise Broken("a key has no expiry")
@@ -103,7 +103,7 @@ class Checker:
             del self.entries[id]
 
     def _abandon(self, step: Step, request: str) -> None:
-        """A pop that took nothing: it shall take nothing any more."""
+        """Accept that a pop without entries ends. `_abandoned` notes that it must take none later."""
 
     def _abandoned(self, request: str) -> None:
         for id, at in self.took.pop(request, {}).items():
@@ -111,7 +111,7 @@ class Checker:
         self.replies[request] = [0]
 
     def watch(self) -> None:
-        """Look at the time: nobody may wait while something is due."""
+        """Check that no task waits while an entry is due."""
         world = self.world
         due = {id for id, at in self.entries.items() if at <= world.server_now}
         self.since = {id: self.since.get(id, world.now) for id in due}
@@ -124,7 +124,7 @@ class Checker:
                 raise Broken(f"{task.name} waits, and {self.since} are due for {(world.now - ready) / SECOND:.2f} s")
 
     def at_end(self) -> None:
-        """What was taken is in somebody's hands."""
+        """Check that callers received the entries that their pops took."""
         for request, entries in self.took.items():
             whole = self.given.get(request)
             if whole is not None and whole != entries:
@@ -135,7 +135,7 @@ class Checker:
 
 @dataclass
 class Users:
-    """The users' side of a run."""
+    """The users of a run."""
 
     world: World
     checker: Checker
@@ -160,7 +160,7 @@ class Users:
                 self.world.note(task.name, f"gives up: {type(error).__name__}")
 
     def taker(self, task: Task, turns: int) -> Actor:
-        """Take what is due, and wait for it."""
+        """Take due entries, and wait for them."""
         random = self.world.random
         for turn in range(turns):
             yield Sleep(random.choice([0.0, random.uniform(0, 2)]))
@@ -181,7 +181,7 @@ class Users:
             self.checker.waiting.pop(task, None)
 
     def drain(self, task: Task) -> Actor:
-        """Look that nobody waits for nothing; when it is calm, take all that is left."""
+        """Check the waiting tasks until the faults are over, then take all remaining entries."""
         while not self.world.calm:
             self.checker.watch()
             yield Sleep(0.1)
@@ -193,7 +193,7 @@ class Users:
 
 def delay_queues(server: Server, seed: int, build: Build = RELEASED) -> World:
     """Users of three processes at one delay queue; raises Broken."""
-    # in a quarter of the runs nothing goes wrong: then nobody may be late at all
+    # a quarter of the runs has no faults: no task may be late there
     world = World(server, seed, build, Mix(slow=0.1, twice=0.2) if seed % 4 == 0 else None)
     random = world.random
     checker = Checker(world)

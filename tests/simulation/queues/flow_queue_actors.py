@@ -1,4 +1,4 @@
-"""Who has to do with flows: machines whose jobs use each other's results, planners, and those who cancel and wait."""
+"""Users of flows: workers whose jobs use each other's results, planners, and a canceller."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from lockwork.errors import LockworkError
+from lockwork.ids import node_id
 from lockwork.protocol.effects import Effect
 from lockwork.protocol.flows import flows
 from lockwork.protocol.flows.flows import FlowJob, Policy
@@ -29,22 +30,22 @@ class FlowPlant(Plant):
 
     plans: dict[str, list[FlowJob]] = field(default_factory=dict)
     stored: list[str] = field(default_factory=list)
-    """Flows whose producers know that they are there."""
+    """Flows whose producers received the confirmation."""
     ends: dict[str, bytes] = field(default_factory=dict)
-    """How their jobs ended for the first time, by id; the checker writes it down."""
+    """First outcome of each job of a flow, by id; the checker fills this in."""
 
     def member(self, id: str) -> tuple[str, int] | None:
-        """The flow of a job, and its number; None for another job. That of a compensation is the one that it undoes."""
+        """Return a job's flow and number; None outside of flows. A compensation has the number of the job it undoes."""
         flow, _, number = id.rpartition(".")
         return (flow, int(number.rstrip("u"))) if flow in self.plans else None
 
     def parents(self, id: str) -> list[int]:
-        """The numbers of the jobs that one of a flow waits for."""
+        """Return the numbers of the jobs that a job of a flow waits for."""
         flow, number = self.member(id) or ("", 0)
         return sorted(set(self.plans[flow][number - 1].parents)) if flow else []
 
     def ending(self, child: Child, job: Leased) -> Generator[Effect | Sleep, Any, Outcome]:
-        """Get the results that the job uses, as a worker does; without them it does not begin."""
+        """Fetch and check the results that the job uses, as a worker does, before the job begins."""
         found = self.member(job.id)
         if found is not None:
             flow, number = found
@@ -56,19 +57,19 @@ class FlowPlant(Plant):
                 except LockworkError:
                     yield Sleep(0.2)
             for wanted, blob in zip(used, blobs, strict=True):
-                if blob != self.ends.get(flows.job_id(flow, wanted), b""):
+                if blob != self.ends.get(node_id(flow, wanted), b""):
                     raise Broken(f"{job.id} uses the result of job {wanted}, and gets {blob!r}")
         return (yield from super().ending(child, job))
 
     def outcome(self, job: Leased) -> Outcome:
-        """The jobs of flows die more often than others."""
+        """Draw an outcome; jobs of flows die more often than others."""
         if self.member(job.id) and self.world.random.random() < 0.12:
             return Outcome(job.id, job.token, "d", b"failed")
         return super().outcome(job)
 
 
 def _shape(random: Random) -> list[list[int]]:
-    """A chain, a group, a chord, two layers or anything: for each job, the jobs that it waits for."""
+    """Draw a chain, a group, a chord, two layers or any graph: for each job, the jobs that it waits for."""
     count, kind = random.randint(1, 6), random.choice(["chain", "group", "chord", "layers", "any", "any"])
     if kind == "chain":
         return [[number] if number else [] for number in range(count)]
@@ -94,14 +95,14 @@ def planner(plant: FlowPlant, name: str, rounds: int) -> Actor:
                 record = record_header.head(1, DELIVERIES, key, group, limits, deliveries=most) + b'["work",[]]'
                 undo = record_header.head(1, DELIVERIES) + b'["undo",[]]' if random.random() < 0.4 else b""
                 plan.append(FlowJob(record, parents, random.choice([0, 0, 0, 700]), policy, undo))
-                id = flows.job_id(flow, number)
+                id = node_id(flow, number)
                 plant.made[id], plant.made[f"{id}u"] = Made(1, key, group, True, most), Made(1, lined=True)
             storing = flows.push(plant.queue, flow, plan, flow, WINDOW_MS)
             if random.random() < 0.1:
-                yield next(storing)  # and that is all: perhaps it was not all of it
+                yield next(storing)  # the producer stops after its first call, so the flow may be incomplete
             elif (yield from storing):
                 plant.stored.append(flow)
-                plant.acknowledged += [flows.job_id(flow, number) for number in range(1, len(plan) + 1)]
+                plant.acknowledged += [node_id(flow, number) for number in range(1, len(plan) + 1)]
             else:
                 raise Broken(f"{flow} was stored at once, and its producer heard that it took too long")
 

@@ -1,14 +1,15 @@
-"""What must hold for flows, after every script: each job begins when all that it waits for have ended, and each ends.
+"""Rules of flows, checked after every script: each job begins when all of its parents have ended, and each ends.
 
-What is under way is judged at once: nobody is blocked whose last parent has ended, unless that step is noted as to be
-done. Compensations come one after the other, the latest success first, when all has ended and one failed that says so.
+No job stays blocked after its last parent has ended, unless the flow is marked as unfinished. Compensations run one
+after the other, the latest success first, when all jobs have ended and a job with policy `compensate` has failed or
+was itself cancelled.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from lockwork.protocol.flows import flows
+from lockwork.ids import node_id
 from simulation.faults import MS, SECOND
 from simulation.queues.flow_queue_actors import FlowPlant
 from simulation.queues.limit_queue_checks import WAITS, LimitChecker
@@ -18,7 +19,7 @@ from simulation.world import Broken, Step, World
 
 _STORED = ("running", "compensating", "ended")
 _KEPT = 600 * SECOND
-"""How long a flow stays that is not stored to its end, us."""
+"""Minimum time until the server deletes an incompletely stored flow, us."""
 
 
 class FlowChecker(LimitChecker):
@@ -28,20 +29,20 @@ class FlowChecker(LimitChecker):
         super().__init__(world, plant)
         self._flows = plant
         self._first: dict[str, int] = {}
-        """Server time at which a flow was first heard of."""
+        """Server time of the first push of each flow."""
         self._begun: set[str] = set()
         self._over: dict[str, int] = {}
-        """Server time at which a flow was first seen to have ended."""
+        """Server time when the checker first saw that a flow had ended."""
         self._stopped: set[str] = set()
         self._wins: dict[str, list[int]] = defaultdict(list)
         """Jobs that succeeded and have a compensation."""
         self._undoing: dict[str, list[str]] = defaultdict(list)
-        """Compensations that came."""
+        """Compensations in the order of their arrival."""
         self._undone: set[str] = set()
         """Compensations that ended."""
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         before = self.view
         if step.script == "flows/push":
             self._first.setdefault(str(step.args[2]), step.now)
@@ -63,11 +64,11 @@ class FlowChecker(LimitChecker):
         self._flows.ends.update(after.ends)
 
     def forgotten(self, flow: str) -> bool:
-        """Whether it ended so long ago, by the server's clock, that nothing is known of it any more."""
+        """Return True if a flow has ended and the server has deleted it."""
         return flow in self._over and flow not in self.view.flows
 
     def _check_room(self, step: Step, before: View, after: View) -> None:
-        """A flow is let in as a whole, or refused as a whole."""
+        """Check that a queue accepts or refuses a flow as a whole."""
         flow, total = str(step.args[2]), int(step.args[3])
         waited = sum(place[0] in WAITS for place in before.places.values())
         full = self.size is not None and waited + total > self.size
@@ -111,7 +112,7 @@ class FlowChecker(LimitChecker):
             return
         flow, _ = self._flows.member(id) or ("", 0)
         for parent in self._flows.parents(id):
-            if flows.job_id(flow, parent) not in view.ends:
+            if node_id(flow, parent) not in view.ends:
                 raise Broken(f"{id} is run again, and job {parent}, for which it waited, has not ended")
 
     def _left_run(self, step: Step, before: View, after: View, id: str, was: Place, is_: Place | None) -> None:
@@ -129,7 +130,7 @@ class FlowChecker(LimitChecker):
     # -- one job ------------------------------------------------------------------------------------------------------
 
     def _passes(self, view: View, id: str) -> bool | None:
-        """Whether those that wait for this job may run; None while it has not ended."""
+        """Return True if this job's end lets its children run; None if it has not ended."""
         flow, number = self._flows.member(id) or ("", 0)
         end = view.ends.get(id)
         return None if end is None else end[:1] == b"s" or self._flows.plans[flow][number - 1].policy == "ignore"
@@ -137,15 +138,15 @@ class FlowChecker(LimitChecker):
     def _check_parents(self, view: View, id: str) -> None:
         flow, _ = self._flows.member(id) or ("", 0)
         for parent in self._flows.parents(id):
-            if not self._passes(view, flows.job_id(flow, parent)):
-                end = view.ends.get(flows.job_id(flow, parent))
+            if not self._passes(view, node_id(flow, parent)):
+                end = view.ends.get(node_id(flow, parent))
                 raise Broken(f"{id} may run, and job {parent}, for which it waits, ended {end!r}")
 
     def _released(self, step: Step, after: View, id: str, is_: Place | None) -> None:
-        """It may run now: all is stored, and all that it waits for have ended."""
+        """Check a job that became due: the flow is complete and not cancelled, and its parents have passed."""
         flow, number = self._flows.member(id) or ("", 0)
         plan = self._flows.plans[flow]
-        known = {flows.job_id(flow, each) for each in range(1, len(plan) + 1)}
+        known = {node_id(flow, each) for each in range(1, len(plan) + 1)}
         if flow not in self._begun and (step.script != "flows/push" or not known <= after.places.keys()):
             raise Broken(f"{id} may run, and not all of {flow} is stored")
         if flow in self._stopped:
@@ -156,14 +157,14 @@ class FlowChecker(LimitChecker):
             raise Broken(f"Q6: {id} is to run at {is_}, not at {due}")
 
     def _dropped(self, step: Step, after: View, id: str, was: Place | None) -> None:
-        """It never ran: it was cancelled with its flow, or because of another's failure, which its outcome names."""
+        """Check a job that was cancelled before its start: with its flow, or for a failure that its outcome names."""
         flow, _ = self._flows.member(id) or ("", 0)
         if flow in self._stopped or (step.script == "queue/cancel" and step.args[1] == id):
             return
         cause = after.blobs[id].split(b";")[0].partition(b">")[2].decode()
-        parents = [flows.job_id(flow, parent) for parent in self._flows.parents(id)]
+        parents = [node_id(flow, parent) for parent in self._flows.parents(id)]
         guilty = {other: after.ends.get(other, b"") for other in parents if self._passes(after, other) is False}
-        named = {flows.job_id(flow, int(end[1:])) if end[:1] == b"c" and end[1:] else id for id, end in guilty.items()}
+        named = {node_id(flow, int(end[1:])) if end[:1] == b"c" and end[1:] else id for id, end in guilty.items()}
         if was is None or was[0] != "blocked" or cause not in named:
             raise Broken(f"{step.script} cancelled {id} for {cause!r}, it was {was}; those that failed: {guilty}")
 
@@ -176,7 +177,7 @@ class FlowChecker(LimitChecker):
     # -- whole flows --------------------------------------------------------------------------------------------------
 
     def _check_ends(self, step: Step, before: View, after: View) -> None:
-        """What is noted as the end of a job is how it ended; and no end goes unnoted."""
+        """Check that a flow notes the outcome of each of its jobs, correctly and only once."""
         for id, end in before.ends.items():
             if after.ends.get(id, end) != end:
                 raise Broken(f"{id} had ended {end!r}, and now {after.ends[id]!r}")
@@ -206,7 +207,7 @@ class FlowChecker(LimitChecker):
 
     def _check_flow(self, flow: str, before: View, after: View) -> None:
         record, plan = after.flows[flow], self._flows.plans[flow]
-        ids = {number: flows.job_id(flow, number) for number in range(1, len(plan) + 1)}
+        ids = {number: node_id(flow, number) for number in range(1, len(plan) + 1)}
         ends = {number: after.ends[id] for number, id in ids.items() if id in after.ends}
         counted = Counter(end[:1] for end in ends.values())
         if [record["succeeded"], record["failed"], record["cancelled"]] != [
@@ -240,9 +241,9 @@ class FlowChecker(LimitChecker):
                 raise Broken(f"{id} is blocked, and will be: those that it waits for have passed {passed}")
 
     def _check_state(self, flow: str, ended: bool, failed: bool, after: View) -> None:
-        """Compensations come when all has ended, each after the other; then the flow has ended."""
+        """Check that compensations run one after the other when all jobs have ended, and that the flow then ends."""
         came = self._undoing[flow]
-        wins = [f"{flows.job_id(flow, number)}u" for number in reversed(self._wins[flow])] if failed else []
+        wins = [f"{node_id(flow, number)}u" for number in reversed(self._wins[flow])] if failed else []
         if came != wins[: len(came)] or not self._undone.issuperset(came[:-1]) or (came and not ended):
             raise Broken(f"{flow} is compensated by {came}, and {wins} are due; ended: {ended}")
         under_way = bool(came) and came[-1] not in self._undone
@@ -253,7 +254,7 @@ class FlowChecker(LimitChecker):
             raise Broken(f"{flow} is at {after.flows[flow]}, it should be {state}")
 
     def at_end(self) -> None:
-        """Every flow that was stored has ended with all its jobs."""
+        """Check that every stored flow has ended with all its jobs."""
         super().at_end()
         for flow in {*self._flows.stored, *self._begun}:
             if not self.forgotten(flow) and self.view.flows.get(flow, {}).get("state") != "ended":

@@ -1,4 +1,4 @@
-"""What may not take too long with flows: what a call left to be done, and that those who wait hear of the end."""
+"""Time limits of flows: for steps that a call left unfinished, and for the notification of waiting callers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from simulation.world import Broken, World
 
 
 class FlowWatch(QueueWatch):
-    """Looks at a queue with flows as time goes by."""
+    """Checks the time limits of a queue with flows."""
 
     def __init__(self, world: World, plant: FlowPlant, checker: FlowChecker, *, faultless: bool) -> None:
         super().__init__(world, plant, checker, faultless=faultless)
         self._flows = plant
         self._forgotten = checker.forgotten
         self._late: dict[str, int] = {}
-        """True time since which a flow has something left to do."""
+        """True time since a flow is unfinished."""
         self._over: dict[str, int] = {}
-        """True time at which a flow was first seen to have ended."""
+        """True time when the watch first saw that a flow had ended."""
 
     def _idle(self) -> None:
         super()._idle()
@@ -49,8 +49,8 @@ class FlowWatch(QueueWatch):
                     found = yield from flows.ended(self._plant.queue, flow, task.process.channel, timeout)
                     self._told(task, flow, began, began + int(timeout * SECOND), found)
 
-    def _told(self, task: Task, flow: str, began: int, deadline: int, found: flows.FlowSight | None) -> None:
-        """Q9: who waits for a flow hears of its end, or learns in time that it has not ended."""
+    def _told(self, task: Task, flow: str, began: int, deadline: int, found: flows.FlowDetails | None) -> None:
+        """Q9: check that a caller learns of its flow's end, or in time that the flow has not ended."""
         now, over = self._world.now, self._over.get(flow)
         quiet = task.undisturbed_since(began)
         if found is None and over is not None and self._forgotten(flow):

@@ -1,6 +1,6 @@
 """A whole run of a queue with flows: chains, groups, chords and graphs whose jobs fail, are cancelled, lose workers.
 
-In every second run one call on the server does only two steps of what an end means for others, so much is left over.
+In every second run a script handles only two effects of ended jobs per call, so it often leaves steps unfinished.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _stepwise(build: Build) -> Build:
 
 
 def run(server: Server, seed: int, build: Build = RELEASED) -> World:
-    """Planners, workers, and those who cancel and wait; raises Broken. In a fifth of the runs nothing goes wrong."""
+    """Planners, workers, a canceller and waiting callers; raises Broken. A fifth of the runs has no faults."""
     faultless = seed % 5 == 0
     world = World(server, seed, _stepwise(build) if seed % 2 else build, Mix(slow=0.1) if faultless else None)
     plant = FlowPlant(world, QueueKeys("sim", "q"))
@@ -62,13 +62,13 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
         checker.at_end()
         _nothing_is_left(world, plant)
 
-    # two jobs a call: a producer may die, or give up, before all is stored
+    # two jobs per call: a producer may die or give up before its flow is complete
     with patch.object(flows, "_BATCH", 2):
         return finished(world, seed, 20, 80, at_end)
 
 
 def _nothing_is_left(world: World, plant: FlowPlant) -> None:
-    """What was never stored to its end, and what ended long ago, is forgotten."""
+    """Check that the server deletes incompletely stored flows, and flows that ended long ago."""
     later = world.server_now + (WINDOW_MS + 700_000) * 1000
     expire = world.build.script("queue/expire")
     keys = expire.declared.keys(plant.queue, {})

@@ -1,4 +1,4 @@
-"""Who sets limits, who meets them, and who waits until a queue is drained."""
+"""Users of a queue with limits: a manager, producers, and callers that wait until it is drained."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CHOICES: dict[str, tuple[Argument, ...]] = {
     "rate": ("1/1000", "3/1000", "2/400", ""),
 }
 _SPREAD = SECOND
-"""Those who come too early for a rate are spread over so much time."""
+"""Time span over which rate-limited workers spread their retries, us."""
 
 
 def manager(plant: Plant, rounds: int) -> Actor:
-    """Pause and limit the queue in one or in changing ways; in the end all limits are taken away."""
+    """Pause and limit the queue, with one limit or with changing ones; in the end remove all limits."""
     random = plant.world.random
     if steady := random.choice([None, None, "concurrency", "rate"]):
         with suppress(LockworkError):
@@ -49,7 +49,7 @@ def manager(plant: Plant, rounds: int) -> Actor:
 
 
 def little_room(plant: Plant) -> Actor:
-    """Let there be little room for a while."""
+    """Limit the queue to a few waiting jobs for a while."""
     random = plant.world.random
     sizes: tuple[Argument, ...] = (random.choice([0, 1, 3]), "")
     for size in sizes:
@@ -63,7 +63,7 @@ def little_room(plant: Plant) -> Actor:
 
 
 def producer(plant: Plant, checker: LimitChecker, rounds: int) -> Actor:
-    """Enqueue a few jobs at a time; when the queue is full, nothing of them is there, or only the first."""
+    """Enqueue a few jobs at a time. Check that a full queue accepts no jobs except the reported first ones."""
     random = plant.world.random
     for _ in range(rounds):
         with suppress(LockworkError, Cancelled):
@@ -79,7 +79,7 @@ def producer(plant: Plant, checker: LimitChecker, rounds: int) -> Actor:
                 refused = {job.id for job in new[full.enqueued :]}
                 there = refused & checker.view.places.keys()
                 checker.refused |= refused - there
-                # cleared between two tries, the others seemed to be new
+                # if the queue was cleared between two attempts, the server takes the rest for new jobs
                 if there and not refused & checker.cleared:
                     raise Broken(f"the queue is full, and {there} are there") from None
             else:
@@ -87,7 +87,7 @@ def producer(plant: Plant, checker: LimitChecker, rounds: int) -> Actor:
 
 
 class LimitWatch(QueueWatch):
-    """Looks at a queue with limits as time goes by."""
+    """Checks the time limits of a queue with limits."""
 
     def __init__(self, world: World, plant: Plant, checker: LimitChecker, *, faultless: bool) -> None:
         super().__init__(world, plant, checker, faultless=faultless)
@@ -104,7 +104,7 @@ class LimitWatch(QueueWatch):
             self._check_turns(max(since, self._limits.changed))
 
     def _check_turns(self, since: int) -> None:
-        """At a rate, one job begins after the other."""
+        """Check that jobs begin as soon as the rate allows."""
         rate, checker = self._limits.rate or (1, 1), self._limits
         ready = [checker.since[id] for id, place in checker.view.places.items() if place[0] == "ready"]
         last = max([since, min(ready, default=self._world.now), *(begun - self._start for begun in checker.begun[-1:])])

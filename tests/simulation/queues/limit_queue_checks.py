@@ -1,6 +1,6 @@
-"""What must hold for whole queues: nothing begins in a pause, and no more begins, runs or waits than limits allow.
+"""Rules of whole queues: no job begins in a pause, and the limits hold for jobs that begin, run or wait.
 
-The rules are taken from what was applied, in the server's order, and what they allow is counted anew.
+The checker reads the limits from the scripts that set them, in the server's order, and counts independently.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from simulation.queues.queue_view import View
 from simulation.world import Broken, Step, World
 
 _PUSHES = {"queue/push_one": 0, "queue/push": 2, "queue/push_until": 2, "locks/release_and_push": 4}
-"""Where the jobs begin in the arguments."""
+"""Index of the first job in each script's arguments."""
 WAITS = ("ready", "due", "line", "suspect", "blocked", "stored")
 
 
@@ -24,27 +24,27 @@ class LimitChecker(QueueChecker):
     def __init__(self, world: World, plant: Plant) -> None:
         super().__init__(world, plant)
         self.paused: int | None = None
-        """Since when, ms of server time."""
+        """Start of the pause, ms of server time."""
         self.concurrency: int | None = None
         self.size: int | None = None
         self.rate: tuple[int, int] | None = None
         self.changed: int = 0
-        """True time at which a rule was changed the last time, us."""
+        """True time of the last change of a limit, us."""
         self.free_since: int | None = 0
-        """True time since which one more job may begin if there is no rate, us; None: it may not."""
+        """True time since one more job may begin, without regard to a rate, us; None if it may not."""
         self.empty_since: int | None = 0
-        """True time since which nothing waits or runs, us; None: something does."""
+        """True time since no job waits or runs, us; None if one does."""
         self.ended_running: bool = False
-        """Whether that began when the last one that ran was done: then whoever waits for it is told."""
+        """True if the end of a running job emptied the queue: only then does the server notify waiting callers."""
         self.emptied: int = 0
-        """True time at which nothing waited or ran the last time, us, if something does."""
+        """True time when the queue was last empty, us; valid if it is not empty now."""
         self.begun: list[int] = []
-        """Server times at which jobs began at this rate, us."""
+        """Server times when jobs began under the present rate, us."""
         self.refused: set[str] = set()
-        """Jobs whose producers heard that there is no room for them."""
+        """Jobs whose producers received QueueFull."""
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         before = self.view
         if step.script == "queue/set_rules":
             self._changed(step)
@@ -114,7 +114,7 @@ class LimitChecker(QueueChecker):
             raise Broken(f"{step.reply} was said, {waited} waited, at most {self.size} may; {came} came of {new}")
 
     def _note_times(self, step: Step, after: View) -> None:
-        """Since when the queue lets one more begin, and since when it has nothing to do."""
+        """Update `free_since` and the times of an empty queue."""
         now, kinds = self._world.now, [place[0] for place in after.places.values()]
         free = self.paused is None and (self.concurrency is None or kinds.count("run") < self.concurrency)
         self.free_since = (now if self.free_since is None else self.free_since) if free else None

@@ -27,7 +27,7 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     for number in range(2):
         world.start(shop, f"producer{number}", lambda _: producer(plant, checker, random.randint(2, 6)))
     world.start(shop, "drainer", watch.drainer)
-    # nobody else lets a paused queue go on: it is not cancelled, as the others are
+    # only the manager resumes a paused queue, so a background task runs it, which is never cancelled
     world.start(office, "manager", lambda _: manager(plant, random.randint(2, 6)), background=True)
     world.start(office, "caller", lambda task: users.caller(plant, watch, task))
     world.start(office, "handler", lambda _: users.handler(plant))

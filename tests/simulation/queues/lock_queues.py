@@ -38,18 +38,18 @@ MUTANTS = (
 
 @dataclass
 class Owners(Players):
-    """Contenders for the locks of a queue, who give them back with a job."""
+    """Contenders for the locks of a queue that release them together with a job."""
 
     plant: Plant = field(kw_only=True)
     lost: set[str] = field(default_factory=set)
-    """Jobs of which nothing may be enqueued: their owner was told so."""
+    """Jobs that must not be in the queue, because their owner's call was refused."""
 
     def key_of(self, name: str) -> str:
-        """Where the lock of that name is."""
+        """Return the key of a lock."""
         return self.plant.queue.lock(name)
 
     def give_back(self, asked: Request, fence: int) -> Actor:
-        """Release it with a job, or without."""
+        """Release a grant, with a job or without."""
         random = self.world.random
         if random.random() < 0.7:
             grant, keep_ms = Renewal(asked.key, asked.owner, fence, 1), random.choice([0, 0, 0, 200])
@@ -65,7 +65,7 @@ class Owners(Players):
             yield from super().use_again(old)
 
     def _push(self, grant: Renewal, keep_ms: int) -> Generator[Effect, Any, bool]:
-        """Release it with a job; False when there is no room for that."""
+        """Release a grant with a job; return False if the queue is full."""
         job = users.new_job(self.plant)
         try:
             done = yield from release_and_push(self.plant.queue, grant, keep_ms, job)
@@ -73,7 +73,7 @@ class Owners(Players):
             self.lost.add(job.id)
             return False
         except LockworkError:
-            return True  # who knows
+            return True  # the effect of the call is unknown
         if done:
             self.plant.acknowledged.append(job.id)
         else:
@@ -86,7 +86,7 @@ class Owners(Players):
 
 
 class LockJobsChecker(LimitChecker):
-    """Checks the queue and its locks, and that a release and its job are one."""
+    """Checks the queue and its locks, and that a release and its job are atomic."""
 
     brings = (*LimitChecker.brings, _NAME)
 
@@ -97,12 +97,12 @@ class LockJobsChecker(LimitChecker):
         self._keys: list[str] = []
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
-        """Read the lock, if it is about one, and the whole queue."""
+        """Read the script's locks, if any, and the whole queue."""
         self._keys = [key for key in keys if ":lock:" in key]
         return [*self._lock.looks(script, self._keys), *super().looks(script, keys)]
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did to the queue and to its lock."""
+        """Check a step on the queue and on its lock."""
         own, before = 2 * len(self._keys), self.view
         super().applied(replace(step, seen=step.seen[own:]))
         if not self._keys:
@@ -125,14 +125,17 @@ class LockJobsChecker(LimitChecker):
                 raise Broken(f"the lock was to stay taken for {keep} us more, and is {after} at {step.now}")
 
     def _check_both(self, step: Step, was: bool, is_: bool, live: bool, ended: bool) -> None:
-        """`was`, `is_`: whether the job was there before, and is now; `live`: whether the grant was; `ended`: now."""
+        """Check that a release and its job took effect together.
+
+        was, is_: the job existed before, and exists now. live: the grant was live before. ended: the grant is over now.
+        """
         came = is_ and not was
         fits = {0: not was and not live, 1: was or live}.get(step.reply, False) if step.reply in (0, 1) else not was
         if came != ended or not fits or (isinstance(step.reply, list) and came) or (step.reply == 1 and not is_):
             raise Broken(f"both or neither: {step.args} -> {step.reply}; job came: {came}, grant ended: {ended}")
 
     def at_end(self) -> None:
-        """All jobs have ended, and nobody waits for a lock."""
+        """Check that all jobs have ended, and that every remaining lock has an expiry."""
         super().at_end()
         self._lock.at_end()
 

@@ -1,4 +1,4 @@
-"""Who works on a queue with partitions: machines that serve all of them, and share each process's places out."""
+"""Workers of a queue with partitions. Each process shares its free places among all partitions."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ PARTITIONS = 3
 
 @dataclass(eq=False)
 class Source:
-    """A partition as a child sees it."""
+    """A child's view of a partition."""
 
     desk: Plant
     hints: Hints = field(default_factory=Hints)
     awake: bool = True
-    """Whether it may have jobs."""
+    """True if the partition may have jobs."""
     owed: bool = False
-    """Whether it was woken for it, and has not asked yet."""
+    """True if the partition woke the child, and the child has not fetched from it since."""
     passing: bool = False
-    """Whether that is being passed on; sent again, it would pass on what comes from being asked now."""
+    """True while the wake-up is being forwarded. A fetch must wait: a repeated forward would give its wake-ups away."""
 
 
 @dataclass
 class PartitionedPlant(Plant):
-    """The users of all partitions; each partition has what was enqueued there, and shares the rest with the others."""
+    """The users of all partitions. Each partition has its own acknowledged jobs; the partitions share the rest."""
 
     parts: list[UniquePlant] = field(init=False)
 
@@ -57,13 +57,13 @@ class PartitionedPlant(Plant):
         return self.parts
 
     def served(self) -> list[Plant]:
-        """The partitions from which a child fetches, in the order in which it begins."""
+        """Return the partitions that a child serves, in the order of its first fetches."""
         found = list(self.desks)
         self.world.random.shuffle(found)
         return found
 
     def _fetch(self, child: Child) -> Actor:
-        """Ask the partitions that may have jobs by turns, as long as there are places."""
+        """Fetch from the partitions that may have jobs, one after the other, while the child has free places."""
         sources = [Source(desk) for desk in self.served()]
         for request in itertools.count():
             while not child.free or not any(source.awake for source in sources):
@@ -103,7 +103,7 @@ class PartitionedPlant(Plant):
         return lambda _: self.pass_on(child, source)
 
     def pass_on(self, child: Child, source: Source) -> Actor:
-        """Let another worker have a wake-up that is of no use here."""
+        """Forward a wake-up that this child cannot use to another worker."""
         source.owed, source.passing = False, True
         yield Sleep(0)
         with suppress(LockworkError):

@@ -1,6 +1,6 @@
-"""What must hold for a queue with partitions: each of them is a queue in order, and keys and names hold over all.
+"""Rules of a queue with partitions: each partition is a correct queue, and keys and unique names hold across all.
 
-Which partition a name decides is not asked here, only what would go wrong if two processes did not agree.
+The checker does not compute a name's partition. It catches the errors that follow if two processes disagree about it.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class PartitionsChecker:
         self._plant = plant
         self._shops = shops
         self._homes: dict[str, str] = {}
-        """In which partition each job was first seen."""
+        """The partition of each job when the checker first saw it."""
         self._due: dict[str, int] = {}
-        """When a job was due last, ms."""
+        """Last due time of each job, ms."""
         self._begun: set[str] = set()
 
     def _part(self, keys: Sequence[str]) -> UniqueChecker:
         return next(self.parts[part.queue.name] for part in self._plant.parts if keys[0].startswith(part.queue.base))
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
-        """Read the partition that the script was about."""
+        """Read the partition of the script."""
         return self._part(keys).looks(script, keys)
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did to its partition, and to keys and names."""
+        """Check a step on its partition, and keys and names across all partitions."""
         part = self._part(step.keys)
         before = part.view.places
         part.applied(step)
@@ -61,7 +61,7 @@ class PartitionsChecker:
         return [item for checker in self.parts.values() for item in checker.view.places.items()]
 
     def _check_key(self, leased: str) -> None:
-        """One job of a key at a time, in the order in which they are due."""
+        """Check that jobs of a key run one at a time, in the order of their due times."""
         key, home = self._plant.made[leased].key, self._homes[leased]
         if not key:
             return
@@ -74,7 +74,7 @@ class PartitionsChecker:
                 raise Broken(f"in order: {leased} runs in {home}, and {id} of {key} waits in {self._homes[id]}")
 
     def _check_names(self) -> None:
-        """A name has one job that waits for its first attempt, or, if it is taken until then, has not ended."""
+        """Check that a name has one job at most: one before its first attempt, or one before its end, by its terms."""
         calls = self._plant.parts[0].calls
         alive = {"start": Counter[str](), "done": Counter[str]()}
         for id, place in self._everywhere():
@@ -85,11 +85,11 @@ class PartitionsChecker:
             raise Broken(f"one job of each name: {twice} have more")
 
     def settled(self) -> bool:
-        """Whether every job known to the server has ended."""
+        """Return True if every job on the server has ended."""
         return all(checker.settled() for checker in self.parts.values())
 
     def at_end(self) -> None:
-        """Every acknowledged job has ended where its handle says, and plain ones went in turn."""
+        """Check that each acknowledged job has ended in its handle's partition, and plain jobs are spread evenly."""
         for checker in self.parts.values():
             checker.at_end()
         for shop in self._shops:
@@ -105,12 +105,12 @@ def _checker(world: World, part: UniquePlant) -> UniqueChecker:
 
 
 class PartitionsWatch:
-    """Looks at all partitions as time goes by."""
+    """Checks the time limits of all partitions."""
 
     def __init__(self, watches: Sequence[QueueWatch]) -> None:
         self._watches = watches
 
     def look(self) -> None:
-        """Look at what takes too long; raises Broken."""
+        """Check the time limits; raises Broken."""
         for watch in self._watches:
             watch.look()

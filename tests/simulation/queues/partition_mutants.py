@@ -1,4 +1,4 @@
-"""Broken apps and workers of queues with partitions, each with one thing wrong that the checker must catch."""
+"""Mutants of apps and workers of queues with partitions, each with one fault that the checker must catch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from simulation.queues.queue_actors import Child, Plant
 
 
 class IgnoresPlacement(Shop):
-    """A name's partition is another one in each process, as if it were told from a hash with a seed."""
+    """Computes another partition for a name in each process, as with a seeded hash."""
 
     def route(self, task: Any) -> None:
-        """Mix the process into each name."""
+        """Mix the number of the process into each name."""
         usual = task._where
 
         def where(job: NewJob) -> int:
@@ -30,16 +30,16 @@ class UsesOnePartition(Shop):
     """Plain jobs all go to the same partition."""
 
     def route(self, task: Any) -> None:
-        """Begin the turns anew with each call."""
+        """Send plain jobs to the first partition."""
         usual = task._where
         task._where = lambda job: 0 if routing_name(job.record) is None else usual(job)
 
 
 class ReportsAnotherPartition(Shop):
-    """A handle tells another partition than that of its job."""
+    """Reports another partition in a handle than its job has."""
 
     def heard(self, queue: str, id: str) -> None:
-        """Tell the next one."""
+        """Report the previous partition."""
         names = [part.queue.name for part in self.plant.parts]
         super().heard(names[names.index(queue) - 1], id)
 
@@ -48,26 +48,26 @@ SHOPS: tuple[type[Shop], ...] = (IgnoresPlacement, UsesOnePartition, ReportsAnot
 
 
 class ServesSomePartitions(PartitionedPlant):
-    """Workers know of all partitions but one."""
+    """Workers serve all partitions except the last."""
 
     def served(self) -> list[Plant]:
-        """Leave the last one out."""
+        """Leave out the last partition."""
         return [desk for desk in super().served() if desk is not self.parts[-1]]
 
 
 class NacksSomePartitions(PartitionedPlant):
-    """What a dead child had of any but the first partition is not given back."""
+    """Returns only a dead child's jobs of the first partition."""
 
     def bury(self, child: Child) -> Actor:
-        """Look at the first partition only."""
+        """Return the jobs of the first partition."""
         yield from self.parts[0].give_back(child)
 
 
 class KeepsWakeups(PartitionedPlant):
-    """A worker without a free slot forwards no wake-up. Jobs only wait; runs in which nothing else fails show it."""
+    """A worker without a free slot forwards no wake-up. Jobs only wait; runs without other faults show it."""
 
     def pass_on(self, child: Child, source: Source) -> Actor:
-        """Forget it."""
+        """Forget the wake-up."""
         source.owed = False
         yield Sleep(0)
 

@@ -1,4 +1,4 @@
-"""Who enqueues to a queue with partitions: apps with tasks of all kinds, as the product's own code sends their jobs."""
+"""Producers of a queue with partitions: apps with all kinds of tasks, which enqueue with Lockwork's own code."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Shop:
         self._grouped = {group: self._task(group, **_limits(group)) for group in LIMITS if group}
         self._unique = {name: self._task(name, **_terms(name)) for name in NAMES}
         self.turns: Counter[str] = Counter()
-        """How many of its plain calls each partition has."""
+        """Number of its plain calls in each partition."""
         self.unsure: int = 0
-        """Plain calls of which it never heard where they are."""
+        """Number of plain calls whose partition is unknown, because the call failed."""
 
     def _task(self, name: str, **options: Any) -> Any:
         def work(name: str) -> None: ...
 
         task: Any = self._app.task(queue=self.plant.queue.name, name=name, retries=DELIVERIES - 1, **options)(work)
-        task._turns = itertools.count(self._random.randrange(PARTITIONS))  # as chance says, but that of the seed
+        task._turns = itertools.count(self._random.randrange(PARTITIONS))  # a random start, drawn from the seed
         self.route(task)
         return task
 
     def route(self, task: Any) -> None:
-        """The task decides itself where its jobs go."""
+        """Leave the choice of partitions to the task; mutants override this."""
 
     def enqueue(self, rounds: int) -> Actor:
         """Enqueue one or a few jobs at a time: plain, with a key, of a group, or unique."""
@@ -83,7 +83,7 @@ class Shop:
         self._heard(handles)
 
     def _new(self, task: Any, names: list[str]) -> list[NewJob]:
-        """Make calls, with ids that are the same whenever the seed is played."""
+        """Make jobs with ids that depend only on the seed."""
         made = task._builder.many([(name,) for name in names])
         new = [job._replace(id=f"j{next(self.plant.numbers):04}") for job in made]
         for job in new:
@@ -96,7 +96,7 @@ class Shop:
             self.heard(handle.queue, handle.id)
 
     def heard(self, queue: str, id: str) -> None:
-        """Know of a job where its handle says."""
+        """Record an acknowledged job in the partition of its handle."""
         next(part for part in self.plant.parts if part.queue.name == queue).acknowledged.append(id)
 
 

@@ -1,4 +1,4 @@
-"""A whole run of a queue with partitions: apps of two processes, workers that serve all of them; from the seed."""
+"""A whole run of a queue with partitions: apps of two processes, workers of all partitions; a function of the seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from simulation.server import Build, Server
 from simulation.world import World
 
 _FAULTLESS = 5
-"""Nothing goes wrong in runs whose seed is divisible by this."""
+"""Runs whose seed is divisible by this have no faults."""
 
 
 def play(

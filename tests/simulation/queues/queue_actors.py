@@ -1,4 +1,4 @@
-"""Who works on a queue: machines with a supervisor and its children. Their users are in queue_users."""
+"""Workers of a queue: machines with a supervisor and its children. queue_users has the producers and callers."""
 
 from __future__ import annotations
 
@@ -34,36 +34,36 @@ class Child:
     process: Process
     session: str
     began: int
-    """True time at which it began, us."""
+    """True time of its start, us."""
     free: int
-    """Places for one more job."""
+    """Number of free places for jobs."""
     supervisor: str
     isolates: bool = False
-    """It runs suspects only, one at a time."""
+    """True for an isolation process, which runs only suspects, one at a time."""
     over: bool = False
     lost: bool = False
-    """Whether a beat has found that the server does not know its session."""
+    """True if the last heartbeat found no session of it on the server."""
     retired: bool = False
-    """It ends because it was told to: what it holds counts for nothing, but for jobs with a cap of deliveries."""
+    """True if it ends on purpose. Its deliveries then do not count, except for jobs with a cap of deliveries."""
     free_since: int | None = 0
-    """True time since which it has a free place, us; None while it has none."""
+    """True time since it has a free place, us; None without one."""
     blocked: tuple[int, int] = (0, 0)
-    """True times from and until which a job blocks it, us: meanwhile it reads nothing that it receives."""
+    """Start and end of a block by a job (true time, us). The child reads no messages meanwhile."""
     fetcher: Task = field(init=False)
     asking: int = 0
-    """Calls under way that may bring a job for each free place."""
+    """Number of calls in flight that may each bring a job for every free place."""
     deliveries: defaultdict[str, Deliveries] = field(default_factory=lambda: defaultdict(Deliveries))
-    """What came from each queue."""
+    """Deliveries by queue name."""
     held: dict[str, Leased] = field(default_factory=dict)
     parked: bool = True
-    """Whether the queue may have jobs that were given back because a worker did not know their task."""
+    """True if the queue may have parked jobs, which workers returned because they did not know the task."""
     stopping: set[str] = field(default_factory=set)
-    """Jobs that its worker was told to cancel."""
+    """Ids of jobs with a cancellation request that the worker has received."""
 
 
 @dataclass
 class Plant:
-    """The queue's users."""
+    """The workers of a queue, and the state that all of its users share."""
 
     world: World
     queue: QueueKeys
@@ -71,33 +71,33 @@ class Plant:
     gone: set[str] = field(default_factory=set)
     """Sessions whose process has ended."""
     died: dict[str, int] = field(default_factory=dict)
-    """When it ended, true time, us."""
+    """True time of the end of each session's process, us."""
     watchers: dict[str, Task] = field(default_factory=dict)
-    """Which supervisor's task looks after a session."""
+    """The supervisor's task that watches each session."""
     suspected: set[str] = field(default_factory=set)
-    """Supervisors that know of suspects for which there may be no isolation process."""
+    """Supervisors that have learned of suspects, and not started an isolation process since."""
     beats: list[tuple[int, Task]] = field(default_factory=list)
-    """The supervisors' heartbeats, with the true time at which each began."""
+    """The supervisors' heartbeat tasks, each with the true time of its start."""
     crews: list[list[Child]] = field(default_factory=list)
     leased: set[tuple[str, str, str]] = field(default_factory=set)
-    """Every lease that the server made: job, session and token."""
+    """Every lease that the server has made: job, session and token."""
     made: dict[str, Made] = field(default_factory=dict)
     acknowledged: list[str] = field(default_factory=list)
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     @property
     def desks(self) -> Sequence[Plant]:
-        """The queues, with their users, that a worker serves: this one, or its partitions."""
+        """The queues that a worker serves: this queue, or its partitions."""
         return [self]
 
     def dead(self) -> list[str]:
-        """Ids of dead jobs, as somebody read them a moment ago."""
+        """Return the ids of the dead jobs."""
         return [id.decode() for id in self.world.server.command("ZRANGE", self.queue.dead, 0, -1)]
 
     # -- a machine: a supervisor, and children that it watches --------------------------------------------------------
 
     def machine(self, name: str, children: int) -> list[Process]:
-        """Start a supervisor with children; returns its process, and those of the first children."""
+        """Start a supervisor with this number of children; return a list of its process."""
         supervisor = self.world.process(name)
         worker_processes: list[Child] = []
         self.crews.append(worker_processes)
@@ -120,7 +120,7 @@ class Plant:
                 self._kill(process)
 
     def retire(self) -> None:
-        """Let a child be replaced, as one is that has taken too much memory."""
+        """End a random child, whose supervisor replaces it, as after excessive memory use."""
         if children := [child for worker_processes in self.crews for child in worker_processes if child.process.alive]:
             child = self.world.random.choice(children)
             child.over = child.retired = True
@@ -132,11 +132,11 @@ class Plant:
         self.gone.add(process.name)
 
     def beat(self, supervisor: Process, worker_processes: list[Child]) -> Callable[[Task], Actor]:
-        """Who keeps the children's sessions."""
+        """Return the actor that renews the children's sessions."""
         return lambda _: self._beat(supervisor, worker_processes)
 
     def _beat(self, supervisor: Process, worker_processes: list[Child]) -> Actor:
-        """Beat as the heartbeat thread does: keep the children's sessions, and find dead ones elsewhere."""
+        """Act as the heartbeat thread: renew the children's sessions, and recover dead sessions of other machines."""
         peers = Peers(LEASE)
         while True:
             pause = LEASE / 3
@@ -170,7 +170,7 @@ class Plant:
             yield Sleep(pause)
 
     def _isolate(self, supervisor: Process, worker_processes: list[Child], task: Task) -> Actor:
-        """Run an isolation process whenever there are suspects."""
+        """Run an isolation process if there are suspects."""
         while True:
             known = [desk for desk in self.desks if supervisor.name in desk.suspected]
             for desk in known:
@@ -181,7 +181,7 @@ class Plant:
                 yield Sleep(0.3)
 
     def _watch(self, supervisor: Process, worker_processes: list[Child], task: Task) -> Actor:
-        """Run one child after the other; a dead one's jobs are given back at once."""
+        """Run one child after the other, and return a dead child's jobs at once."""
         while True:
             yield from self._run_child(supervisor, worker_processes, task)
 
@@ -194,14 +194,14 @@ class Plant:
             for desk in self.desks:
                 yield from leases.beat(desk.queue, {session: True}, int(LEASE * 1000), patience=5.0)
         except LockworkError:
-            # it may have joined all the same; nobody works there, and its lease runs out
+            # the session may have begun; no process uses it, and its lease runs out
             self.gone.add(session)
             yield Sleep(0.5)
             return
         places = 1 if isolates else self.world.random.choice([1, 3])
         child = Child(self.world.process(session), session, self.world.now, places, supervisor.name, isolates)
         if isolates:
-            child.free_since = None  # it idles, whatever else waits
+            child.free_since = None  # it may idle while other jobs wait
         self.watchers[session] = task
         worker_processes.append(child)
         self._staff(child)
@@ -212,12 +212,12 @@ class Plant:
         yield from self.bury(child)
 
     def bury(self, child: Child) -> Actor:
-        """Do what is left to do when a child is gone."""
+        """Return a dead child's jobs to all of its queues."""
         for desk in self.desks:
             yield from desk.give_back(child)
 
     def give_back(self, child: Child) -> Actor:
-        """Give back what a child had that is gone."""
+        """Return a dead child's jobs to this queue."""
         while True:
             try:
                 yield from leases.recover(
@@ -237,11 +237,11 @@ class Plant:
             self.world.start(child.process, "cancel", desk.listener(child), background=True)
 
     def listener(self, child: Child) -> Callable[[Task], Actor]:
-        """Who hears which of a child's jobs are to be cancelled."""
+        """Return the actor that receives cancellation requests for a child's jobs."""
         return lambda _: self._listen(child)
 
     def _listen(self, child: Child) -> Actor:
-        """Hear which jobs are to be cancelled, as a worker does."""
+        """Receive cancellation requests, as a worker does."""
         pause, hints = leases.RECHECK, Hints()
         while True:
             heard = yield from control.hear(self.queue, pause, hints)
@@ -271,7 +271,7 @@ class Plant:
         return ""
 
     def claims_next(self, child: Child, batch: Batch) -> bool:
-        """Note an empty batch; return True if the next request is to follow at once, because it claims parked jobs."""
+        """Note an empty batch; return True to fetch again at once, because the next request claims parked jobs."""
         return False
 
     def _fetch_suspects(self, child: Child) -> Actor:
@@ -290,7 +290,7 @@ class Plant:
         child.over = child.retired = True
 
     def reserve_suspect(self, child: Child, request: str) -> Generator[Effect | Sleep, Any, Batch | None]:
-        """Lease a suspect and begin it; None when the session is over."""
+        """Lease a suspect and begin it; return None if the session is over."""
         again = False
         while True:
             try:
@@ -306,15 +306,15 @@ class Plant:
         return batch
 
     def reading(self, child: Child) -> Actor:
-        """Take as long as a child needs to read what it has received."""
+        """Take the time that a child needs to read a reply or an offer."""
         yield from ()
 
     def takes(self, child: Child) -> bool:
-        """Whether a child begins a job that comes with a wake-up; if not, it gets it when it asks."""
+        """Return True if a child begins the job of a wake-up. Otherwise its next fetch returns the job."""
         return bool(child.free) and not child.asking and self.world.random.random() < 0.9
 
     def reserve(self, child: Child, request: str) -> Generator[Effect | Sleep, Any, Batch | None]:
-        """Lease jobs for a child's free places and begin them; None when its session is over."""
+        """Lease jobs for a child's free places and begin them; return None if its session is over."""
         again, deliveries = False, child.deliveries[self.queue.name]
         child.asking += 1
         while True:
@@ -386,12 +386,12 @@ class Plant:
         child.process.mail.deliver("places", "one")
 
     def ending(self, child: Child, job: Leased) -> Generator[Effect | Sleep, Any, Outcome]:
-        """Finish a job: say how it ended."""
+        """Finish a job; return its outcome."""
         yield from ()
         return Outcome(job.id, job.token, "c") if job.id in child.stopping else self.outcome(job)
 
     def outcome(self, job: Leased) -> Outcome:
-        """Draw how a job ended that nobody cancelled."""
+        """Draw the outcome of a job that was not cancelled."""
         random = self.world.random
         draw = random.random()
         if draw < 0.6:

@@ -1,8 +1,8 @@
-"""What must hold for queues: Q1 to Q3, Q5 to Q7 and Q10, judged by where every job is after every script.
+"""Rules Q1 to Q3, Q5 to Q7, Q10 and Q11 of queues, checked on the place of every job after every script.
 
-And for single jobs: one whose worker was asked to cancel it does not run again, none begins after it had to, and only
-the current delivery writes anything down. Keys and groups are judged by queue_group_checks, what takes too long
-(Q4, Q6) and what callers are told (Q9) by queue_watch.
+Rules of single jobs: a running job with a cancellation request does not run again, no job begins after its expiry, and
+only the current delivery may write notes. queue_group_checks has the rules of keys and groups, queue_watch the time
+limits (Q4, Q6) and the answers to callers (Q9).
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ class QueueChecker:
         self._lines = GroupChecker(world, plant.made)
         self.view: View = View()
         self.since: dict[str, int] = {}
-        """True time from which a job is where it is, us."""
+        """True time since each job is in its present place, us."""
         self.full: dict[str, int] = {}
-        """True time at which a group had no room for one more the last time, us."""
+        """True time of the last change in the number of a group's running jobs, us."""
         self._deliveries: Counter[str] = Counter()
         """Deliveries of each job that count as attempts."""
         self._crashes: Counter[str] = Counter()
-        """Those of them that ended with the death of a worker that ran nothing else."""
+        """Deliveries that ended with the death of the job's own process, or of a worker that ran no other job."""
         self._shared: Counter[str] = Counter()
-        """Those that ended with the death of a worker that ran other jobs, too."""
+        """Deliveries that ended with the death of a worker that ran other jobs, too."""
         self._unconfirmed: dict[str, str] = {}
-        """The token of the job that was offered to a session, which has not asked for another since."""
+        """Token of the job offered to each session that has not fetched since."""
         self._recount: Counter[str] = Counter()
-        """How often jobs were enqueued, cleared and forgotten."""
+        """Numbers of enqueued, cleared and forgotten jobs."""
         self._beaten: dict[str, int] = {}
-        """True time at which a session's lease was last renewed, us."""
+        """True time of the last renewal of each session's lease, us."""
         self._asked: list[str] = []
         self._cancelling: set[str] = set()
         self.again: set[str] = set()
-        """Jobs that somebody let run again."""
+        """Jobs that a user retried or revived."""
         self.cleared: set[str] = set()
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
@@ -66,7 +66,7 @@ class QueueChecker:
         return looks(self._plant.queue, self._asked)
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did to the queue's jobs."""
+        """Check a step on the queue's jobs."""
         before, after = self.view, read(step.seen, self._asked, self._plant.made)
         self._single(step, before)
         for session, deadline in after.leases.items():
@@ -97,7 +97,7 @@ class QueueChecker:
         elif was is None:
             self._came(step, before, id, is_)
         elif route == ("line", "line"):
-            # somebody else gave the key away
+            # the end of another job passed the key on to this one, which now waits in its group's line
             if not (was[1].startswith("k ") and is_ and is_[1].startswith("g ")) or step.script == "queue/reserve":
                 raise Broken(f"Q1: {step.script} moved {id} from {was} to {is_}")
         elif is_ and is_[0] == "run" and route[0] in _WAITS:
@@ -122,12 +122,12 @@ class QueueChecker:
             self._offered(step, before, id, is_)
         self._recount["enqueued"] += 1
         if id in self.cleared:
-            # the queue was cleared before its producer had an answer, and sent it again
+            # the queue was cleared before the producer received the reply, so it sent the job again
             self.cleared.discard(id)
             self._anew(id)
 
     def _offered(self, step: Step, before: View, id: str, is_: Place) -> None:
-        """A new job was leased to a worker that slept."""
+        """Check a new job that was leased directly to an idle worker."""
         if step.script != "queue/push_one" or step.args[2] != is_[1] or step.args[3] not in before.idle:
             raise Broken(f"Q2: {step.script} {step.args} leased {id} to {is_[1]}, asleep are {before.idle}")
         if before.leases.get(is_[1], 0) <= step.now // 1000:
@@ -144,7 +144,7 @@ class QueueChecker:
         self._unconfirmed[is_[1]] = is_[2]
 
     def _anew(self, id: str) -> None:
-        """Its attempts count from 1 again."""
+        """Reset the counted attempts of a job."""
         self._deliveries[id] = self._crashes[id] = self._shared[id] = 0
 
     def _leased(self, step: Step, before: View, id: str, is_: Place) -> None:
@@ -158,7 +158,7 @@ class QueueChecker:
             raise Broken(f"Q7: delivery {is_[2]} of {id}, which has had {counts}")
 
     def _handled(self, step: Step, before: View, id: str, was: Place, is_: Place | None) -> None:
-        """A job that waits, or has ended, was handled by itself."""
+        """Check a job that a script cancelled, expired, rescheduled, cleared or revived."""
         waits, route = was[0] in _WAITS, is_[:2] if is_ else ("", "")
         if step.script == "queue/cancel":
             fine = waits and route == ("ended", "c") and step.args[1] == id
@@ -179,7 +179,7 @@ class QueueChecker:
             raise Broken(f"Q1: {step.script} {step.args} moved {id} from {was} to {is_}")
 
     def _was_dead(self, step: Step, id: str, was: Place, is_: Place | None) -> None:
-        """A job was taken out of the dead set, to run again or to be forgotten."""
+        """Check a job that left the dead set, by a retry or a deletion."""
         if step.script == "dead/retry":
             fine = is_ is not None and is_[0] in ("ready", "due")
             self.again.add(id)
@@ -219,20 +219,20 @@ class QueueChecker:
             raise Broken(f"Q2: {step.script} {step.args} took {id} from {was[1]}; now {is_}")
 
     def _lapsed(self, step: Step, before: View, session: str) -> bool:
-        """Whether a session has not beaten for a whole lease, whatever the server's clock was set to meanwhile."""
+        """Return True if a session had no heartbeat for a whole lease of true time. Clock steps do not count."""
         if not before.leases.get(session, 0):
             return True
         unnoticed = TOLERANCE + 0.1 if self._world.mix.back or self._world.mix.forth else 0.01
         return step.true - self._beaten.get(session, 0) >= (LEASE - unnoticed) * SECOND
 
     def _recovered(self, step: Step, before: View, id: str, was: Place, *, gone: bool, counted: bool) -> str:
-        """Count a delivery whose session is over, if it may have begun; returns where the job belongs."""
+        """Count a delivery of an ended session, if the job may have begun; return the kind of the job's next place."""
         made = self._plant.made[id]
         back = "suspect" if _alone(was[2]) else "ready" if made.plain else "line"
         heard = gone or self._unconfirmed.get(was[1]) != was[2]
         if not heard or not (counted or made.most):
             return back
-        # it is recovered in one call: nothing was taken from it before
+        # one call recovers the whole session, so `before` has all of its jobs
         shared = counted and sum(place[:2] == was[:2] for place in before.places.values()) > 1
         self._deliveries[id] += 1
         (self._shared if shared else self._crashes)[id] += 1
@@ -245,7 +245,7 @@ class QueueChecker:
         return "dead" if dead else "suspect" if shared else back
 
     def _check_isolation(self, view: View) -> None:
-        """Q11: a suspect runs alone, so that a crash there is its own."""
+        """Q11: check that a suspect runs alone, so that a crash is its own."""
         held = Counter(place[1] for place in view.places.values() if place[0] == "run")
         for id, (kind, session, token) in view.places.items():
             if kind == "run" and _alone(token) and held[session] > 1:
@@ -270,7 +270,7 @@ class QueueChecker:
             self._crashes[id] += bool(kinds.keys() & {"k", "K"})
 
     def _count(self, view: View) -> None:
-        """Q10: the counters are what a recount says."""
+        """Q10: check the counters by a recount."""
         kinds = Counter(place[0] for place in view.places.values())
         ends = Counter(place[1] for place in view.places.values() if place[0] == "ended")
         counted = {**self._recount, "succeeded": ends["s"], "running": kinds["run"]}
@@ -283,11 +283,11 @@ class QueueChecker:
             raise Broken(f"Q10: the counters say that {ended} did not end well, a recount {unwell}")
 
     def settled(self) -> bool:
-        """Whether every job known to the server has ended."""
+        """Return True if every job on the server has ended."""
         return not any(place[0] in LIVE for place in self.view.places.values())
 
     def at_end(self) -> None:
-        """Every acknowledged job has ended, once, and callers were told the truth."""
+        """Check that every acknowledged job has ended, and that no key or group is in use."""
         for id in self._plant.acknowledged:
             if self.view.kind(id) not in ("ended", "dead") and id not in self.cleared:
                 raise Broken(f"Q1: {id} was acknowledged, and is {self.view.places.get(id)} at the end")
@@ -299,7 +299,7 @@ class QueueChecker:
 
 
 def _alone(token: str) -> bool:
-    """Whether the token is of a delivery to an isolation process."""
+    """Return True for the token of a delivery to an isolation process."""
     return token.rpartition(" ")[2].startswith(leases.ALONE)
 
 

@@ -1,6 +1,6 @@
-"""What must hold for jobs with a key or a group: one at a time per key and in order, limits and rates of groups.
+"""Rules of keys and groups: one job per key at a time and in order, limits and rates of groups.
 
-And for all: what is of a lower priority waits for what is of a higher one.
+Also strict priorities for all jobs: a job waits for all ready jobs of a higher priority.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from simulation.world import Broken, Step, World
 
 
 class GroupChecker:
-    """Checks what every step did to keys and groups."""
+    """Checks every step on keys and groups."""
 
     def __init__(self, world: World, made: Mapping[str, Made]) -> None:
         self._world = world
         self._made = made
         self._expected: dict[str, float] = {}
-        """When the next job of a group is expected at its rate (the generic cell rate algorithm), us of server time."""
+        """Expected time of a group's next job at its rate (the generic cell rate algorithm), us of server time."""
         self._back: dict[str, int] = {}
-        """Who came back from a worker to its line, and the fence of that delivery."""
+        """Jobs that returned from a worker to their line, with the fence of that delivery."""
 
     def applied(self, step: Step, before: View, after: View) -> None:
-        """Judge what a script did; raises Broken."""
+        """Check a step; raises Broken."""
         self._check_keys(after)
         self._check_kept(step, before, after)
         leased = [
@@ -47,7 +47,7 @@ class GroupChecker:
                 raise Broken(f"one at a time per key: {id} is {place}, {key} has {after.holders.get(key)}")
 
     def _check_kept(self, step: Step, before: View, after: View) -> None:
-        """Whoever will run again keeps its key."""
+        """Check that a job that will run again keeps its key."""
         for key, id in before.holders.items():
             handled = step.script == "queue/reschedule" and step.args[0] == id
             handled |= step.script == "queue/push_unique" and id.encode() in step.reply
@@ -55,7 +55,7 @@ class GroupChecker:
                 raise Broken(f"in order: {id} is {after.places[id]}, and {after.holders.get(key)} has its key {key}")
 
     def _check_order(self, before: View, after: View, leased: set[str]) -> None:
-        """Who leaves a line for its job or for the next line was the first there."""
+        """Check that jobs are leased, or move to the next line, from the front of their line."""
         for line, standing in _lines(before).items():
             stay = [at for at, id in enumerate(standing) if after.places.get(id, ("", ""))[1] == line]
             went = [at for at, id in enumerate(standing) if id in leased or _promoted(line, after.places.get(id))]
@@ -63,7 +63,7 @@ class GroupChecker:
                 raise Broken(f"in order: of {line!r}, {standing}, went {went}, and {stay} stay")
 
     def _check_back(self, before: View, after: View) -> None:
-        """Who comes back from a worker stands before those that were not leased, in the order of the leases."""
+        """Check that returned jobs come first in their line, in the order of their leases."""
         for id, place in before.places.items():
             if place[0] == "run" and after.kind(id) == "line":
                 self._back[id] = int(place[2].split()[1])
@@ -74,7 +74,7 @@ class GroupChecker:
                 raise Broken(f"in order: {first} came back to {line!r}, where {standing} stand")
 
     def _check_first_of_key(self, before: View, after: View) -> None:
-        """A key that was free goes to the job that was due first."""
+        """Check that a free key goes to the job that was due first."""
         for key, id in after.holders.items():
             if key in before.holders or before.kind(id) != "due":
                 continue
@@ -109,7 +109,7 @@ class GroupChecker:
 
 
 def _lines(view: View) -> dict[str, list[str]]:
-    """Who stands in each line, the first one first."""
+    """Return the ids of the jobs in each line, in order."""
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for id, (kind, line, number) in view.places.items():
         if kind == "line":
@@ -118,5 +118,5 @@ def _lines(view: View) -> dict[str, list[str]]:
 
 
 def _promoted(line: str, is_: Place | None) -> bool:
-    """Whether it has got its key, and stands in its group's line now."""
+    """Return True if a job has received its key and now waits in its group's line."""
     return line.startswith("k ") and is_ is not None and is_[1].startswith("g ")

@@ -1,4 +1,4 @@
-"""What every run of a queue has: machines that come and go, and a judge who waits until all has ended."""
+"""Parts of every run of a queue: machines that start and die, and a judge that waits until all jobs have ended."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from simulation.world import World
 
 
 class Settling(Protocol):
-    """Knows when all has ended."""
+    """A checker that reports when all jobs have ended."""
 
     def settled(self) -> bool:
-        """Whether every job known to the server has ended."""
+        """Return True if every job on the server has ended."""
 
 
 class Looking(Protocol):
-    """Sees what takes too long."""
+    """A watch of time limits."""
 
     def look(self) -> None:
-        """Raises Broken."""
+        """Check the time limits; raises Broken."""
 
 
 def judge(world: World, checker: Settling, watch: Looking) -> None:
-    """Start the one who looks at the queue, and lets the run end when all has ended and all users have gone."""
+    """Start the watch, and a task that ends after the faults, when all jobs and all other users have ended."""
 
     def drain(task: Task) -> Actor:
         while not world.calm or not checker.settled() or _others(world, task):
@@ -39,14 +39,14 @@ def judge(world: World, checker: Settling, watch: Looking) -> None:
 
 
 def _watch(watch: Looking) -> Actor:
-    """Look ten times a second."""
+    """Check the time limits ten times a second."""
     while True:
         watch.look()
         yield Sleep(0.1)
 
 
 def staff(world: World, plant: Plant) -> None:
-    """Start the machines, and plan what happens to them."""
+    """Start the machines, and schedule their incidents."""
     numbers, random = itertools.count(1), world.random
 
     def populate() -> None:
@@ -71,5 +71,5 @@ def staff(world: World, plant: Plant) -> None:
 
 
 def _others(world: World, mine: Task) -> bool:
-    """Whether somebody else still uses the queue."""
+    """Return True if another task still uses the queue."""
     return any(task.live and not task.background for task in world.tasks if task is not mine)

@@ -1,4 +1,4 @@
-"""Who uses a queue from outside: producers, callers that wait for outcomes, and those who handle jobs of others."""
+"""Users of a queue: producers, callers that wait for outcomes, and operators that handle jobs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def handler(plant: Plant) -> Actor:
         with suppress(LockworkError, Cancelled):
             yield Sleep(random.uniform(0, 2))
             if plant.acknowledged:
-                # the newest are those that still wait, or run
+                # the newest jobs still wait or run
                 id = random.choice(plant.acknowledged[-random.choice([3, 100]) :])
                 wait = random.choice([0, 1, 500, 3000])
                 what = random.choice("ccmr")

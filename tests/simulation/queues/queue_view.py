@@ -1,4 +1,4 @@
-"""A queue at one moment, read from all its keys: every job is in one place, and the books agree with that (Q10)."""
+"""A snapshot of a queue, read from all its keys. Every job has one place, and the records agree with it (Q10)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from lockwork.ids import node_id
 from lockwork.protocol.flows import flows
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.record_header import JobLimits
@@ -16,8 +17,8 @@ from simulation.server import Command
 from simulation.world import Broken
 
 Place = tuple[str, str, str]
-"""Kind of place (ready, due, line, suspect, run, dead, ended, blocked, stored), then which line, session or flow,
-or how it ended, then the number in line, token or due time."""
+"""Kind of place (ready, due, line, suspect, run, dead, ended, blocked, stored), then the line, session, flow or
+outcome, then the number in line, token or due time (ms)."""
 DELIVERIES = 3
 LIVE = ("ready", "due", "line", "suspect", "run", "blocked")
 LIMITS = {
@@ -36,9 +37,9 @@ class Made(NamedTuple):
     key: str = ""
     group: str = ""
     lined: bool = False
-    """It stands in a line even so: it has a unique name, or is of a flow."""
+    """True if the job waits in a line without a key or group: it has a unique name, or belongs to a flow."""
     most: int = 0
-    """Its cap of deliveries, 0 for none."""
+    """Cap of deliveries, 0 for none."""
 
     @property
     def plain(self) -> bool:
@@ -47,7 +48,7 @@ class Made(NamedTuple):
 
 @dataclass
 class View:
-    """What the keys say."""
+    """The parsed keys."""
 
     places: dict[str, Place] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -56,35 +57,35 @@ class View:
     """Deadline of each session, in ms of server time."""
     stats: dict[str, int] = field(default_factory=dict)
     expiry: dict[str, int] = field(default_factory=dict)
-    """When a job that waits expires, in ms of server time."""
+    """Expiry of each waiting job, in ms of server time."""
     holders: dict[str, str] = field(default_factory=dict)
-    """Which job has a key."""
+    """The job that holds each key."""
     running: Counter[str] = field(default_factory=Counter)
-    """Jobs with a key or a group that run, by group."""
+    """Number of running jobs by group, without plain jobs."""
     marked: set[str] = field(default_factory=set)
-    """Jobs that are to be cancelled."""
+    """Jobs with a cancellation request."""
     asleep: dict[str, int] = field(default_factory=dict)
-    """Groups whose rate is used up, and when they may go on, in ms of server time."""
+    """Rate-limited groups, and the time when their next job may begin, in ms of server time."""
     idle: set[str] = field(default_factory=set)
-    """Channels of workers that sleep."""
+    """Channels of idle workers."""
     unused: set[str] = field(default_factory=set)
-    """Groups whose rate is to be forgotten."""
+    """Groups without jobs, whose rate the server will delete."""
     flows: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The record of each flow."""
     ends: dict[str, bytes] = field(default_factory=dict)
-    """How the jobs of flows ended for the first time, by id."""
+    """First outcome of each job of a flow, by id."""
     parked: dict[str, str] = field(default_factory=dict)
-    """The task of each job that waits because a worker did not know it."""
+    """The task of each parked job, which a worker returned because it did not know the task."""
     unfinished: set[str] = field(default_factory=set)
-    """Flows of which something is left to do."""
+    """Flows with steps left to do."""
 
     def kind(self, id: str) -> str:
-        """Which kind of place a job is in; '' when it is nowhere."""
+        """Return the kind of a job's place; '' for an unknown job."""
         return self.places[id][0] if id in self.places else ""
 
 
 def looks(queue: QueueKeys, sessions: Sequence[str]) -> list[Command]:
-    """Read the whole queue."""
+    """Return the reads of the whole queue."""
     return [
         ("HKEYS", queue.jobs),
         *(("LRANGE", key, 0, -1) for key in queue.ready),
@@ -111,7 +112,7 @@ def looks(queue: QueueKeys, sessions: Sequence[str]) -> list[Command]:
 
 
 def read(seen: Sequence[Any], sessions: Sequence[str], made: Mapping[str, Made]) -> View:
-    """Put together what was read; raises Broken when a job is in two places, or in none."""
+    """Parse the replies; raises Broken if a job has two places or none, or if the records contradict the places."""
     known, *ready, due, dead, newer, older, stats, workers, void, expiry, noted, tried = seen[:14]
     lines, raw_books, sleeping, *rings = seen[14:20]
     view = View()
@@ -147,7 +148,7 @@ def read(seen: Sequence[Any], sessions: Sequence[str], made: Mapping[str, Made])
 
 
 def _add_parked(view: View, entries: Sequence[bytes], since: Mapping[bytes, bytes]) -> None:
-    """Which jobs were given back because their task was unknown."""
+    """Add the jobs that workers returned because they did not know the task."""
     for entry in entries:
         label, id = entry.decode().split("\n")
         view.parked[id] = label.split(" ")[0]
@@ -175,7 +176,7 @@ def _in_line(entry: bytes) -> tuple[bytes, Place]:
 
 
 def _add_flows(view: View, stored: Mapping[bytes, bytes]) -> None:
-    """Which jobs wait for others, and how the others ended."""
+    """Add flows: the jobs that wait for others, and outcomes."""
     waits: list[str] = []
     for raw, value in stored.items():
         flow, _, rest = raw.decode().partition(" ")
@@ -184,11 +185,11 @@ def _add_flows(view: View, stored: Mapping[bytes, bytes]) -> None:
         elif rest == "t":
             view.unfinished.add(flow)
         elif rest[:1] == "r":
-            view.ends[flows.job_id(flow, int(rest[1:]))] = value
+            view.ends[node_id(flow, int(rest[1:]))] = value
         elif rest[:1] == "w":
-            waits.append(flows.job_id(flow, int(rest[1:])))
+            waits.append(node_id(flow, int(rest[1:])))
     kinds = {flow: "blocked" if record["state"] == "running" else "stored" for flow, record in view.flows.items()}
-    waits = [id for id in waits if id not in view.ends]  # a cancelled one would wait if it ran again
+    waits = [id for id in waits if id not in view.ends]  # a cancelled job waits only if it runs again
     _put(view, ((id.encode(), (kinds[flows.flow_of(id)], flows.flow_of(id), "")) for id in waits))
     blocked = sum(kinds[flows.flow_of(id)] == "blocked" for id in waits)
     if int(stored.get(b"#", 0)) != blocked:
@@ -210,7 +211,7 @@ def _add_outcomes(view: View, outcomes: Mapping[bytes, bytes]) -> None:
 
 
 def _check_books(view: View, made: Mapping[str, Made], books: dict[str, str], rings: list[list[str]]) -> None:
-    """What is noted of keys and groups is what a recount says, and nobody waits for nothing."""
+    """Check the records of keys and groups by a recount, and that no job is stuck."""
     by_kind: dict[str, dict[str, str]] = defaultdict(dict)
     for name, value in books.items():
         by_kind[name[0]][name[2:]] = value
@@ -233,7 +234,7 @@ def _check_books(view: View, made: Mapping[str, Made], books: dict[str, str], ri
 
 
 def _check_nobody_is_stuck(view: View, made: Mapping[str, Made], turns: set[str]) -> None:
-    """Whoever has a key will end, and whoever stands in line waits for somebody, or has a turn to come."""
+    """Check that each key's holder will end, and that each job in a line waits for a holder, a limit or a turn."""
     for key, id in view.holders.items():
         if made[id].key != key or view.kind(id) not in ("due", "line", "suspect", "run"):
             raise Broken(f"Q1: the key {key} is kept for {id}, which is {view.places.get(id)}")

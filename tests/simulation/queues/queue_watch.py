@@ -1,7 +1,7 @@
-"""What may not take too long in a queue: recovery and idle workers (Q4), due jobs (Q6), answers to callers (Q9).
+"""Time limits of a queue: recovery and idle workers (Q4), due jobs (Q6), answers to callers (Q9).
 
-Only those are judged who had no trouble themselves. In a run without faults everything is to be prompt; otherwise a
-wake-up may have been lost, and whoever waits looks again by himself.
+The limits hold for workers and callers without recent faults. In a run without faults, all must be prompt; otherwise a
+wake-up may be lost, and the waiter checks again after RECHECK seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEASE = int(LEASE * SECOND)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a caller was told of a job: when it asked, and by when it wanted to know (true time, us)."""
+    """The answer to a caller: the state of a job, with the start of the call and its deadline (true time, us)."""
 
     task: Task
     id: str
@@ -34,7 +34,7 @@ class Answer:
 
 
 class QueueWatch:
-    """Looks at the queue as time goes by."""
+    """Checks the time limits of a queue."""
 
     def __init__(self, world: World, plant: Plant, checker: QueueChecker, *, faultless: bool) -> None:
         self._world = world
@@ -44,13 +44,13 @@ class QueueWatch:
         self._clock_moves = bool(world.mix.back or world.mix.forth)
 
     def look(self) -> None:
-        """Look at what takes too long; raises Broken."""
+        """Check the time limits; raises Broken."""
         self._recovered()
         self._begun()
         self._idle()
 
     def _recovered(self) -> None:
-        """Q4: a dead child's jobs are given back within a second, a dead machine's within its lease and a second."""
+        """Q4: check the return of dead sessions' jobs: a child's within a second, a machine's a lease later at most."""
         now = self._world.now
         for id, (kind, session, _) in self._checker.view.places.items():
             died = self._plant.died.get(session) if kind == "run" else None
@@ -59,7 +59,7 @@ class QueueWatch:
             watcher = self._plant.watchers.get(session)
             if watcher is not None and now - died > _PROMPT and watcher.undisturbed_since(died):
                 raise Broken(f"Q4: {session} died {(now - died) / SECOND:.2f} s ago, and {id} is not given back")
-            # a step of the clock may cost a lease, and the clock is set back, forward and right once
+            # each step of the clock (back, forward, set right) may cost a lease
             if now - died > (4 * _LEASE if self._clock_moves else 0) + _LEASE + _PROMPT:
                 begin = died - _LEASE - 2 * SECOND
                 others = [beat for at, beat in self._plant.beats if at < begin and beat.undisturbed_since(begin)]
@@ -67,7 +67,7 @@ class QueueWatch:
                     raise Broken(f"Q4: {session} is dead, its lease has ended, and nobody gives {id} back")
 
     def _begun(self) -> None:
-        """Q4: a worker that is alive and well knows what it has."""
+        """Q4: check that a worker without faults has received the jobs that are leased to it."""
         now, places = self._world.now, self._checker.view.places
         for child in chain.from_iterable(self._plant.crews):
             if child.over or not child.fetcher.undisturbed_since(now - self.bound):
@@ -80,11 +80,11 @@ class QueueWatch:
 
     @property
     def bound(self) -> int:
-        """How long, us, a worker may sleep although it has something to do."""
+        """Maximum time that a worker may sleep while there is work for it, us."""
         return _PROMPT if self._faultless else _PATIENT
 
     def somebody_idles(self) -> bool:
-        """Whether a worker has had a free place, and no trouble, for longer than that."""
+        """Return True if a worker has had a free place, and no faults, for longer than `bound`."""
         now, bound = self._world.now, self.bound
         return any(
             child.free_since is not None
@@ -95,7 +95,7 @@ class QueueWatch:
         )
 
     def _idle(self) -> None:
-        """Q4, Q6: no job waits while a worker has a free place for it."""
+        """Q4, Q6: check that no job waits while a worker has a free place for it."""
         now, bound = self._world.now, self.bound
         places = self._checker.view.places
         if not self.somebody_idles():
@@ -117,7 +117,7 @@ class QueueWatch:
                     raise Broken(f"Q4: {id} is {kind} for {(now - since) / SECOND:.2f} s, and a worker idles")
 
     def told(self, answer: Answer) -> None:
-        """Q9: a caller gets the outcome, or learns in time that there is none yet."""
+        """Q9: check that a caller gets the outcome, or learns in time that there is none yet."""
         now, id, state = self._world.now, answer.id, answer.found.state
         place = self._checker.view.places.get(id)
         quiet = answer.task.undisturbed_since(answer.began)
@@ -137,7 +137,7 @@ class QueueWatch:
         id, found = answer.id, answer.found
         place, since = self._checker.view.places.get(id), self._checker.since[id]
         if place is None or since > now - SECOND // 10 or id in self._checker.again:
-            return  # it has just changed again
+            return  # the job has changed since the answer
         if place[0] not in ("ended", "dead"):
             raise Broken(f"Q9: a caller was told that {id} is {found}, and it is {place}")
         if found.state == "ended" and place[1] and not found.blob.startswith(place[1].encode()):

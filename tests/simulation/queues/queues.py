@@ -1,4 +1,4 @@
-"""A whole run of a queue: producers, callers, machines of workers, and all that goes wrong; a function of the seed."""
+"""A whole run of a queue: producers, callers, machines of workers, and faults; a function of the seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulation.world import World
 
 
 def run(server: Server, seed: int, build: Build = RELEASED) -> World:
-    """Producers and worker machines on one queue; raises Broken. In a fifth of the runs nothing goes wrong."""
+    """Producers and worker machines on one queue; raises Broken. A fifth of the runs has no faults."""
     faultless = seed % 5 == 0
     world = World(server, seed, build, Mix(slow=0.1) if faultless else None)
     plant = Plant(world, QueueKeys("sim", "q"))

@@ -25,9 +25,9 @@ from simulation.server import Build, Server
 from simulation.world import Broken, World
 
 _CALM = 20
-"""Seconds after which nothing goes wrong any more."""
+"""The faults end after this many seconds."""
 _SOON = int((leases.RECHECK + 1) * SECOND)
-"""How long, us, a worker with a free place may leave a job parked whose task it knows."""
+"""Maximum time, us, that a job stays parked while a worker that knows its task has a free place."""
 _NEW = b'["new",[]]'
 
 

@@ -1,4 +1,4 @@
-"""What must hold for schedules (Q8): each slot is enqueued once, never early, and missed only as its policy says."""
+"""Rule Q8 of schedules: each slot is enqueued once, never early, and missed only as its policy says."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from simulation.world import Broken, Step, World
 
 _LEASE = 60 * SECOND
 _SLACK = 5 * SECOND
-"""How far the server's clock may have been moved, all in all."""
+"""Allowance for steps of the server's clock, us."""
 
 
 @dataclass
 class Book:
-    """A schedule as the server must know it."""
+    """The expected state of a schedule."""
 
     digest: str
     timing: str
@@ -36,30 +36,30 @@ class Book:
     """Server time of the last declaration, us."""
 
     def state(self) -> list[Any]:
-        """Its state as the server stores it."""
+        """Return the state in the server's format."""
         return list(vars(self).values())[:-1]
 
 
 @dataclass
 class ScheduleChecker:
-    """Judges every step by books of its own; `plans` has every plan by its digest."""
+    """Checks every step against the expected states. plans: every plan, by its digest."""
 
     world: World
     plans: dict[str, SchedulePlan]
     kept: int
-    """After how many us without a declaration a schedule may be forgotten."""
+    """Time without a declaration until a schedule may be deleted, us."""
     jobs_key: str
     books: dict[str, Book] = field(default_factory=dict)
     jobs: set[str] = field(default_factory=set)
-    """What waits or runs."""
+    """Ids of jobs that wait or run."""
     ever: set[str] = field(default_factory=set)
     repeatable: set[str] = field(default_factory=set)
-    """Jobs of slots before a loss of data: the server does not know that it enqueued them."""
+    """Jobs from before a loss of data, which the server may enqueue again."""
     lost: set[str] = field(default_factory=set)
-    """Schedules that the server has lost; a process that knew them says where they were."""
+    """Schedules that the server has lost. A process that knew one declares it again with its last cursor."""
 
     def lose(self) -> None:
-        """Delete all schedules, as a server does that returns without its data."""
+        """Delete all schedules, like a server that restarts without its data."""
         base = self.jobs_key.removesuffix("jobs")
         self.world.server.command("DEL", f"{base}schedules", f"{base}schedules:seen")
         self.repeatable |= self.ever
@@ -67,12 +67,12 @@ class ScheduleChecker:
         self.books.clear()
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
-        """Read everything that is known of schedules, and the jobs."""
+        """Read all keys of schedules, and the job ids."""
         base = self.jobs_key.removesuffix("jobs")
         return [("HGETALL", f"{base}schedules"), ("HKEYS", self.jobs_key), ("ZCARD", f"{base}schedules:seen")]
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         stored, ids, _ = step.seen
         found = {key[1:].decode(): value for key, value in stored.items() if key[:1] == b"s"}
         states = {name: msgspec.msgpack.decode(value) for name, value in found.items()}
@@ -180,15 +180,15 @@ class ScheduleChecker:
         return {id}
 
     def due(self, name: str) -> int:
-        """How late the next slot of a schedule is, us; negative: there is time."""
+        """Return the delay of a schedule's next slot, us; negative if the slot is not due yet."""
         book = self.books[name]
         return self.world.server_now - self.plans[book.digest].after(book.cursor) * 1000
 
     def watch(self, tickers: dict[Task, Any], bound: int) -> None:
-        """Nobody may sleep while a slot is due."""
+        """Check that no ticker sleeps while a slot is due."""
         for name, book in self.books.items():
             late = self.due(name)
-            late = min(late, self.world.now - self.world.stepped)  # what is due by a step is so since then
+            late = min(late, self.world.now - self.world.stepped)  # a clock step may have made the slot due
             if late <= bound:
                 continue
             for task, ticker in tickers.items():

@@ -51,7 +51,7 @@ VERSIONS = (
         _plan("new", {"every": 4, "misfire": "all", "overlap": "skip"}),
     ),
 )
-"""What two versions of the code schedule."""
+"""The schedules of two versions of the code."""
 
 RELEASED = Build(edits=_SHORT)
 
@@ -71,9 +71,9 @@ MUTANTS = (
             "redis.call('HSET', jobs, id, record) if true then",
         ),
     ),
-    _twin("fires early", ("schedules/fire", "upto > today or", "")),
+    _twin("fires early", ("schedules/fire", "upto > now_ms or", "")),
     _twin("does not move the cursor", ("schedules/fire", "known[CURSOR] = upto", "")),
-    _twin("enqueues late slots", ("schedules/fire", "(late == 0 or today - slot <= late)", "true")),
+    _twin("enqueues late slots", ("schedules/fire", "(late == 0 or now_ms - slot <= late)", "true")),
     _twin("enqueues paused schedules", ("schedules/fire", "known[PAUSED] == 0 and", "")),
     _twin("overlaps", ("schedules/parts/jobs", "redis.call('HEXISTS', jobs, id) == 1", "false")),
     _twin("overlaps with itself", ("schedules/parts/jobs", "jobs_of[id] or", "")),
@@ -88,26 +88,34 @@ MUTANTS = (
     _twin("forgets a pause", ("schedules/declare", "local fresh = known or", "local fresh =")),
     _twin(
         "a lost schedule begins now",
-        ("schedules/declare", "known_until > 0 and math.min(known_until, today) or today", "today"),
+        ("schedules/declare", "known_until > 0 and math.min(known_until, now_ms) or now_ms", "now_ms"),
     ),
     _twin("forgets no process", ("schedules/declare", "lived - KEPT, 'LIMIT'", "-1, 'LIMIT'")),
     _twin("forgets too soon", ("schedules/declare", "lived - KEPT, 'LIMIT'", "lived - 30000, 'LIMIT'")),
     _twin(
-        "time passes while no process runs", ("schedules/declare", "math.min(today - last, TURN)", "7 * (today - last)")
+        "time passes while no process runs",
+        ("schedules/declare", "math.min(now_ms - last, TURN)", "7 * (now_ms - last)"),
     ),
     _twin("leaves its clock behind", ("schedules/declare", "redis.call('DEL', schedules)", "")),
     _twin(
         "resumes at the slot of the pause",
         ("schedules/pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),
     ),
-    _twin("runs again when sent again", ("schedules/run", "if known[JOB] == id or before then", "if false then")),
+    _twin(
+        "runs again when sent again",
+        (
+            "schedules/run",
+            "if known[JOB] == id or redis.call('HEXISTS', jobs, id) == 1 or has_result(id) then",
+            "if false then",
+        ),
+    ),
     _twin("runs beside itself", ("schedules/run", "alone and", "false and")),
 )
 
 
 @dataclass
 class Cast:
-    """Who plays."""
+    """The processes of a run."""
 
     world: World
     checker: ScheduleChecker
@@ -115,7 +123,7 @@ class Cast:
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def machine(self, version: int | None) -> None:
-        """Start a process with this version of the code, or with one that has no schedules."""
+        """Start a process with this version of the code; None: without schedules."""
         process = self.world.process(f"v{version}-{next(self.numbers)}")
         ticker = Ticker(_QUEUE, [] if version is None else VERSIONS[version])
 
@@ -132,7 +140,7 @@ class Cast:
         self.world.start(process, "tick", tick, background=True)
 
     def worker(self) -> Actor:
-        """Run what is enqueued, for shorter or longer."""
+        """Run the enqueued jobs, a few at a time, for up to four seconds."""
         random, session = self.world.random, "w/1/s"
         while True:
             with suppress(LockworkError):
@@ -165,7 +173,7 @@ class Cast:
                     yield from schedules.pause(_QUEUE, name, paused=what == "pause")
 
     def judge(self, kills: bool) -> Actor:
-        """Look that nobody sleeps over a slot; then see one version after the other off."""
+        """Check that no ticker misses a slot; then, if `kills`, end one version after the other and check the rest."""
         bound = (400 if self.world.mix.back == self.world.mix.forth == 0 else 2500) * MS
         while not self.world.calm:
             self.checker.watch(self.tickers, bound)
@@ -209,7 +217,7 @@ class Cast:
 
 def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     """Tickers of two versions at one queue; raises Broken."""
-    # in a quarter of the runs nothing goes wrong: then nobody may be late at all
+    # a quarter of the runs has no faults: no task may be late there
     world = World(server, seed, build, Mix(slow=0.1) if seed % 4 == 0 else None)
     random = world.random
     plans = {plan.digest: plan for version in VERSIONS for plan in version}
@@ -224,7 +232,7 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
             newest = random.randint(0, 1)
             world.after(random.randint(0, random.choice([SECOND, 12 * SECOND])), lambda: cast.machine(newest))
 
-    losses = Random(f"{seed} losses")  # drawn apart, so that a seed's other trouble is what it was
+    losses = Random(f"{seed} losses")  # its own generator keeps the losses out of a seed's other faults
     for _ in range(losses.choice([0, 0, 1, 2])):
         world.after(losses.randint(0, 60 * SECOND), checker.lose)
     for _ in range(random.randint(1, 2)):

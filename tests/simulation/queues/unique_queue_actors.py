@@ -1,4 +1,4 @@
-"""Who enqueues unique jobs: each name has its own terms, and each call of it is another."""
+"""Producers of unique jobs. Each name has its own terms, and each call its own arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = {
     "hourly": Terms(1500, "replace"),
 }
 PAUSE_MS = 800
-"""How long it must be quiet before a debounced job runs."""
+"""Quiet time before a debounced job runs, ms."""
 
 
 class UniqueCall(NamedTuple):
@@ -42,9 +42,9 @@ class UniquePlant(Plant):
     """The users of a queue with unique jobs."""
 
     calls: dict[str, UniqueCall] = field(default_factory=dict)
-    """By the id that the job has if it is a new one."""
+    """Calls by the id of their job if it is new."""
     refused: set[str] = field(default_factory=set)
-    """Jobs whose producers heard that there is no room for them."""
+    """Jobs whose producers received QueueFull."""
 
     def call(self, name: str) -> str:
         """Make a call; returns its id."""
@@ -57,7 +57,7 @@ class UniquePlant(Plant):
 
 
 def reviver(plant: UniquePlant) -> Actor:
-    """Cancel unique jobs, and let those run again that were cancelled or are dead: others may have their names."""
+    """Cancel unique jobs, and revive cancelled and dead ones, whose names may belong to other jobs now."""
     random, cancelled = plant.world.random, list[str]()
     for _ in range(random.choice([0, 4, 12])):
         with suppress(LockworkError, Cancelled):

@@ -1,6 +1,6 @@
-"""What must hold for unique jobs: a name has one job, a call meets the job that has its name, and no name stays taken.
+"""Rules of unique jobs: a name has one job, a call meets the job that holds its name, and no name stays taken.
 
-Who has a name is told from what happened to the jobs, not from what the server notes of names.
+The checker derives the holder of a name from the history of the jobs, not from the server's records of names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from simulation.queues.unique_queue_actors import NAMES, UniquePlant
 from simulation.world import Broken, Step, World
 
 _FIRST = 6
-"""Where the jobs begin in the arguments."""
+"""Index of the first job in the arguments, from 1."""
 
 
 class UniqueChecker(LimitChecker):
@@ -23,18 +23,18 @@ class UniqueChecker(LimitChecker):
         super().__init__(world, plant)
         self._unique = plant
         self._named: dict[str, str] = {}
-        """The jobs that have their names until they begin or end, with those names."""
+        """Names of the jobs that hold them until they begin or end, by job id."""
         self._times: dict[str, tuple[str, int]] = {}
-        """Names that are taken until a time: by which job, ms of server time."""
+        """Holder of each name with a fixed time, and the end of that time, ms of server time."""
         self._latest: dict[str, int] = {}
-        """When a debounced job is due at the latest, ms."""
+        """Latest due time of each debounced job, ms."""
         self._records: dict[str, bytes] = {}
-        """The call that each job is by now."""
+        """Record of each job, from the last call that replaced it."""
         self._met: dict[str, tuple[str, int | None]] = {}
-        """Of this step: what became of the jobs that were met, and when they are due now, ms."""
+        """The jobs that calls met in this step: the reply's sign, and the new due time, ms."""
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         before, self._met = self.view, {}
         full = step.script == "queue/push_unique" and isinstance(step.reply[0], int)
         if step.script == "queue/push_unique" and not full:
@@ -64,7 +64,7 @@ class UniqueChecker(LimitChecker):
                 continue
             holder = self._holder(name, before, step.now // 1000)
             if self._world.mix.back and isinstance(NAMES[name].until, int):
-                holder = None if sign == "n" else met  # the time may have been over before
+                holder = None if sign == "n" else met  # before the clock was set back, the time may have been over
             if holder is None:
                 if (met, sign) != (id, "n"):
                     raise Broken(f"the name {name} is free, and {id} met {met} ({sign}), {before.places.get(met)}")
@@ -75,7 +75,7 @@ class UniqueChecker(LimitChecker):
                 self._meet(step, before, id, met, sign, delay)
 
     def _check_room(self, step: Step, before: View, after: View, full: bool) -> None:
-        """New jobs are refused if there is no room for all of them, and only then."""
+        """Check that new jobs are refused if the queue has no room for the whole batch, and only then."""
         waited, waits = (sum(place[0] in WAITS for place in view.places.values()) for view in (before, after))
         came = after.places.keys() - before.places.keys()
         if not full:
@@ -90,7 +90,7 @@ class UniqueChecker(LimitChecker):
             raise Broken(f"{step.reply} was said, {waited} waited of {self.size}; {new} are free, {came} came")
 
     def _holder(self, name: str, view: View, today: int) -> str | None:
-        """Who has a name."""
+        """Return the job that holds a name, if any."""
         if isinstance(NAMES[name].until, int):
             id, until = self._times.get(name, ("", 0))
             return id if until > today else None
@@ -98,7 +98,7 @@ class UniqueChecker(LimitChecker):
         return there[0] if there else None
 
     def _overdue(self, id: str, view: View, today: int) -> bool:
-        """Whether it should have begun by now; what came or was met in this step expires anew."""
+        """Return True if a job has expired. A job that came or was met in this step has a new expiry."""
         return id not in self._met and view.expiry.get(id, today + 1) <= today
 
     def _take(self, name: str, id: str, longest: int, today: int) -> None:
@@ -115,7 +115,7 @@ class UniqueChecker(LimitChecker):
             self._latest[id] = today + longest
 
     def _meet(self, step: Step, before: View, id: str, met: str, sign: str, delay: int) -> None:
-        """A call met a job: one that waits becomes the call, if it is not to be kept."""
+        """Check a call that met a job: it replaces a waiting job, unless the terms keep the job."""
         meaning, today = NAMES[self._unique.calls[id].name].meaning, step.now // 1000
         waits = before.kind(met) in ("due", "line") or self._met.get(met, ("", None))[0] == "n"
         moves = delay or meaning == "debounce"
@@ -135,18 +135,18 @@ class UniqueChecker(LimitChecker):
     def _moved(self, step: Step, before: View, after: View, id: str, was: Place | None, is_: Place | None) -> None:
         changed = step.script == "queue/push_unique" and was is not None and self._met.get(id, ("n", None))[0] in "rm"
         if changed and was and is_ and was[0] in ("due", "line") and is_[0] == "due":
-            return  # its time is judged with the call that it became
+            return  # `applied` checks its due time
         super()._moved(step, before, after, id, was, is_)
 
     def _check_records(self, step: Step) -> None:
-        """The last call counts."""
+        """Check that a leased job has the record of the last call."""
         for at in range(3, len(step.reply) - 2, 3):
             id, record = step.reply[at].decode(), step.reply[at + 2]
             if self._records.get(id, record) != record:
                 raise Broken(f"{id} begins as {record!r}, and has become {self._records[id]!r}")
 
     def _follow(self, step: Step, before: View, after: View) -> None:
-        """A name is free when its job begins or ends; who runs again has it again, if nobody else has."""
+        """Update the holders: a job frees its name when it begins or ends, and takes a free name when it is revived."""
         for id in [id for id in self._named if after.kind(id) not in LIVE]:
             del self._named[id]
         for id, place in after.places.items():
@@ -163,14 +163,14 @@ class UniqueChecker(LimitChecker):
         self._check_alone(after, step.now // 1000)
 
     def _check_alone(self, after: View, today: int) -> None:
-        """Until they are done, there is one job of a name that waits or runs."""
+        """Check that each name with the term `done` has at most one job that waits or runs."""
         alone: dict[str, str] = {}
         for id, place in after.places.items():
             call = self._unique.calls.get(id)
             if call is None or place[0] not in LIVE or NAMES[call.name].until != "done":
                 continue
             if self._named.get(id) is None and after.expiry.get(id, today + 1) <= today:
-                continue  # another came when it should have begun already
+                continue  # it has expired, and another job may have taken the name
             if call.name in alone and not self._world.mix.back:
                 raise Broken(f"{id} and {alone[call.name]} have the name {call.name}")
             alone[call.name] = id

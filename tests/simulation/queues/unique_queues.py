@@ -16,7 +16,7 @@ from simulation.world import World
 
 
 def run(server: Server, seed: int, build: Build = RELEASED) -> World:
-    """Callers of unique tasks, workers and operators; raises Broken. In a fifth of the runs nothing goes wrong."""
+    """Callers of unique tasks, workers and operators; raises Broken. A fifth of the runs has no faults."""
     faultless = seed % 5 == 0
     world = World(server, seed, build, Mix(slow=0.1) if faultless else None)
     plant = UniquePlant(world, QueueKeys("sim", "q"))

@@ -1,1 +1,1 @@
-"""What lets processes keep step, in the simulator."""
+"""Runs of barriers, latches, limiters and once-per-period tasks in the simulator."""

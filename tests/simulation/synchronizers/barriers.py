@@ -1,4 +1,4 @@
-"""Barriers in the simulator: parties that wait, give up, are cancelled and die, and what must hold for all of them."""
+"""Barriers in the simulator: parties that wait, give up, are cancelled and die, and the rules."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ MUTANTS = (
 
 @dataclass
 class Parties:
-    """The parties' side: who waits since when, who has passed or withdrawn."""
+    """The parties of a run, and the requests that have passed or withdrawn."""
 
     world: World
     count: int
     pace: float
-    """Seconds between two turns of a party, at the most."""
+    """Maximum seconds between two turns of a party."""
     opened: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Index of each request that has passed, and the true time when it did."""
+    """Index of each request that passed, and the true time when the barrier opened for it."""
     gone: set[str] = field(default_factory=set)
-    """Requests whose callers were told that they do not count."""
+    """Requests whose callers received WaitTimeout, so they no longer count."""
 
     def party(self, task: Task, turns: int) -> Actor:
         """Wait at the barrier several times, for longer or shorter."""
@@ -87,21 +87,21 @@ class Parties:
 
 @dataclass
 class Checker:
-    """Judges every step by the barrier's own books."""
+    """Checks every step on the barrier's keys."""
 
     world: World
     parties: Parties
     places: dict[str, int] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)
-    """When each request last asked, server time."""
+    """Server time of each request's last call."""
     generation: int = 0
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
-        """Read the books and how long they last."""
+        """Read the keys and their expiry."""
         return [("HGETALL", keys[0]), ("ZRANGE", keys[1], 0, -1, "WITHSCORES"), ("PTTL", keys[0]), ("PTTL", keys[1])]
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         fields, places, *expiries = step.seen
         if -1 in expiries:
             raise Broken("a key has no expiry")
@@ -137,7 +137,7 @@ class Checker:
         order = sorted(group, key=lambda name: name != str(step.args[1]))
         messages = {order[0]: step.reply[1]}
         for name in order[1:]:
-            # who is to pass as what stands in the books: the caller learns it by message, or by asking
+            # the barrier stores the index of each party that it lets pass, for its next call
             found = self.world.server.command("HGET", step.keys[0], f"i{name}")
             if found is None:
                 raise Broken(f"nothing says that {name} has passed")

@@ -1,4 +1,4 @@
-"""Latches in the simulator: who counts down, who waits, who resets, with faults, and what must hold for all of them."""
+"""Latches in the simulator: users that count down, wait and reset under faults, and the rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PART = "synchronizers/parts/latch"
 _LOOK = 5 * SECOND
 _SLACK = 250 * MS
 _GAP = 150 * MS
-"""From a look until its answer has come, and until a message sent meanwhile has come, at most."""
+"""Maximum time from a waiter's call until its reply, and any message sent meanwhile, has arrived."""
 _TURN = "if now - since_us >= MARGIN_MS * 1000 or since_us > now + MARGIN_MS * 1000 then"
 _BEFORE = "redis.call('HGET', logs[1 + log_in_use], request) or redis.call('HGET', logs[2 - log_in_use], request)"
 MUTANTS = (
@@ -46,16 +46,16 @@ MUTANTS = (
 
 @dataclass
 class Users:
-    """The users' side of a run."""
+    """The users of a run."""
 
     world: World
     latch: LatchRequest
     opened: list[int] = field(default_factory=list)
-    """True times at which a round opened."""
+    """True times when the latch opened."""
     closed: list[int] = field(default_factory=list)
-    """True times at which a round began."""
+    """True times when a round began."""
     looks: dict[Task, list[int]] = field(default_factory=dict)
-    """True times at which each task looked, in its present wait."""
+    """True times of each task's calls in its present wait."""
 
     def counter(self, task: Task, turns: int, pace: float) -> Actor:
         """Count down now and then."""
@@ -105,7 +105,7 @@ class Users:
         if open_then or not since:
             return
         missed = task.process.unheard > since[0] - 10 * SECOND
-        # the one message to its process may come when this waiter has asked and does not listen yet: as if it were lost
+        # the only message to the process may arrive after this waiter's call and before it listens, like a lost one
         missed = missed or any(abs(since[0] - look) < _GAP for look in looks)
         bound = (_LOOK if missed else 0) + _SLACK
         if task.undisturbed_since(since[0] - 10 * SECOND) and self.world.now - since[0] > bound:
@@ -118,21 +118,21 @@ class Users:
 
 @dataclass
 class Checker:
-    """Judges every step by a count of its own."""
+    """Checks every step against an independent count."""
 
     world: World
     users: Users
     left: int = 0
     counted: dict[str, int] = field(default_factory=dict)
-    """What each request was told."""
+    """Remaining count after each request."""
     resets: set[str] = field(default_factory=set)
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
-        """Read what is left, and how long the keys last."""
+        """Read the remaining count, and the expiry of the keys."""
         return [("HGET", keys[0], "n"), *(("PTTL", key) for key in keys)]
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         found, *expiries = step.seen
         if -1 in expiries:
             raise Broken("a key has no expiry")

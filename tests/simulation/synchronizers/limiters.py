@@ -1,4 +1,4 @@
-"""Limiters in the simulator: callers that wait, will not wait, are cancelled and die, and what must hold."""
+"""Limiters in the simulator: callers that wait, do not wait, are cancelled and die, and the rules."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ class _Booked:
 
 @dataclass
 class Callers:
-    """The callers' side: who went ahead with which request."""
+    """The callers of a run, and the requests that they booked, used and returned."""
 
     world: World
     rules: list[LimiterRules]
     booked: dict[str, _Booked] = field(default_factory=dict)
-    """In the order in which they came."""
+    """Bookings by request, in order of arrival."""
     went: set[str] = field(default_factory=set)
     returned: set[str] = field(default_factory=set)
 
@@ -122,21 +122,21 @@ class Callers:
 
 @dataclass
 class Checker:
-    """Judges every step by the bookings that the server gave, in server time."""
+    """Checks every step against the server's bookings, in server time."""
 
     world: World
     callers: Callers
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
-        """Read how long the keys last."""
+        """Read the expiry of the keys, and the limiter's clock."""
         return [*(("PTTL", key) for key in keys), ("HMGET", keys[0], "n", "o")]
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         *expiries, (newest, ahead) = step.seen
         if -1 in expiries:
             raise Broken("a key has no expiry")
-        # the books' own clock: where the server's is set back, it goes on
+        # the limiter stores a clock, which continues when the server's clock is set back
         clock = max(step.now + int(ahead or 0), int(newest or 0))
         if step.script == "synchronizers/limiter_return":
             self._returned(str(step.args[0]), given_back=bool(step.reply))
@@ -157,9 +157,9 @@ class Checker:
             raise Broken(f"{request} was refused although it would wait")
 
     def _met(self, request: str, known: _Booked, code: int, wait: int, clock: int, slot: int) -> None:
-        """A request that has a slot already; it may move up as long as it waits."""
+        """Check a request that already has a slot. It may move to an earlier slot while it waits."""
         if (code, wait) == (0, -2) and known.slot <= clock:
-            return  # it was forgotten: its moment came long ago, when the clock was set forward
+            return  # its slot passed when the clock was set forward, and the server has deleted it
         if code != 1 or slot > max(clock, known.slot):
             raise Broken(f"{request} took twice: {known}, then {slot} with {code}")
         if slot < known.slot:
@@ -176,7 +176,7 @@ class Checker:
         self.callers.returned.add(request)
 
     def _judge(self, request: str) -> None:
-        """It keeps its turn, and no span of time with it has too many."""
+        """Check that a request keeps its order, and that no time span with its slot exceeds the rate."""
         requests, all_booked = list(self.callers.booked), list(self.callers.booked.values())
         place = requests.index(request)
         slots = [booked.slot for booked in all_booked]
@@ -198,10 +198,10 @@ class Checker:
                     raise Broken(f"{sums[last + 1] - sums[first]} units within {span} us, from {first} to {last}")
 
     def at_end(self) -> None:
-        """A limiter that rests gives all that it has."""
+        """Check that a limiter has all of its units after an hour without calls."""
         for rule in self.callers.rules:
             state = self.world.build.script("synchronizers/limiter_state")
-            # the books' clock may be behind by what they did not see of the time before a step
+            # the limiter's clock may be behind, because no call measured the last time before a clock step
             rested = self.world.server_now + 3600 * SECOND
             units, left, _ = self.world.server.run(state, rule.keys, [rule.rule], rested).reply
             if (units, left) != (rule.limit, 0):
@@ -209,7 +209,7 @@ class Checker:
 
 
 def limiters(server: Server, seed: int, build: Build = RELEASED) -> World:
-    """Callers of three processes at one limiter, in some runs with two opinions about its rate; raises Broken."""
+    """Callers of three processes at one limiter, in some runs with two different rates; raises Broken."""
     world = World(server, seed, build)
     random = world.random
     opinions = 2 if random.random() < 0.3 else 1

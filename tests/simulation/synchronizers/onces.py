@@ -1,4 +1,4 @@
-"""What runs once per period in the simulator: callers of several processes, with faults, and what must hold for all."""
+"""Once-per-period runs in the simulator: callers of several processes under faults, and the rules."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MUTANTS = (
 
 @dataclass
 class _Run:
-    """A run as the server must know it."""
+    """The expected state of a run."""
 
     task: Task
     request: str
@@ -61,7 +61,7 @@ class _Run:
 
 @dataclass
 class Checker:
-    """Judges every step by books of its own."""
+    """Checks every step against the expected state of each run."""
 
     world: World
     run: _Run | None = None
@@ -70,14 +70,14 @@ class Checker:
     resets: set[str] = field(default_factory=set)
     inside: dict[Task, Lease] = field(default_factory=dict)
     told: dict[Task, _Run] = field(default_factory=dict)
-    """The run of whose end the server spoke last."""
+    """The ended run in the last reply to each task."""
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
-        """Read the state, and how long the key lasts."""
+        """Read the state, and the expiry of the key."""
         return [("HMGET", keys[0], "s", "f", "v"), ("PTTL", keys[0])]
 
     def applied(self, step: Step) -> None:
-        """Judge what a script did."""
+        """Check a step."""
         getattr(self, f"_{step.script.partition('/')[2]}")(step)
         (state, fence, value), expiry = step.seen
         if expiry == -1:
@@ -91,7 +91,7 @@ class Checker:
         _, request, _, every, _, again, since = step.args
         run, code = self.run, step.reply[0]
         if run is not None:
-            # what began before the clock was set back lasts no longer than it is long
+            # if the clock was set back, the server cuts the rest of a lease or period to its length
             run.deadline, run.ends = min(run.deadline, step.now + _LEASE), min(run.ends, step.now + run.every)
         live = run is not None and run.state == "r" and run.deadline > step.now
         if code == 1 and run is not None and request == run.request and run.state == "r":
@@ -146,14 +146,14 @@ class Checker:
 
 @dataclass
 class Callers:
-    """The callers' side of a run."""
+    """The callers of a run."""
 
     world: World
     checker: Checker
     every: int
 
     def caller(self, task: Task, turns: int) -> Actor:
-        """Have it run several times, for longer or shorter."""
+        """Call several times, with different waits."""
         random = self.world.random
         for turn in range(turns):
             yield Sleep(random.choice([0.0, random.uniform(0, 2), random.uniform(0, 6)]))
@@ -195,7 +195,7 @@ class Callers:
         del self.checker.inside[task]
 
     def _alone(self, task: Task) -> None:
-        # a reset lets another one run it on purpose
+        # a reset allows a second run on purpose
         others = [other for other in self.checker.inside if other is not task and self._holds(other)]
         if others and not self.checker.resets and self.world.now - self.world.jumped > _LEASE:
             raise Broken(f"{task.name} runs beside {[other.name for other in others]}")
@@ -213,7 +213,7 @@ class Callers:
             raise Broken(f"{task.name} was told {late / SECOND:.2f} s late")
 
     def resetter(self, task: Task, turns: int) -> Actor:
-        """Forget the period now and then."""
+        """Reset the period now and then."""
         for turn in range(turns):
             yield Sleep(self.world.random.uniform(0, 8))
             try:
@@ -224,7 +224,7 @@ class Callers:
 
 def onces(server: Server, seed: int, build: Build = RELEASED) -> World:
     """Callers of three processes; raises Broken."""
-    # in a quarter of the runs nothing goes wrong: then nobody may be late at all
+    # a quarter of the runs has no faults: no task may be late there
     world = World(server, seed, build, Mix(slow=0.1, twice=0.2) if seed % 4 == 0 else None)
     random = world.random
     checker = Checker(world)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lockwork.dashboard.dead_groups import Group
-from lockwork.dashboard.formats import several
 from lockwork.dashboard.page import Form, Page, ShownText, View
 from lockwork.errors import ConfigError
 from lockwork.protocol.dead.dead import DeadJob
 from lockwork.queues.dead import DeadSet, Matching
+from lockwork.words import several
 
 _LINES = 12
 """Number of traceback lines to show, from the end."""
@@ -21,7 +21,7 @@ _TRACED = 20
 _GROUPS = 100
 """Maximum groups of a page."""
 _LONG = 0.025
-"""Seconds after which a page stops reading; it continues with its next request."""
+"""Maximum seconds that a page reads; it continues with its next request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Death:
 
 
 async def read(view: View) -> dict[str, Any]:
-    """Group the dead jobs of all queues, or of the requested one, as far as they are read."""
+    """Group the dead jobs of all queues, or of the requested queue, that this page has read."""
     wanted = view.name("queue")
     queues = [queue for queue in await view.queues() if queue.total("dead")]
     meant = [each for each in queues if wanted in ("", each.name)]

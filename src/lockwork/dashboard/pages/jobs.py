@@ -23,7 +23,7 @@ _ROWS = 50
 _BUDGET = 2000
 """Records that are read one by one before the page decides to read more."""
 _LONG = 0.025
-"""Seconds after which a page stops reading; the server works for at most this long, and finishes begun work."""
+"""Maximum seconds that a page reads; the server works for at most this long, and finishes begun work."""
 _ID = re.compile(r"[!-z|~]{12,200}")
 """Possible ids of jobs."""
 _STATES = ("running", "ready", "scheduled", "blocked", "dead", "succeeded", "cancelled", "expired")

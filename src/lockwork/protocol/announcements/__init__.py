@@ -1,1 +1,1 @@
-"""What workers and apps announce."""
+"""Announcements of workers and apps."""

@@ -1,4 +1,4 @@
-"""What workers and apps announce on the server, and the orders that workers receive there."""
+"""Announcements of workers and apps on the server, and orders to workers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lockwork.protocol.keys import channel
 Order = Literal["quiet", "resume", "stop"]
 
 TICKET = "orders"
-"""The message that an order waits for the process."""
+"""Ticket of the message that an order waits for the process."""
 
 
 class AnnouncementKeys(NamedTuple):
-    """Records by name, the names by the time of their last announcement, and the orders for them."""
+    """Records by name, the names by the time of their last announcement, and the orders to these names."""
 
     facts: str
     seen: str
@@ -22,14 +22,14 @@ class AnnouncementKeys(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A kind of announcements, and its bounds."""
+    """A kind of announcements, with its limits."""
 
     word: str
     kept_ms: int
-    """How long one is kept after it was written last."""
+    """Time to live of an announcement after its last write, in ms."""
     most: int
     page: int
-    """How many are read in a call."""
+    """Number of announcements per call to read."""
 
     orders: str
 
@@ -40,11 +40,11 @@ class Kind(NamedTuple):
 
 
 WORKERS = Kind("workers", 3_600_000, 1000, 100, "orders")
-APPS = Kind("apps", 30 * 86_400_000, 1000, 10, "apps:orders")  # never written: who announces an app may order no worker
+APPS = Kind("apps", 30 * 86_400_000, 1000, 10, "apps:orders")  # never written: app announcers may order no worker
 
 
 class Announcement(NamedTuple):
-    """A record as it was read: `age` is the seconds since it was written, `seen` that time, ms."""
+    """An announcement: `age` is the seconds since it was written, `seen` is that time in ms."""
 
     name: str
     record: bytes
@@ -55,9 +55,9 @@ class Announcement(NamedTuple):
 def put(
     prefix: str, kind: Kind, name: str, record: bytes, handled: str = "", *, family: str = "", replaced_ms: int = 0
 ) -> Protocol[str]:
-    """Announce a record, or take it back if it is empty; returns the order that waits, or "".
+    """Announce a record, or delete the announcement if the record is empty; return the waiting order, or "".
 
-    `family`: others whose names begin with it are forgotten `replaced_ms` after they were announced last.
+    family: other names that begin with it are deleted `replaced_ms` after their last announcement.
     """
     args: list[Argument] = [name, record, kind.kept_ms, kind.most, handled]
     reply = yield script_call("announcements/put", kind.keys(prefix), [*args, family, replaced_ms] if family else args)
@@ -66,7 +66,7 @@ def put(
 
 
 def order(prefix: str, name: str, word: Order, silent_ms: int) -> Protocol[bool]:
-    """Leave an order for a worker that announced itself in the last `silent_ms`; returns whether there is one."""
+    """Store an order for a worker that announced itself in the last `silent_ms`; return False without such a worker."""
     args: list[Argument] = [name, word, channel(prefix, name), silent_ms, WORKERS.kept_ms]
     return bool((yield script_call("announcements/order", WORKERS.keys(prefix), args)))
 
@@ -74,7 +74,7 @@ def order(prefix: str, name: str, word: Order, silent_ms: int) -> Protocol[bool]
 def read(prefix: str, kind: Kind) -> Protocol[list[Announcement]]:
     """Read all announcements of a kind, in bounded steps, by name."""
     found: dict[str, Announcement] = {}
-    # each step begins before the end of the last: one that was written meanwhile has moved to the end
+    # each step overlaps the previous one, because a name that was written meanwhile has moved to the end
     for skip in range(0, 2 * kind.most, kind.page):
         now, *entries = yield script_call("announcements/read", kind.keys(prefix), [skip, kind.page])
         for at in range(0, len(entries), 3):

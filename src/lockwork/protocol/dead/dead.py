@@ -1,4 +1,4 @@
-"""The dead set: jobs that failed for good, read a page at a time, counted and grouped."""
+"""The dead set: jobs that failed permanently. Read them page by page, count and group, retry and delete them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _TRIM = 500
 
 
 def retry_one(queue: QueueKeys, id: str, request: str, *, anew: bool) -> Protocol[bool]:
-    """Make one job ready to run again; False when it is not dead."""
+    """Retry one dead job; return False when it is not dead."""
     args: list[Argument] = [1, int(anew), records.raw(id), ""]
     _, moved = yield script_call("dead/retry", queue, args, log=queue.step(request))
     return bool(moved)
 
 
 def retry(queue: QueueKeys, wanted: Filter, request: str, most: int | None, *, anew: bool) -> Protocol[int]:
-    """Make all that match ready to run again, or `most` of them, the oldest first; returns how many.
+    """Retry all matching jobs, or the oldest `most` of them; return their number.
 
-    Those that die from now on are not meant.
+    Excludes jobs that die during the call.
     """
     return (yield from _bulk(queue, wanted, most, "dead/retry", request, [int(anew)]))
 
 
 def delete_one(queue: QueueKeys, id: str, request: str) -> Protocol[bool]:
-    """Delete one job; False when it is not dead."""
+    """Delete one dead job; return False when it is not dead."""
     _, gone = yield script_call("dead/delete", queue, [1, records.raw(id), ""], log=queue.step(request))
     return bool(gone)
 
 
 def delete(queue: QueueKeys, wanted: Filter, request: str, most: int | None) -> Protocol[int]:
-    """Delete all that match, or `most` of them, the oldest first; returns how many."""
+    """Delete all matching jobs, or the oldest `most` of them; return their number."""
     return (yield from _bulk(queue, wanted, most, "dead/delete", request, []))
 
 
@@ -64,7 +64,7 @@ def _bulk(
 
 
 def _until_now(wanted: Filter) -> Filter:
-    """Exclude jobs that die from now on: reading might never end, and an age could be negative."""
+    """Exclude jobs that die from now on. Otherwise reading may never end, and an age may be negative."""
     return replace(wanted, least_age=wanted.least_age or 0)
 
 
@@ -76,16 +76,16 @@ def _marks(jobs: list[DeadJob]) -> Iterator[Argument]:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How long a dead job is kept, in ms, and how many of them are; and what is kept of other jobs that have ended."""
+    """Limits of the dead set (maximum age in ms, and number of jobs), and of the history of other ended jobs."""
 
     ttl_ms: int
     limit: int
     history: str = ""
-    """How many jobs, or `NUMBERms`: for how long; "0": none, "": as many as by default."""
+    """Number of jobs, or `NUMBERms` for a maximum age; "0": no history, "": the default number."""
 
 
 def trim(queue: QueueKeys, bounds: Bounds) -> Protocol[tuple[int, bool]]:
-    """Take away some of what is beyond the bounds; returns how many those were, and whether there are more."""
+    """Delete a batch of dead jobs and history beyond the bounds; return how many dead jobs, and True if more remain."""
     args: list[Argument] = [bounds.ttl_ms, bounds.limit, _TRIM, bounds.history]
     gone, more = yield script_call("dead/trim", queue, args, patience=0.5)
     return gone, bool(more)
@@ -93,33 +93,33 @@ def trim(queue: QueueKeys, bounds: Bounds) -> Protocol[tuple[int, bool]]:
 
 PAGE = 200
 _SEEN = 2048
-"""Bytes of a record that a page shows."""
+"""Bytes of each record to show on a page."""
 HEAD = 512
-"""Bytes of a record that are enough to know its task."""
+"""Bytes of a record that suffice to read its task."""
 _TIME = re.compile(r"[-+]?(\d+(\.\d+)?(e[-+]?\d+)?|inf)")
 _MS = re.compile(r"\d{1,15}")
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which dead jobs are meant; None does not ask."""
+    """A filter of dead jobs; a field that is None matches all jobs."""
 
     task: str | None = None
     error: str | None = None
-    """The name of the error's type."""
+    """Name of the error's type."""
     text: str | None = None
-    """What the error's type or text contains."""
+    """Part of the error's type or text."""
     least_age: int | None = None
-    """Milliseconds since it died."""
+    """Minimum time since its death, in ms; `most_age` is the maximum."""
     most_age: int | None = None
 
     @property
     def plain(self) -> bool:
-        """Whether the server can decide it without the records."""
+        """True if the server can apply the filter without the records."""
         return self.task is None and self.error is None and self.text is None
 
     def matches(self, job: DeadJob) -> bool:
-        """Whether this job is meant, but for its age."""
+        """Return True if the job matches; ignores its age."""
         return (
             (self.task is None or self.task == job.call.task)
             and (self.error is None or self.error == job.error.type)
@@ -129,35 +129,35 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class DeadJob:
-    """One dead job as it was read; times are in seconds."""
+    """One dead job, at the time of the read; times are in seconds."""
 
     id: str
     call: records.StoredCall
     error: Fault
     attempts: int
     crashes: int
-    """Those of its attempts that ended with the death of a process that ran nothing else."""
+    """Number of attempts that ended with the death of a process that ran only this job."""
     shared_crashes: int
-    """Those that ended with the death of a process that ran other jobs, too."""
+    """Number of attempts that ended with the death of a process that also ran other jobs."""
     dead_for: float
     age: float | None
-    """Since it was enqueued; None when its id does not say."""
+    """Time since it was enqueued; None when its id has no time."""
     died: str
-    """Its time in the dead set as the server has it: it tells this death from a later one."""
+    """Stored time of its death, which differs from the time of a later death."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadPage:
-    """Some dead jobs; `next` is what to give as `after` for those behind them, None when there are no more.
+    """A page of dead jobs; pass `next`, which is None on the last page, as `after` to read the next page.
 
-    `problem` is what the server said of a key that could not be read, if there is one.
+    `problem` is the server's error text for a key that could not be read, or None.
     """
 
     jobs: list[DeadJob]
     next: str | None
     problem: str | None
     at_ms: int = 0
-    """The server's time from which ages count, on this page and those behind it."""
+    """The server's time at the first page, which is the reference of ages on all pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,25 +170,25 @@ class DeadGroup:
     oldest: float
     newest: float
     example: DeadJob
-    """The newest of them."""
+    """The newest job of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one call has read."""
+    """The result of one call."""
 
     jobs: list[DeadJob]
     cursor: Cursor
-    """Where to go on."""
+    """Position after the last job that was read."""
     count: int
-    """Of all dead jobs of such an age."""
+    """Number of all dead jobs of the wanted age."""
     more: bool
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where to go on: the time that ages count from, and the last job that was read, by time and id."""
+    """A position: the reference time of ages, and the last job that was read, by time and id."""
 
     at: int | str = ""
     died: str = ""
@@ -196,7 +196,7 @@ class Cursor:
 
     @classmethod
     def read(cls, text: str) -> Cursor:
-        """Read what `str` has written; raises ValueError."""
+        """Parse the text of a cursor; raises ValueError."""
         at, died, id = text.split(" ", 2)
         if not _TIME.fullmatch(died) or not _MS.fullmatch(at):
             raise ValueError(text)
@@ -207,14 +207,14 @@ class Cursor:
 
 
 def check_cursor(after: str) -> None:
-    """Raise ValueError for what is not the `next` of a page."""
+    """Raise ValueError if the text is not the `next` of a page."""
     Cursor.read(after)
 
 
 def page(queue: QueueKeys, wanted: Filter, after: str, most: int, *, newest: bool) -> Protocol[DeadPage]:
-    """Read up to `most` jobs behind `after`, the `next` of the page before, '' at the beginning.
+    """Read up to `most` jobs after the position `after`: the `next` of the previous page, or '' for the first page.
 
-    One call looks at a bounded number, so a rare kind is looked for until `most` are found or all have been seen.
+    Each call reads a bounded number of jobs. If few jobs match, it makes calls until `most` are found or all are read.
     """
     cursor = Cursor.read(after) if after else Cursor()
     jobs: list[DeadJob] = []
@@ -236,14 +236,14 @@ def page(queue: QueueKeys, wanted: Filter, after: str, most: int, *, newest: boo
 
 
 def behind(found: DeadPage, job: DeadJob) -> str:
-    """What to give as `after` for those behind this job of a page."""
+    """Return the `after` of a page that begins after this job."""
     return str(Cursor(found.at_ms, job.died, records.raw(job.id)))
 
 
 def read_some(
     queue: QueueKeys, wanted: Filter, cursor: Cursor, most: int, size: int, *, newest: bool
 ) -> Protocol[Reading]:
-    """Read up to `most` jobs of the wanted age behind `cursor`, and up to `size` bytes of each one's record."""
+    """Read up to `most` jobs of the wanted age after `cursor`, with up to `size` bytes of each record."""
     ages: list[Argument] = ["" if age is None else age for age in (wanted.least_age, wanted.most_age)]
     args: list[Argument] = [int(newest), cursor.at, *ages, cursor.died, cursor.id, most, size]
     at, count, more, problem, *found = yield script_call("dead/page", queue, args)
@@ -270,13 +270,13 @@ def _job(now: int, id: bytes, died: bytes, tried: bytes, size: int, record: byte
 
 
 def get(queue: QueueKeys, id: str) -> Protocol[DeadJob | None]:
-    """Read all of one dead job; None when it is not dead."""
+    """Read one dead job completely; None when it is not dead."""
     now, _, *found = yield script_call("dead/get", queue, [records.raw(id)])
     return _job(now, *found) if found else None
 
 
 def count(queue: QueueKeys, wanted: Filter) -> Protocol[int]:
-    """Count the jobs that match."""
+    """Count the matching jobs."""
     if wanted.plain:
         return (yield from read_some(queue, wanted, Cursor(), 0, 0, newest=False)).count
     cursor, matching, limit = Cursor(), 0, _until_now(wanted)
@@ -289,7 +289,7 @@ def count(queue: QueueKeys, wanted: Filter) -> Protocol[int]:
 
 
 def groups(queue: QueueKeys, wanted: Filter) -> Protocol[list[DeadGroup]]:
-    """Group the jobs that match by error and task, the largest group first, without those that die meanwhile."""
+    """Group the matching jobs by error and task, the largest group first. Excludes jobs that die during the call."""
     cursor, limit = Cursor(), _until_now(wanted)
     counts: defaultdict[tuple[str, str], int] = defaultdict(int)
     newest: dict[tuple[str, str], DeadJob] = {}

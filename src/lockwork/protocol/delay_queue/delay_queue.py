@@ -1,4 +1,4 @@
-"""The delay queue: unique ids in time order, taken when they are due."""
+"""The delay queue: unique ids in order of time; a caller takes the due ids."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.retry import patience, undo
 
 BATCH = 1000
-"""Ids in one call of a script."""
+"""Number of ids per call."""
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class DelayQueueEntry:
-    """One id, and when it is due: `score` is that time in whole microseconds since 1970, as the server keeps it."""
+    """One id, and its due time: `score` is that time in whole microseconds since 1970, as stored."""
 
     id: str
     score: int
 
     @property
     def due(self) -> datetime:
-        """The same time as an aware datetime, in UTC."""
+        """The due time as an aware datetime, in UTC."""
         return _BEGINNING + timedelta(microseconds=self.score)
 
 
@@ -36,16 +36,16 @@ def score(moment: datetime) -> int:
 
 
 def stored(id: str) -> bytes:
-    """An id as the server keeps it; what other programs wrote there comes back as it was."""
+    """Return the stored bytes of an id; ids of other programs survive the round trip."""
     return id.encode("utf-8", "surrogateescape")
 
 
 def add(
     keys: DelayQueueKeys, request: str, ids: Sequence[str], at: int | None, delay_us: int, *, replace: bool
 ) -> Protocol[int]:
-    """Queue the ids for `at` (us), or `delay_us` from now; returns how many were added or moved.
+    """Add the ids, due at `at` (us), or `delay_us` from now; return how many were added or moved.
 
-    Many ids are sent in batches; interrupted, those that were sent stay.
+    Many ids are sent in batches; when interrupted, the ids of the sent batches remain.
     """
     count, due = 0, at
     for first in range(0, len(ids), BATCH):
@@ -60,9 +60,9 @@ def add(
 def pop(
     keys: DelayQueueKeys, request: str, channel: str, count: int, wait: float | None
 ) -> Protocol[list[DelayQueueEntry]]:
-    """Take up to `count` due entries; with none, wait at most `wait` seconds (None: as long as it takes) for the first.
+    """Take up to `count` due entries; without a due entry, wait at most `wait` seconds (None: no limit) for the first.
 
-    Interrupted, it leaves the line, and what it took is due again.
+    When interrupted, it stops waiting, and the entries that it took are due again.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
@@ -74,14 +74,16 @@ def pop(
             parks = not taken and (give_up is None or sent < give_up)
             want = min(count - len(taken), BATCH)
             args: list[Argument] = [requests[-1], want, channel if parks else ""]
-            look, *found = yield script_call("delay_queue/pop", keys, args, patience(give_up, sent) if wait else None)
+            recheck, *found = yield script_call(
+                "delay_queue/pop", keys, args, patience(give_up, sent) if wait else None
+            )
             taken += _entries(found)
             if len(found) == 2 * want and len(taken) < count:
                 requests.append(f"{request}.{len(requests)}")
             elif taken or not parks:
                 return taken
             else:
-                until = (yield Clock()) + look / 1_000_000
+                until = (yield Clock()) + recheck / 1_000_000
                 until = until if give_up is None else min(until, give_up)
                 yield from listen(hints, requests[-1], until, key=keys.entries)
     except GeneratorExit:
@@ -103,7 +105,7 @@ def remove(keys: DelayQueueKeys, request: str, id: str, score: int | None) -> Pr
 
 
 def clear(keys: DelayQueueKeys, request: str) -> Protocol[int]:
-    """Remove all entries; returns how many there were."""
+    """Remove all entries; return their number."""
     return int((yield script_call("delay_queue/remove", keys, [request])))
 
 

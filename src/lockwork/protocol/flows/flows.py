@@ -1,4 +1,4 @@
-"""Flows: jobs that wait for each other, enqueued in one step; how they stand, and what their jobs returned."""
+"""Flows: jobs that wait for each other. Enqueue a flow in one step, read its state and its results, and cancel it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from lockwork.ids import node_of
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints, listen
@@ -16,14 +17,14 @@ from lockwork.protocol.queue.enqueue import CALL_BYTES
 from lockwork.protocol.queue.leases import RECHECK, WINDOW_MS, expire
 from lockwork.protocol.queue.limits import room_for
 from lockwork.protocol.retry import patience
+from lockwork.protocol.scripts import codes
 
 MOST_JOBS = 20_000
-"""Jobs of one flow."""
+"""Limit of jobs per flow."""
 MOST_LINKS = 100_000
-"""How often, in one flow, a job waits for a job."""
+"""Limit of parent links per flow."""
 _BATCH = 500
 _READ = 1000
-_ID = re.compile(r"(.+)\.(\d+)u?")
 _MARK = re.compile(rb"\d,[\d/]+,[^,;]*,[^,;]*,[^;]*>;")
 
 Policy = Literal["fail", "ignore", "compensate"]
@@ -31,47 +32,43 @@ POLICIES: dict[Policy, str] = {"fail": "", "ignore": "i", "compensate": "u"}
 
 
 class FlowJob(NamedTuple):
-    """One job of a flow: it waits for its parents, given by their numbers; the first job is number 1."""
+    """One job of a flow: it waits for its parents, which are job numbers; the first job is number 1."""
 
     record: bytes
     parents: Sequence[int] = ()
     delay_ms: int = 0
     policy: Policy = "fail"
     undo: bytes = b""
-    """The record of its compensation."""
+    """The record of its compensation; empty without one."""
 
 
 def marked(record: bytes) -> bytes:
-    """Return the record as one of a job of a flow."""
+    """Return the record with the mark of a flow's job."""
     head, body = record.split(b";", 1)
     return b"%b%b>;%b" % (head, b"," * max(1, 5 - head.count(b",")), body)
 
 
 def is_marked(record: bytes) -> bool:
-    """Whether the record is of a job of a flow."""
+    """Return True if the record belongs to a job of a flow."""
     return _MARK.match(record) is not None
 
 
-def job_id(flow: str, number: int) -> str:
-    """The id of a job of a flow."""
-    return f"{flow}.{number:05}"
-
-
 def flow_of(id: str) -> str:
-    """The flow of such a job, by its id, or that of a compensation; raises ValueError for another id."""
-    found = _ID.fullmatch(id)
-    if found is None:
+    """Return the flow of a job or a compensation, from its id; raises ValueError for other ids."""
+    node = node_of(id)
+    if node is None:
         raise ValueError(f"{id!r} is no job of a flow")
-    return found[1]
+    return node.flow
 
 
 def push(
     queue: QueueKeys, flow: str, jobs: Sequence[FlowJob], answer: object, window_ms: int = WINDOW_MS
 ) -> Protocol[bool]:
-    """Enqueue a flow; nothing of it runs before all of it is there. False when that took longer than 10 minutes.
+    """Enqueue a flow. Its jobs run only after all jobs are stored. Return False when that took longer than 10 minutes.
 
-    Raises QueueFull when there is no room for all of it, and then nothing of it is stored.
-    `answer` says what the flow's own result is; the server only keeps it.
+    answer: the numbers of the jobs whose results are the flow's result, in any structure; the server only stores it.
+
+    Raises QueueFull when the queue has no room for the whole flow; nothing is stored then.
     """
     children: dict[int, list[int]] = {}
     for number, job in enumerate(jobs, 1):
@@ -97,16 +94,16 @@ def push(
         args: list[Argument] = [0, window_ms, flow, len(jobs), int(at == 0), int(last)]
         args += (pack(answer), pack(children.get(0, []))) if last else ("", "")
         call = script_call("flows/push", queue, [*args, *batch])
-        if not room_for(queue, (yield call), jobs=len(jobs)):
+        if room_for(queue, (yield call), jobs=len(jobs)) == codes("flows/push").too_late:
             return False
     if len(children.get(0, [])) > _READ:
-        yield from expire(queue, window_ms)  # the rest of those that wait for nobody
+        yield from expire(queue, window_ms)  # the other jobs without parents
     return True
 
 
 @dataclass(frozen=True, slots=True)
-class FlowSight:
-    """How a flow stands; `state` is running, compensating or ended. Counts are of jobs, or of compensations."""
+class FlowDetails:
+    """State of a flow: running, compensating or ended. The counts are of jobs, or of compensations."""
 
     state: Literal["running", "compensating", "ended"]
     jobs: int
@@ -114,27 +111,30 @@ class FlowSight:
     failed: int
     cancelled: int
     failure: int
-    """The number of the first job that failed or was cancelled, and may not be ignored; 0: none."""
+    """Number of the first job that failed or was cancelled, and whose policy is not to ignore it; 0: none."""
     stopped: bool
     compensated: int
     uncompensated: int
-    """Compensations that failed."""
+    """Number of failed compensations."""
     answer: Any
     blob: bytes
-    """How the failure ended, as it is stored."""
+    """The stored outcome of the first failure; empty without one."""
 
 
-def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = None) -> Protocol[FlowSight | None]:
-    """Look at a flow, None if nothing is known of it; the channel `told` hears of its end."""
-    found = yield script_call("flows/state", queue, [flow, told], patience)
-    if not found:
+def inspect(
+    queue: QueueKeys, flow: str, channel: str = "", patience: float | None = None
+) -> Protocol[FlowDetails | None]:
+    """Read a flow; None if it is unknown. `channel` is notified of its end."""
+    reply = yield script_call("flows/state", queue, [flow, channel], patience)
+    if not reply:
         return None
-    return sight(msgspec.msgpack.decode(found[0]), msgspec.msgpack.decode(found[1]) if found[1] else None, found[2])
+    record, answer, blob = reply
+    return flow_details(msgspec.msgpack.decode(record), msgspec.msgpack.decode(answer) if answer else None, blob)
 
 
-def sight(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> FlowSight:
-    """Return what the stored record of a flow says."""
-    return FlowSight(
+def flow_details(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> FlowDetails:
+    """Parse the stored record of a flow."""
+    return FlowDetails(
         "running" if record["state"] == "storing" else record["state"],
         record["jobs"],
         record["succeeded"],
@@ -151,16 +151,16 @@ def sight(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> F
 
 def ended(
     queue: QueueKeys, flow: str, channel: str, timeout: float | None, slow: Protocol[None] | None = None
-) -> Protocol[FlowSight | None]:
-    """Wait until a flow has ended, at most `timeout` seconds; returns its state then.
+) -> Protocol[FlowDetails | None]:
+    """Wait at most `timeout` seconds until a flow ends; return its last known state.
 
-    `slow` is run once if the flow has not ended after RECHECK seconds.
+    slow: runs once if the flow has not ended after RECHECK seconds.
     """
     began = now = yield Clock()
     give_up = None if timeout is None else now + timeout
     hints = Hints()
     while True:
-        found = yield from look(queue, flow, channel, patience(give_up, now))
+        found = yield from inspect(queue, flow, channel, patience(give_up, now))
         now = yield Clock()
         if found is None or found.state == "ended" or (give_up is not None and now >= give_up):
             return found
@@ -172,7 +172,7 @@ def ended(
 
 
 def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | None = None) -> Protocol[list[bytes]]:
-    """Read how jobs of a flow ended, as stored, b"" where that is not known; fewer, once they are over `most` bytes."""
+    """Read the stored outcomes of a flow's jobs, b"" if unknown; stops after `most` bytes."""
     found: list[bytes] = []
     size = 0
     while len(found) < len(numbers) and (most is None or size <= most):
@@ -184,7 +184,7 @@ def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | Non
 
 
 def cancel(queue: QueueKeys, flow: str, window_ms: int = WINDOW_MS) -> Protocol[tuple[str, list[str]]]:
-    """Cancel a flow; returns cancelled, ended or unknown, and the ids of jobs that run: tell their workers."""
+    """Cancel a flow; return cancelled, ended or unknown, and the running jobs' ids, whose workers must be notified."""
     running: list[str] = []
     again = 0
     while True:

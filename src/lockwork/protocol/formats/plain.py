@@ -1,4 +1,4 @@
-"""A lock on one string key, `SET key token NX PX`, as other libraries and languages have it."""
+"""A lock on one string key, `SET key token NX PX`, compatible with other libraries and languages."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ SCRIPTS = LockScripts("formats/plain_acquire", "formats/plain_release", "formats
 
 @dataclass(frozen=True, slots=True)
 class PlainState:
-    """What the key holds: `token` is None when the lock is free; `expires_in` is in seconds, None for no expiry."""
+    """State of the key: `token` is None when the lock is free; `expires_in` is in seconds, None without an expiry."""
 
     token: bytes | None
     expires_in: float | None
 
 
 def acquire(asked: Request, wait: float | None, missing_ms: int = 0) -> Protocol[Granted]:
-    """Set the key to the owner, a new token each time; see polling.acquire.
+    """Set the key to the owner, which is a new token for each acquisition; see polling.acquire.
 
-    A key without an expiry is given one of `missing_ms`, unless that is 0.
+    A key without an expiry receives an expiry of `missing_ms`, unless that is 0.
     """
     call = script_call(SCRIPTS.acquire, asked.key, [asked.owner, asked.lease_ms, missing_ms])
     return polling.acquire(asked, wait, call)
 
 
 def state(key: str) -> Protocol[PlainState]:
-    """Read who holds the lock."""
+    """Read the state of the lock."""
     held, token, left = yield script_call("formats/plain_state", key, [])
     return PlainState(token, left / 1000 if left >= 0 else None) if held else PlainState(None, 0.0)
 
 
 def force(key: str) -> Protocol[bool]:
-    """End the lock of any holder; False if it is free, or its time ended meanwhile."""
+    """End the lock of any holder; return False if it is free, or ended meanwhile."""
     seen = yield from state(key)
     if seen.token is None:
         return False
-    # the token says which acquisition is meant: called again after a lost reply, it must not end the next one
+    # the token names the acquisition: a repeated call after a lost reply must not end the next acquisition
     return bool((yield script_call(SCRIPTS.release, key, [0, seen.token])))

@@ -1,10 +1,11 @@
-"""Waiting for a lock whose other users send no wake-ups: ask again and again, but not often."""
+"""Wait for a lock whose other users send no wake-ups, with repeated but infrequent calls."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
 
+from lockwork import words
 from lockwork.errors import LockTimeout, LockworkError, ServerRefused
 from lockwork.protocol.effects import Call, Clock, Protocol
 from lockwork.protocol.locks import grants
@@ -15,11 +16,11 @@ from lockwork.protocol.scripts import codes
 
 _FIRST = 0.01
 _LONGEST = 0.25
-"""Seconds between two tries at most: a waiter costs the server about 4 calls a second, and 6 more at its beginning."""
+"""Longest pause in seconds: a waiter makes about 4 calls a second, and 6 more at its start."""
 
 
 class Pauses:
-    """The pauses of one waiter: they double, end soon after the lock's time must have ended, and are spread."""
+    """The pauses of one waiter: they double, end soon after the lock's expiry, and have jitter."""
 
     __slots__ = ("_pause",)
 
@@ -27,8 +28,8 @@ class Pauses:
         self._pause = _FIRST
 
     def next(self, left_ms: int, server_now: int) -> float:
-        """Return how long to pause; `left_ms` is what the lock lasts unless it is renewed, negative for ever."""
-        # the server's microseconds are as good as chance: no two calls meet the same, and they can be replayed
+        """Return the length of a pause; `left_ms` is the time until the lock expires, negative without an expiry."""
+        # the server's microseconds serve as random numbers: calls differ, and a replay is deterministic
         chance = server_now % 1009 / 1009
         pause = self._pause * (0.75 + chance / 2)
         self._pause = min(2 * self._pause, _LONGEST)
@@ -36,9 +37,9 @@ class Pauses:
 
 
 def acquire(asked: Request, wait: float | None, call: Call) -> Protocol[Granted]:
-    """Get a grant, trying for at most `wait` seconds (None: as long as it takes), one last time at the end.
+    """Acquire a grant; retry for at most `wait` seconds (None: without a limit), with a last attempt at the end.
 
-    Raises LockTimeout. Interrupted anywhere, it returns what a call on its way may have taken.
+    Raises LockTimeout. When interrupted, it releases the lock that an unfinished call may have taken.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
@@ -62,10 +63,8 @@ def acquire(asked: Request, wait: float | None, call: Call) -> Protocol[Granted]
         raise
     except BaseException:
         if calling:
-            with contextlib.suppress(
-                LockworkError
-            ):  # the server is away: a lock that it may have granted ends with its time
+            with contextlib.suppress(LockworkError):  # server unreachable: a lock that it may have granted expires
                 yield from grants.release(asked.key, asked.owner, 0, scripts=asked.scripts, patience=1)
         raise
-    within = "" if wait == 0 else f" for {wait:g} s"
+    within = "" if wait == 0 else f" for {words.exact(wait)}"
     raise LockTimeout(f"{asked.shown} is held by another owner{within}")

@@ -1,4 +1,4 @@
-"""A lock on one string key whose value is the Unix time at which it ends, as SETNX and GETSET have been used for it."""
+"""A lock on one string key whose value is the Unix time of its end, compatible with locks that use SETNX and GETSET."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MICROSECONDS: dict[Unit, int] = {"s": 1_000_000, "ms": 1000}
 
 @dataclass(frozen=True, slots=True)
 class TimestampState:
-    """What the key holds: `value` is None when there is none; `expires_in` is the seconds until its time, 0 when past.
+    """State of the key: `value` is None without a value; `expires_in` is the seconds until its time, 0 when past.
 
-    `has_expiry` is False for a value that the server would keep for ever.
+    `has_expiry` is False for a value without an expiry on the server.
     """
 
     value: bytes | None
@@ -31,21 +31,21 @@ class TimestampState:
 
 
 def acquire(asked: Request, wait: float | None, unit: Unit) -> Protocol[Granted]:
-    """Set the key to our end time; see polling.acquire. The owner is nine digits, which stand behind the point."""
+    """Set the key to the end time; see polling.acquire. The owner is nine digits, which follow the decimal point."""
     args: list[Argument] = [asked.owner, asked.lease_ms, MICROSECONDS[unit]]
     return polling.acquire(asked, wait, script_call(SCRIPTS.acquire, asked.key, args))
 
 
 def state(key: str) -> Protocol[TimestampState]:
-    """Read when the lock ends."""
+    """Read the end time of the lock."""
     held, value, left, expiry = yield script_call("formats/timestamp_state", key, [])
     return TimestampState(value if held else None, left / 1000, bool(expiry))
 
 
 def force(key: str) -> Protocol[bool]:
-    """End the lock of any holder; False if it is free, or was renewed or ended that moment."""
+    """End the lock of any holder; return False if it is free, or was renewed or ended at that moment."""
     seen = yield from state(key)
     if seen.value is None or not seen.expires_in:
         return False
-    # compared as a whole: called again after a lost reply, it must not end the next one
+    # the whole value is compared: a repeated call after a lost reply must not end the next lock
     return bool((yield script_call("formats/plain_release", key, [0, seen.value])))

@@ -1,22 +1,20 @@
-"""What the server keeps of attempts that failed, and of jobs that have ended (history/parts/history.lua)."""
+"""Stored history of failed attempts, and of ended jobs (history/parts/history.lua)."""
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import msgspec
 
-from lockwork.ids import slot_of
+from lockwork.ids import node_of, slot_of
 
 _Attempt = tuple[int, int, int, str, str, msgspec.Raw, msgspec.Raw]
 _attempts = msgspec.msgpack.Decoder(list[_Attempt]).decode
 _row = msgspec.msgpack.Decoder(tuple[str, int, int, str, msgspec.Raw, int, list[_Attempt]]).decode
-_FLOW = re.compile(r"(.+)\.\d{5,}u?")
 
 
 class PastAttempt(NamedTuple):
-    """An attempt that did not succeed; times in µs since 1970. `letter`: f it failed, k its process died."""
+    """An unsuccessful attempt; times in µs since 1970. `letter`: f it failed, k its process died."""
 
     number: int
     started: int
@@ -28,7 +26,7 @@ class PastAttempt(NamedTuple):
 
 
 class EndedJob(NamedTuple):
-    """A job that has ended: s succeeded, c cancelled, x expired; times in µs since 1970, `started` 0: it never ran."""
+    """An ended job: s succeeded, c cancelled, x expired; times in µs since 1970; `started` is 0 if it never ran."""
 
     letter: str
     attempts: int
@@ -40,11 +38,11 @@ class EndedJob(NamedTuple):
     size: int
     timeline: list[PastAttempt]
     overran: bool = False
-    """Whether the attempt that succeeded ignored its time-out."""
+    """True if the successful attempt ignored its time-out."""
 
 
 def read_timeline(stored: bytes) -> list[PastAttempt]:
-    """Read the attempts of a job; none from what is no such thing."""
+    """Parse the attempts of a job; return an empty list for other data."""
     try:
         return [_attempt(each) for each in _attempts(stored)] if stored else []
     except (msgspec.MsgspecError, IndexError):
@@ -52,7 +50,7 @@ def read_timeline(stored: bytes) -> list[PastAttempt]:
 
 
 def read_row(stored: bytes, ended: bytes) -> EndedJob | None:
-    """Read what is kept of a job that ended at that time; None if it is no such thing."""
+    """Parse the history of a job that ended at that time; return None for other data."""
     try:
         letter, attempts, started, session, record, size, timeline = _row(stored)
         moment = int(float(ended))
@@ -66,9 +64,9 @@ def read_row(stored: bytes, ended: bytes) -> EndedJob | None:
 
 
 def flow_of(id: str, record: bytes) -> str | None:
-    """Return the id of the flow to which a job belongs."""
-    found = _FLOW.fullmatch(id) if b">;" in record else None
-    return found[1] if found else None
+    """Return the id of a job's flow; None for a job without a flow."""
+    node = node_of(id) if b">;" in record else None
+    return None if node is None else node.flow
 
 
 def schedule_of(id: str) -> str | None:
@@ -83,7 +81,7 @@ def _attempt(stored: _Attempt) -> PastAttempt:
 
 
 def _bytes(packed: msgspec.Raw) -> bytes:
-    """Return a packed text as it is: one that was cut may be no UTF-8."""
+    """Return the bytes of a packed text, because a truncated text may not be UTF-8."""
     stored = bytes(packed)
     first = stored[0]
     return stored[1 if first < 0xC0 else {0xD9: 2, 0xDA: 3, 0xDB: 5}.get(first, 1) :]

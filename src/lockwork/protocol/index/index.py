@@ -1,7 +1,7 @@
-"""The names of queues, stocks, limiters and locks that are in use: lists find them here, and not among all keys.
+"""Indexes of the names of queues, stocks, limiters and locks in use. Lists read them instead of scanning all keys.
 
-A name is in the index of its kind, with the server's time when a process added it last. Processes add what they use,
-apart from the calls that use it, so an index may lack a new name for a moment, and may have names whose keys are gone.
+A name is in the index of its kind, with the server's time when a process last added it. Processes add names in separate
+calls. So an index may lack a new name for a moment, and may have names whose keys no longer exist.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from lockwork.protocol.effects import Argument, Indexed, Protocol, Shards, concu
 
 _PAGE = 1000
 _TOGETHER = 500
-"""Names that one call adds, and keys of which one call finds whether they exist."""
+"""Number of names per call to add, and of keys per call to check for existence."""
 _SCAN = 500
 _DAY = 86_400_000
 _SIGNS = re.compile(r"[\\*?\[\]]")
 
 
 class IndexedKind(NamedTuple):
-    """A kind of things with an index, and the bounds of that."""
+    """A kind of objects that has an index, with the limits of that index."""
 
     word: str
     pattern: re.Pattern[str]
-    """Matches the key, without prefix, whose existence makes the thing exist; each of its parts is in a group."""
+    """Matches the key (without prefix) of an existing object; a group captures each part of the object's name."""
     form: str
-    """The key of a name's parts."""
+    """Format of the key, from the parts of a name."""
     aged_ms: int
-    """After how long without being added a name is checked: it is deleted if its key is gone."""
+    """A name that was not added for this time (ms) is checked, and deleted if its key does not exist."""
     most: int = 0
-    """How many of the newest names are kept; 0: all."""
+    """Limit of stored names, the newest first; 0: no limit."""
 
     def index_key(self, prefix: str) -> str:
         """Return the key of the index."""
         return f"{prefix}:{{lockwork}}:index:{self.word}"
 
     def name(self, prefix: str, key: str) -> str | None:
-        """Return the name of the thing that has a key; None if it is of another kind."""
+        """Return the name of the object that has a key; None if it is of another kind."""
         found = self.pattern.fullmatch(key, len(prefix) + 1)
         return " ".join(found.groups()) if found else None
 
     def key(self, prefix: str, name: str) -> str:
-        """Return the key of a thing."""
+        """Return the key of an object."""
         return f"{prefix}:{self.form.format(*name.split(' '))}"
 
 
 QUEUES = IndexedKind("queues", re.compile(r"\{q:([^{}]+)\}:stats"), "{{q:{}}}:stats", _DAY)
-"""Names are hash tags: those of partitions have their suffix."""
+"""Names are hash tags; the tag of a partition has its suffix."""
 STOCKS = IndexedKind("stocks", re.compile(r"\{q:([^{}]+)\}:stock:([^{}]+)"), "{{q:{}}}:stock:{}", _DAY)
 LIMITERS = IndexedKind("limiters", re.compile(r"\{limiter:([^{}]+)\}"), "{{limiter:{}}}", 3_600_000, 10_000)
 LOCKS = IndexedKind(
     "locks", re.compile(r"(\{(?:lock|sem|rw|quorum):[^{}]+\}|\{q:[^{}]+\}:lock:[^{}]+)"), "{}", 300_000, 100_000
 )
-"""Names are keys without the prefix. Processes add the locks that they hold or wait for again each minute."""
+"""Names are keys without the prefix. Each minute, processes add again the locks that they hold or wait for."""
 KINDS = (QUEUES, STOCKS, LIMITERS, LOCKS)
 
 
 def kind_of(prefix: str, key: str) -> tuple[IndexedKind, str] | None:
-    """Return the kind and the name of the thing that has a key; None if it has no index."""
+    """Return the kind and the name of the object that has a key; None if it has no index."""
     return next(((kind, name) for kind in KINDS if (name := kind.name(prefix, key)) is not None), None)
 
 
 def put(prefix: str, kind: IndexedKind, names: Sequence[str]) -> Protocol[None]:
-    """Add names to an index, and delete a few old ones whose things are gone."""
+    """Add names to an index, and delete a few old names whose objects do not exist."""
     for at in range(0, len(names), _TOGETHER):
         args: list[Argument] = [kind.most, kind.aged_ms, *names[at : at + _TOGETHER]]
         _, *aged = yield script_call("index/put", kind.index_key(prefix), args)
@@ -75,7 +75,7 @@ def put(prefix: str, kind: IndexedKind, names: Sequence[str]) -> Protocol[None]:
 
 
 def _check(prefix: str, kind: IndexedKind, aged: Mapping[str, int]) -> Protocol[None]:
-    """Delete names whose things are gone, and add the others anew."""
+    """Delete names whose objects do not exist, and add the other names again."""
     present = yield from existing(prefix, kind, aged)
     gone: list[Argument] = []
     for name in aged.keys() - present:
@@ -87,7 +87,7 @@ def _check(prefix: str, kind: IndexedKind, aged: Mapping[str, int]) -> Protocol[
 
 
 def read(prefix: str, kind: IndexedKind) -> Protocol[list[str]]:
-    """Read all names of an index, the newest first, and those that this process is about to add."""
+    """Read all names of an index, the newest first, and the names that this process has not yet added."""
     names = dict.fromkeys((yield Indexed(kind.word)))
     began, skip, page = "", 0, [b""]
     while page:
@@ -96,14 +96,14 @@ def read(prefix: str, kind: IndexedKind) -> Protocol[list[str]]:
         names |= dict.fromkeys(name.decode(errors="replace") for name in page)
         if len(page) < _PAGE:
             break
-    if skip > _PAGE:  # what was added again meanwhile has left its place, and may have been on no page
+    if skip > _PAGE:  # a name that was added again meanwhile has moved, and may have been on no page
         _, page = yield script_call("index/read", kind.index_key(prefix), [0, 10 * _PAGE, began])
         names |= dict.fromkeys(name.decode(errors="replace") for name in page)
     return [name for name in names if kind.name(prefix, kind.key(prefix, name)) == name]
 
 
 def existing(prefix: str, kind: IndexedKind, names: Iterable[str]) -> Protocol[list[str]]:
-    """Return the names whose things exist."""
+    """Return the names whose objects exist."""
     all_names = list(names)
     # on a Cluster, the keys of one call lie in one slot
     step = _TOGETHER if (yield Shards()) == 1 else 1
@@ -126,7 +126,7 @@ def queues(prefix: str) -> Protocol[list[str]]:
 
 
 def scan(prefix: str) -> Protocol[dict[IndexedKind, list[str]]]:
-    """Find the things of all kinds by a walk through all keys of the server, in bounded steps."""
+    """Find the objects of all kinds with a scan of all keys of the server, in bounded steps."""
     begins = f"{prefix}:{{"
     match = f"{_SIGNS.sub(_escaped, begins)}*"
 

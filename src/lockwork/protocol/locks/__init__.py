@@ -1,1 +1,1 @@
-"""Locks and permits: granted, renewed and released, and their waiters."""
+"""Locks: grants, renewals, releases and waiters."""

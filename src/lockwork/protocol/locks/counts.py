@@ -1,4 +1,4 @@
-"""Counts of what became of the locks of all processes: lost leases, and how long hand-overs took."""
+"""Counters of the locks of all processes: lost leases, and the duration of transfers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import NamedTuple
 from lockwork.protocol.effects import Argument, Protocol, script_call
 
 _KEPT_MS = 30 * 86_400_000
-"""How long the counts are kept after they were written last."""
+"""Time to live of the counters after the last write, in ms."""
 _KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum", "q": "queuelock"}
 KINDS: tuple[str, ...] = (*_KINDS.values(), "other")
-"""The kinds that are counted apart."""
+"""The kinds of locks that have separate counters."""
 _TAG = re.compile(r"\{(\w+):")
 
 
 class CountKeys(NamedTuple):
-    """The counts of all processes, and the mark of one call that adds to them."""
+    """The key of the counters, and the key that marks one applied call."""
 
     counts: str
     sent: str = ""
 
 
 def keys(prefix: str, id: str = "") -> CountKeys:
-    """Return the keys; `id` is that of a call that adds."""
+    """Return the keys; `id` is the id of a call that adds."""
     base = f"{prefix}:{{lockwork}}:locks"
     return CountKeys(base, f"{base}:{id}")
 
@@ -36,7 +36,7 @@ def kind_of(key: str) -> str:
 
 
 def add(prefix: str, id: str, amounts: Mapping[str, int]) -> Protocol[bool]:
-    """Add to the counts by name; False if the call with this id was applied before."""
+    """Add to the counters by name; return False if the call with this id was already applied."""
     args: list[Argument] = [_KEPT_MS]
     for name, amount in amounts.items():
         args += (name, amount)
@@ -44,6 +44,6 @@ def add(prefix: str, id: str, amounts: Mapping[str, int]) -> Protocol[bool]:
 
 
 def read(prefix: str) -> Protocol[dict[str, int]]:
-    """Read all counts by name."""
+    """Read all counters by name."""
     found = yield script_call("locks/read_counts", keys(prefix), [])
     return {found[at].decode(): int(found[at + 1]) for at in range(0, len(found), 2)}

@@ -1,4 +1,4 @@
-"""Which waiter waits for which holder, and which of them for ever: pure functions over a snapshot."""
+"""Find which waiters wait for which holders, and deadlocks, with pure functions over a snapshot."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _STARTS = 30
-"""Members of a deadlock from which a short round is looked for."""
+"""A short cycle is searched from at most this number of members of a deadlock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one owner has, or waits for, of one resource."""
+    """The units of one resource that one owner holds or waits for."""
 
     owner: str
     units: int = 1
@@ -20,9 +20,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A lock (capacity 1), read-write lock (a writer takes all units) or semaphore; `line` is served in its order.
+    """A lock (capacity 1), read-write lock (a writer takes all units) or semaphore; `line` has its waiters in order.
 
-    Holders that a snapshot leaves out count as owners who finish: a deadlock is never reported for lack of knowledge.
+    Holders that a snapshot omits count as owners who finish, so incomplete data never causes a false report.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`waiter` waits for `blocker`, which holds the resource, or stands `ahead` in its line."""
+    """`waiter` waits for `blocker`, which holds the resource, or is an earlier waiter (`ahead`)."""
 
     waiter: str
     blocker: str
@@ -43,22 +43,22 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Deadlock:
-    """Owners who wait for each other for ever: `cycle` is one short round of it, `members` are all of them."""
+    """Owners who wait for each other forever: `members` are all such owners, `cycle` is one short cycle among them."""
 
     members: tuple[str, ...]
     cycle: tuple[Edge, ...]
 
     def __str__(self) -> str:
-        """Name it: A holds a and waits for b; B holds b and waits for a."""
+        """Describe the cycle: A holds a and waits for b; B holds b and waits for a."""
         return self.named(str)
 
     def named(self, name: Callable[[str], str]) -> str:
-        """Name it, with `name` for the names of owners."""
+        """Describe the cycle, with `name` for the names of owners."""
         return "; ".join(f"{name(owner)} {what}" for owner, what in self.steps)
 
     @property
     def steps(self) -> list[tuple[str, str]]:
-        """Each owner of the cycle, and what it holds and waits for."""
+        """Each owner of the cycle, with a text that names the resource it holds and the resource it waits for."""
         steps = []
         for at, edge in enumerate(self.cycle):
             before = self.cycle[at - 1]
@@ -68,10 +68,10 @@ class Deadlock:
 
 
 def graph(resources: Iterable[Resource]) -> list[Edge]:
-    """A waiter waits for the holders if its units are not free, and for the next other owner ahead of it.
+    """Return the edges from each waiter to the holders, if its units are not free, and to the next other owner ahead.
 
-    It stays as small as the snapshot: of many holders only the first waiter that they stop is said to wait for them;
-    those behind it wait for it.
+    The graph stays as small as the snapshot: with several holders, only the first blocked waiter has edges to them.
+    Later waiters have an edge to the waiter ahead.
     """
     edges: dict[Edge, None] = {}
     for resource in resources:
@@ -91,10 +91,10 @@ def graph(resources: Iterable[Resource]) -> list[Edge]:
 
 
 def reduced(resources: Sequence[Resource]) -> list[Resource]:
-    """Let every owner that can proceed do so; a waiter that is left waits for ever.
+    """Finish every owner that can proceed; a remaining waiter waits forever.
 
-    An owner that waits for nothing finishes and releases all; the first waiter proceeds when its units are free.
-    Neither can spoil the other, so the order does not matter.
+    An owner without a waiting request finishes and releases its units; the first waiter proceeds when its units are
+    free. These steps never block each other, so their order does not matter.
     """
     left = {resource.name: (list(resource.holders), deque(resource.line)) for resource in resources}
     capacity = {resource.name: resource.capacity for resource in resources}
@@ -106,16 +106,16 @@ def reduced(resources: Sequence[Resource]) -> list[Resource]:
         for held in resource.holders:
             holds[held.owner].add(resource.name)
     done = deque(owner for owner in holds if not waits[owner])
-    look = set(left)
-    while done or look:
+    unchecked = set(left)
+    while done or unchecked:
         while done:
             owner = done.popleft()
             for name in holds.pop(owner, ()):
                 holders, line = left[name]
                 holders[:] = [held for held in holders if held.owner != owner]
-                look.add(name)
-        while look:
-            name = look.pop()
+                unchecked.add(name)
+        while unchecked:
+            name = unchecked.pop()
             holders, line = left[name]
             while line and _fits(line[0], capacity[name], holders):
                 first = line.popleft()
@@ -131,7 +131,7 @@ def reduced(resources: Sequence[Resource]) -> list[Resource]:
 
 
 def find(resources: Sequence[Resource]) -> list[Deadlock]:
-    """Every group of owners who wait for each other for ever; who only waits behind such a group is not in it."""
+    """Return each group of owners who wait for each other forever, without the owners who only wait for the group."""
     edges = graph(reduced(resources))
     onward: dict[str, list[Edge]] = defaultdict(list)
     for edge in edges:
@@ -146,12 +146,12 @@ def find(resources: Sequence[Resource]) -> list[Deadlock]:
 
 def _fits(waiter: Share, capacity: int, holders: Sequence[Share]) -> bool:
     used = sum(held.units for held in holders)
-    # more units than there are: the server takes the number from the waiters, once no units are held
+    # a waiter may want more than the capacity: its request then sets the capacity, once no units are held
     return used + waiter.units <= capacity or not used
 
 
 def _groups(onward: dict[str, list[Edge]]) -> Iterator[set[str]]:
-    """The strongly connected components (Tarjan's, without recursion: a line may be long)."""
+    """Return the strongly connected components (Tarjan's algorithm, without recursion because a chain may be long)."""
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     path: list[str] = []
@@ -187,7 +187,7 @@ def _groups(onward: dict[str, list[Edge]]) -> Iterator[set[str]]:
 
 
 def _round(inside: dict[str, list[Edge]]) -> tuple[Edge, ...]:
-    """The shortest round through one of the first members."""
+    """Return the shortest cycle through one of the first members."""
     onward = {owner: sorted(edges, key=lambda edge: edge.ahead) for owner, edges in inside.items()}
     best: tuple[Edge, ...] = ()
     for start in sorted(onward)[:_STARTS]:
@@ -198,7 +198,7 @@ def _round(inside: dict[str, list[Edge]]) -> tuple[Edge, ...]:
                 if edge.blocker not in came:
                     came[edge.blocker] = edge
                     queue.append(edge.blocker)
-        cycle = [came[start]]  # everybody in a group reaches everybody
+        cycle = [came[start]]  # each member of a component reaches all others
         while cycle[-1].waiter != start:
             cycle.append(came[cycle[-1].waiter])
         if not best or len(cycle) < len(best):

@@ -1,4 +1,4 @@
-"""A register that takes no write from a holder whose grant is over: compare-and-set by fence."""
+"""A register that refuses writes from an ended grant: compare-and-set by fence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lockwork.protocol.effects import Protocol, script_call
 
 
 def write(key: str, name: str, request: str, value: bytes, fence: int, *, strict: bool) -> Protocol[None]:
-    """Write `value`; raises StaleFence when a higher fence, or with `strict` the same one, has written before."""
+    """Write `value`. Raises StaleFence after a write with a higher fence, or with `strict`, with the same fence."""
     written, seen = yield script_call("locks/register_set", key, [request, value, fence, int(strict)])
     if not written:
         raise StaleFence(
@@ -20,6 +20,6 @@ def write(key: str, name: str, request: str, value: bytes, fence: int, *, strict
 
 
 def read(key: str) -> Protocol[tuple[bytes, int] | None]:
-    """Return the value and its fence; None when nothing was ever written."""
+    """Return the value and its fence; None before the first write."""
     reply = yield script_call("locks/register_get", key, [])
     return (reply[0], reply[1]) if reply else None

@@ -1,4 +1,4 @@
-"""Grants of every kind: how they are asked for, waited for in line, kept and returned."""
+"""Acquire, renew and release grants of every kind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lockwork import words
 from lockwork.errors import LockTimeout, LockworkError, NotReplicated, ServerRefused
 from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Call, Calls, Clock, Protocol, script_call
@@ -18,10 +19,10 @@ _COUNTED = 1000
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """Who holds a lock now: `owner` is None when nobody does; `expires_in` is in seconds.
+    """The current holder of a lock: `owner` is None without a holder; `expires_in` is in seconds.
 
-    A lock that nobody holds may still be kept for a while after its release (`at_least`): then `expires_in` is not 0.
-    `waiters` is exact for up to 1,000; of a longer line, those who died lately may be among them.
+    Without a holder, `expires_in` is above 0 while a released lock stays taken (`at_least`). `waiters` is exact up to
+    1,000; with more waiters, it may include waiters that died recently.
     """
 
     owner: str | None
@@ -32,9 +33,9 @@ class LockState:
 
 
 def state(key: str, *, count: bool = True) -> Protocol[LockState]:
-    """Read who holds the lock and, if `count`, how many live waiters there are.
+    """Read the holder of the lock and, if `count`, the number of live waiters.
 
-    Of a line that has more than 1,000 places, those further back all count as live.
+    Reads 1,000 places of waiters; all further places count as live.
     """
     args = [_COUNTED if count else 0]
     owner, request, fence, left, waiters = yield script_call("locks/state", key, args)
@@ -42,17 +43,17 @@ def state(key: str, *, count: bool = True) -> Protocol[LockState]:
 
 
 def force(key: str, fence: int, channels: str) -> Protocol[bool]:
-    """End the grant with this fence, of any holder; False if it has ended already.
+    """End the grant with this fence, of any holder; return False if it has already ended.
 
-    `channels` is the prefix of the channels of all processes: the holder's process is notified.
+    channels: prefix of the channels of all processes. The holder's process is notified.
     """
     return bool((yield script_call("locks/force", key, [0, fence, channels])))
 
 
 def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
-    """Make the grant of `owner` with `fence` a new grant of the caller; None if it has ended.
+    """Turn the grant of `owner` with `fence` into a new grant of the caller; return None if it has ended.
 
-    Interrupted, it returns what it may have taken over.
+    When interrupted, it abandons the grant that it may have adopted.
     """
     sent = yield Clock()
     args: list[Argument] = [asked.owner, asked.request, asked.lease_ms, owner, fence]
@@ -79,12 +80,12 @@ class LockScripts:
 LOCK = LockScripts("locks/acquire", "locks/abandon", "locks/release", "locks/renew")
 
 CLAIM_MS = 4000
-"""What a waiter gets when a grant is handed to it unasked; its process renews it within that time if it is alive."""
+"""Lease (ms) of a grant that the server transfers to a waiter. A live process renews it within this time."""
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One call of acquire: everything that the server needs to know about it."""
+    """One call of `acquire`, with all values that the server needs."""
 
     key: str
     name: str
@@ -94,37 +95,38 @@ class Request:
     lease_ms: int
     renewed: bool
     replicas: int = 0
-    """How many replicas must have a grant before it counts."""
+    """Number of replicas that must confirm a grant."""
     scripts: LockScripts = LOCK
     noun: str = "lock"
-    """What messages call it."""
+    """Word for this kind of lock in messages."""
     extra: tuple[Argument, ...] = ()
-    """What its acquire script wants to know besides."""
+    """More arguments of its acquire script."""
     whole: bool = False
-    """Whether the lease must be whole from the beginning: the claim that a hand-over gives is too short."""
+    """True if the lease must have its full length from the beginning; the claim of a transfer is shorter."""
 
     @property
     def shown(self) -> str:
-        """The lock as errors name it."""
+        """The name of the lock in error messages."""
         return f"{self.noun} {display(self.name)!r}"
 
 
 @dataclass(slots=True, eq=False)
 class Granted:
-    """A grant as its holder knows it: `deadline` is on the holder's own clock, never later than the server's."""
+    """A grant, as known to its holder: `deadline` is on the holder's clock, never later than the server's deadline."""
 
     fence: int
     deadline: float
     waited: bool = False
-    """Whether it came through the line."""
+    """True if the grant was transferred to a waiter."""
     handed: float | None = None
-    """Seconds since the release by which it was handed over, about; None if it was free, or its last lease ran out."""
+    """Approximate seconds since the release that transferred it; None if it was free, or its last lease expired."""
 
 
 def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C901 - one loop, step by step
-    """Get a grant, waiting in line for at most `wait` seconds (None: as long as it takes).
+    """Acquire a grant, and wait for it at most `wait` seconds (None: without a limit).
 
-    Raises LockTimeout, or NotReplicated. Interrupted anywhere, it leaves the line, and returns a grant on its way.
+    Raises LockTimeout, or NotReplicated. When interrupted, it withdraws the request, and releases a grant that the
+    server may have made.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
@@ -139,12 +141,12 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
                 reply = _replicated(asked, *reply)
             if reply[0] == codes(asked.scripts.acquire).granted:
                 _, fence, deadline, now = reply
-                # the fence is the server's time of the grant, unless its clock was set back
+                # the fence is the server's time of the grant, unless the server's clock was set back
                 ago = (now - fence) / 1_000_000 if waited and fence < now else None
                 return Granted(fence, local_deadline(sent, now, deadline), waited, ago)
             if wait == 0:
                 if reply[1]:
-                    continue  # more dead waiters are ahead than one call may take out of the line
+                    continue  # the call removed the maximum number of dead waiters, and more are ahead
                 settled = True
                 raise LockTimeout(f"{asked.shown} is held by another owner")
             waited = True
@@ -157,16 +159,16 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
             )
             now = yield Clock()
             granted = handed(heard, sent, reply[2], now) if isinstance(heard, list) else None
-            # a claim is all that a hand-over gives: who needs the whole lease, or replicas, asks once more
+            # a transfer gives only a claim: if the full lease or replicas are required, call again
             enough = asked.renewed and not asked.whole and not asked.replicas
             if granted is not None and enough and granted.deadline > now:
-                # as NTP does it: the server answered halfway between the call and its reply
+                # as in NTP: assume that the server read its clock halfway between the call and its reply
                 granted.handed = max(0.0, now - asked_at - (granted.fence - reply[2]) / 1_000_000)
                 return granted
             if heard is None and give_up is not None and now >= give_up:
-                yield from abandon(asked)  # here, so that it is repeated below when it is interrupted
+                yield from abandon(asked)  # inside the `try`, so an interrupted call is repeated below
                 settled = True
-                raise LockTimeout(f"{asked.shown} was not granted within {wait:g} s")
+                raise LockTimeout(f"{asked.shown} was not granted within {words.exact(wait)}")
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -176,7 +178,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
 
 
 def abandon(asked: Request, why: BaseException | None = None) -> Protocol[None]:
-    """Take a request back, whatever became of it; `why`: see `undo`."""
+    """Withdraw a request, whether it was granted or not; `why`: see `undo`."""
     args = [asked.owner, asked.request]
     yield from undo(script_call(asked.scripts.abandon, asked.key, args, behind=asked.replicas > 0), why)
 
@@ -197,14 +199,14 @@ def _replicated(asked: Request, reply: list[int], acknowledged: int) -> list[int
 def release(
     key: str, owner: str, fence: int, *extra: Argument, scripts: LockScripts = LOCK, patience: float | None = None
 ) -> Protocol[bool]:
-    """End a grant and hand it on; False when the server saw that the lease was over before."""
+    """End a grant and transfer it to the next waiter; return False if the lease was already over on the server."""
     call = script_call(scripts.release, key, [0, owner, fence, *extra], patience)
     return bool((yield from insist(call)))
 
 
 @dataclass(slots=True, eq=False)
 class Renewal:
-    """One grant to be kept."""
+    """One grant to renew."""
 
     key: str
     owner: str
@@ -215,16 +217,16 @@ class Renewal:
 
 @dataclass(slots=True, eq=False)
 class Refusal:
-    """Why one grant could not be renewed with the others; `over`: its key is another program's by now."""
+    """The error of one grant in a renewal; `over`: another program has overwritten its key."""
 
     error: ServerRefused
     over: bool
 
 
 def renew(grants: Sequence[Renewal], patience: float | None) -> Protocol[list[float | None]]:
-    """Keep many grants of one kind with one call; per grant its new deadline on the client's clock, None when over.
+    """Renew grants of one kind with one call. Return each new deadline on the client's clock, or None when it is over.
 
-    Raises ServerRefused when one of them cannot be renewed; the others are.
+    Raises ServerRefused when one grant cannot be renewed; the others are renewed.
     """
     answers = yield from renew_each(grants, patience)
     deadlines: list[float | None] = []
@@ -238,9 +240,9 @@ def renew(grants: Sequence[Renewal], patience: float | None) -> Protocol[list[fl
 def renew_each(
     grants: Sequence[Renewal], patience: float | None, heard: Callable[[float, float, float], object] | None = None
 ) -> Protocol[list[float | Refusal | None]]:
-    """Do the same, and return why a grant could not be renewed.
+    """Renew grants as `renew`, but return each error instead of raising it.
 
-    `heard` gets the client's time before and after the call, and the server's in between, in seconds.
+    `heard` is called with the client's time before and after the call, and the server's time in between, in seconds.
     """
     sent = yield Clock()
     reply = yield _renewing(grants, patience)
@@ -252,9 +254,9 @@ def renew_each(
 def renew_together(
     batches: Sequence[Sequence[Renewal]], patience: float | None, heard: Callable[[str, float, float, float], object]
 ) -> Protocol[list[list[float | Refusal | None] | LockworkError]]:
-    """Do the same for batches whose keys lie in different slots of a Cluster: one round trip per shard.
+    """Renew batches whose keys lie in different slots of a Cluster, with one round trip per shard.
 
-    Returns per batch its answers, or why there are none. `heard` also gets a key of the batch.
+    Return the result of each batch, or its error. `heard` is called as in `renew_each`, with a key of the batch first.
     """
     sent = yield Clock()
     replies = yield Calls([_renewing(grants, patience) for grants in batches])
@@ -288,7 +290,7 @@ def _renewed(grants: Sequence[Renewal], reply: Sequence[Any], sent: float) -> li
 
 
 def foreign(key: str, said: bytes) -> ServerRefused:
-    """Return the error for one of many keys, from what the server said of it."""
+    """Return the error for one of many keys, from the server's error text."""
     problem = said.decode(errors="replace")
     return ServerRefused(f"the key {key} contains data of another program ({problem}): use another prefix")
 
@@ -300,9 +302,10 @@ def local_deadline(sent: float, server_now: int, server_deadline: int) -> float:
 
 
 def handed(grant: Sequence[int], sent: float, server_now: int, now: float) -> Granted:
-    """Return the grant of a hand-over: its fence and the server's deadline, told by the difference to our last call.
+    """Return the grant of a transfer message, which has the fence and the server's deadline.
 
-    A claim is all that it gives: more is left of it only by a clock that was set forward since that call.
+    The deadline is converted with the clocks of the last call. It is never later than one claim from now, also if the
+    server's clock was set forward since that call.
     """
     fence, ends = grant
     return Granted(fence, min(local_deadline(sent, server_now, ends), now + CLAIM_MS / 1000), waited=True)

@@ -1,7 +1,8 @@
-"""Which grants this process keeps alive, when each is due for renewal, and when it must count as lost.
+"""The leases that this process renews: when each is due for renewal, and when it counts as lost.
 
-A process may hold ten thousand locks, or take and release one ten thousand times a second. So a new lease is only
-noted; those that are still there when the engine looks are sorted into buckets by rounded time, a few dozen of them.
+A process may hold ten thousand locks, or take and release a lock ten thousand times a second. So adding a lease only
+marks it as new. When the engine runs, it sorts the new leases that still exist into a few dozen buckets by rounded
+time.
 """
 
 from __future__ import annotations
@@ -16,34 +17,34 @@ from weakref import ref
 from lockwork.protocol.locks.grants import Granted, Renewal
 
 RETRY = 0.5
-"""Seconds between tries to renew while the server is away."""
+"""Seconds between renewal attempts while the server is unreachable."""
 _FIRST = 1.0
-"""Seconds after which a lease is first renewed.
+"""Seconds until the first renewal of a lease.
 
-A holder of that long is notified at once when the lock is taken away.
+A holder that has held the lock for this long is notified at once when another program ends its grant.
 """
 _LONG = 1.0
-"""Seconds after which a grant is held for long."""
+"""A grant that is held for this many seconds is long-held."""
 _LONGER = 60.0
-"""Seconds after which it is named again."""
+"""Seconds until `long_held` returns the key of a long-held grant again."""
 _FINEST = 0.008
-"""Seconds below which times are not rounded."""
+"""Shorter times (seconds) are not rounded."""
 
 
 class LeaseHolder(Interface):
-    """The holder of a grant, as the book asks for it before each renewal."""
+    """The holder of a grant, which the book asks before each renewal."""
 
     def owner_gone(self) -> bool:
-        """Return whether the owner has ended, so that it can release nothing any more."""
+        """Return True if the owner has ended, and so can no longer release the grant."""
         ...
 
     def notify_abandoned(self) -> None:
-        """The lease is not renewed any more, because the owner is gone."""
+        """Notify the holder that its lease is no longer renewed, because the owner has ended."""
         ...
 
 
 class Lease:
-    """One grant that this process holds; times are on the client's clock, in seconds."""
+    """One grant of this process; times are on the client's clock, in seconds."""
 
     __slots__ = (
         "__weakref__",
@@ -68,51 +69,51 @@ class Lease:
         self.lost: bool = False
         self.on_lost: Callable[[], None] = on_lost
         self.holder: LeaseHolder | None = None
-        """None: this process itself, which renews the lease as long as it lives."""
+        """None: the process itself, which renews the lease while it lives."""
         self.since: float = now
-        """When `next` was decided."""
+        """Time when `next` was set."""
         self.next: float = now + min((granted.deadline - now) / 3, _FIRST) if renewed else granted.deadline
         self.known: bool = False
-        """Whether the book's engine has seen it."""
+        """True once the book's engine has sorted it."""
         self.bucket: dict[Lease, None] | None = None
-        """Where the book's engine has sorted it in."""
+        """The bucket that contains it."""
 
     @property
     def wish(self) -> Renewal:
-        """What to ask the server for: a lease that is not renewed is only asked about."""
+        """The request to the server; for a lease that is not renewed, it only reads whether the grant is alive."""
         return self.renewal if self.renewed else replace(self.renewal, lease_ms=0)
 
 
 class LeaseBook:
-    """The leases of one process. Adding and removing is safe from any thread; the rest belongs to the engine's.
+    """The leases of one process. Any thread may add and remove; the other methods are for the engine's thread.
 
-    Threads meet in single dictionary operations, which are atomic with and without the interpreter's lock. A lease is
-    kept while it is in `_leases`; a bucket may still hold one that is not.
+    Threads share only single dictionary operations, which are atomic with and without the interpreter's lock. `_leases`
+    has all current leases; a bucket may still contain a removed lease.
     """
 
     def __init__(self) -> None:
         self._leases: dict[Lease, None] = {}
         self._fresh: dict[Lease, None] = {}
         self._buckets: dict[tuple[float, float], dict[Lease, None]] = {}
-        """By the earliest time at which one of its leases is due, and the earliest at which one ends, rounded down."""
+        """Keyed by the earliest due time and the earliest deadline of the leases of a bucket, rounded down."""
         self._soonest: float | None = None
         self._young: deque[tuple[float, ref[Lease]]] = deque()
-        """Grants that are not held for long yet, by the time when they will be; a released one is not kept alive."""
+        """Grants that are not yet long-held, with the time when they will be; the references are weak."""
         self._old: deque[tuple[float, ref[Lease]]] = deque()
-        """Grants that are held for long, by the time when they are named again."""
+        """Long-held grants, with the time when `long_held` returns them again."""
 
     def add(self, lease: Lease) -> None:
-        """Keep the lease from now on."""
+        """Add a lease."""
         self._leases[lease] = None
         self._fresh[lease] = None
 
     def moved(self, lease: Lease) -> None:
-        """Note that the holder has changed its times."""
+        """Sort the lease again, after its holder has changed its times."""
         if lease in self._leases:
             self._fresh[lease] = None
 
     def remove(self, lease: Lease) -> None:
-        """Forget the lease; it was returned."""
+        """Remove a released lease."""
         self._leases.pop(lease, None)
         self._fresh.pop(lease, None)
         bucket = lease.bucket
@@ -120,25 +121,25 @@ class LeaseBook:
             bucket.pop(lease, None)
 
     def lose(self, lease: Lease) -> None:
-        """Note that a lease is over, and tell its holder, from any thread."""
-        # Only a lease that is still kept is lost: its holder may have released it this very moment.
+        """Mark a lease as lost and notify its holder; safe from any thread."""
+        # skip a lease that its holder is releasing at this moment
         if self._leases.pop(lease, lease) is None:
             self.remove(lease)
             lease.lost = True
             lease.on_lost()
 
     def hasten(self, keys: Container[str] | None = None) -> None:
-        """Let the server be asked about the grants of these keys, or all, at once: they may be over."""
+        """Check the grants of these keys, or of all keys, with the server at once, because they may be over."""
         for lease in list(self._leases):
             if keys is None or lease.renewal.key in keys:
                 self._move(lease, lease.since, 0.0)
 
     def keys(self) -> list[str]:
-        """The keys of all grants, for any thread."""
+        """Return the keys of all grants; safe from any thread."""
         return [lease.renewal.key for lease in list(self._leases)]
 
     def long_held(self, now: float) -> list[str]:
-        """The keys of the grants that have been held for a second by now, and then again each minute."""
+        """Return the keys of grants that have now been held for a second, and then again once a minute."""
         found: list[str] = []
         for leases in (self._young, self._old):
             while leases and leases[0][0] <= now:
@@ -151,17 +152,17 @@ class LeaseBook:
 
     @property
     def next_long_held(self) -> float | None:
-        """When `long_held` finds something next, at the earliest; None when nothing is kept."""
+        """Earliest time when `long_held` returns a key; None without grants."""
         return min((leases[0][0] for leases in (self._young, self._old) if leases), default=None)
 
     def next_event(self) -> float | None:
-        """When something may be due next, never too late; None when nothing is kept."""
+        """Return the time of the next event, or an earlier time; None without leases."""
         if self._fresh:
             self._sort()
         return self._soonest
 
     def first_deadline(self) -> float | None:
-        """When the first lease ends unless it is renewed, or a little before; None when nothing is kept."""
+        """Return the time of the first deadline, or a slightly earlier time; None without leases."""
         self._sort()
         return min((ends for (_, ends), bucket in self._buckets.items() if bucket), default=None)
 
@@ -173,9 +174,9 @@ class LeaseBook:
                     self.lose(lease)
 
     def due(self, now: float) -> list[Lease]:
-        """The leases to renew now, some a little early so that they go together; notify the holders of ended ones.
+        """Return the leases to renew now, some a little early to renew them together. Notifies holders of ended leases.
 
-        A lease whose owner is gone is only asked about, once, and then ends at its deadline.
+        A lease whose owner is gone is checked once more, and then ends at its deadline.
         """
         self._sort()
         found: list[Lease] = []
@@ -195,11 +196,11 @@ class LeaseBook:
                 else:
                     self._place(lease, now)
         self._soonest = min((at for at, _ in self._buckets), default=None)
-        self.postponed(found, now)  # until the answer is noted
+        self.postponed(found, now)  # until the reply arrives
         return found
 
     def renewed(self, leases: Iterable[Lease], deadlines: Iterable[float | None], now: float) -> None:
-        """Note the server's answer: a new deadline per lease, or None when the grant is over."""
+        """Apply the server's reply: a new deadline per lease, or None when the grant is over."""
         for lease, deadline in zip(leases, deadlines, strict=True):
             if deadline is None:
                 self.lose(lease)
@@ -208,7 +209,7 @@ class LeaseBook:
                 self._move(lease, now, now + (deadline - now) / 3 if lease.renewed else deadline)
 
     def postponed(self, leases: Iterable[Lease], now: float) -> None:
-        """Note that the server did not answer: try again soon, and give up at the deadline."""
+        """Schedule another attempt, because the server did not reply; give up at the deadline."""
         for lease in leases:
             self._move(lease, now, min(now + RETRY, lease.deadline))
 
@@ -230,9 +231,9 @@ class LeaseBook:
             self._place(lease, since)
 
     def _place(self, lease: Lease, since: float) -> None:
-        # Rounded down, so nothing is late; by an eighth of the time left at most, so that there are few buckets for any
-        # length of time. A lease that is not renewed is sorted again when its bucket comes, and so approaches its
-        # deadline.
+        # Times are rounded down, so no lease is late. The rounding is at most an eighth of the remaining time, so there
+        # are few buckets for any length of time. A lease that is not renewed is sorted again when its bucket is due,
+        # and so approaches its deadline.
         if lease.bucket is not None:
             lease.bucket.pop(lease, None)
         lease.since = since
@@ -248,7 +249,7 @@ class LeaseBook:
 
 
 def _check_owner(lease: Lease) -> None:
-    """Renew the lease no more if its owner is gone: it would be held for ever."""
+    """Stop the renewal of a lease whose owner is gone; otherwise the lock would be held forever."""
     holder = lease.holder
     if holder is not None and holder.owner_gone():
         lease.renewed = False

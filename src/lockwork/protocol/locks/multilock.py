@@ -1,7 +1,7 @@
-"""Several locks as one: all are granted or none; a waiter collects them in the order of their keys.
+"""Acquire several locks, all or none; a waiter acquires them in the order of their keys.
 
-On one server, or in one slot of a Cluster, one script asks for all (a group). Different groups cannot be asked in one
-step: there a request collects one whole group after the other, in an order that is the same for everybody.
+On one server, or in one slot of a Cluster, one script call requests all locks (a group). Different groups need separate
+calls: a request acquires one whole group after another, and all callers use the same order.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lockwork import words
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
 from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, foreign, local_deadline
@@ -18,49 +19,49 @@ from lockwork.protocol.retry import patience, undo
 from lockwork.protocol.scripts import codes
 
 Groups = Sequence[Sequence[str]]
-"""Keys that one script may take together; the groups in the order in which everybody collects them."""
+"""Groups of keys; one script call takes the keys of a group. All callers acquire the groups in this order."""
 
 
 @dataclass(slots=True)
 class _Round:
-    """What one round of asking has found: grants by key, or when to check again."""
+    """Result of one round of requests: grants by key, or the time of the next round."""
 
     granted: dict[str, Granted]
     missing: int | None = None
-    """The first group that was not granted as a whole."""
+    """Index of the first group that was not completely granted."""
     until: float = 0.0
 
 
 def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict[str, Granted]]:
-    """Get grants for all keys within `wait` seconds (None: as long as it takes); `asked.key` plays no part.
+    """Acquire grants for all keys within `wait` seconds (None: without a limit); `asked.key` is not used.
 
-    Raises LockTimeout. Interrupted anywhere, it leaves all lines, and returns what it has.
+    Raises LockTimeout. When interrupted, it withdraws all requests, and releases its grants.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
     waited, reached = False, 0
     hints = Hints()
     entered = len(groups)
-    """How many groups may know of us."""
+    """Number of groups that may have stored the request."""
     try:
         while True:
             found = yield from _round(asked, groups, wait, give_up)
             if found.missing is None:
                 return {key: replace(grant, waited=waited) for key, grant in found.granted.items()}
             if wait == 0:
-                entered = found.missing  # that group's script has left nothing
+                entered = found.missing  # that group's script stored nothing
                 raise LockTimeout(f"{asked.shown} is not free as a whole")
             waited = True
             for group in groups[found.missing + 1 : reached + 1]:
-                # an earlier group was lost: to keep later ones while waiting for it would be a deadlock
+                # an earlier group was lost: keeping later groups while waiting for it could deadlock
                 yield _abandon(asked, group)
             reached = found.missing
             until = found.until if give_up is None else min(found.until, give_up)
             heard = yield from listen(hints, asked.request, until, key=groups[reached][0])
             if heard is None and give_up is not None and (yield Clock()) >= give_up:
-                yield from abandon(asked, groups)  # here, so that it is repeated below when it is interrupted
+                yield from abandon(asked, groups)  # inside the `try`, so an interrupted call is repeated below
                 entered = 0
-                raise LockTimeout(f"{asked.shown} was not granted within {wait:g} s")
+                raise LockTimeout(f"{asked.shown} was not granted within {words.exact(wait)}")
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -69,13 +70,13 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
 
 
 def abandon(asked: Request, groups: Groups, why: BaseException | None = None) -> Protocol[None]:
-    """Take a request back, whatever became of it; `why`: see `undo`."""
+    """Withdraw a request, whether it was granted or not; `why`: see `undo`."""
     for group in groups:
         yield from undo(_abandon(asked, group), why)
 
 
 def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | None) -> Protocol[_Round]:
-    """Ask for one group after the other, also for those that were granted before: so they stay alive."""
+    """Request one group after another, including groups that are already granted, to refresh their leases."""
     found, granted = _Round({}), codes("locks/multi_acquire").granted
     for at, group in enumerate(groups):
         args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0 if wait == 0 else 1, asked.channel)
@@ -83,11 +84,11 @@ def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | 
             sent = yield Clock()
             reply = yield script_call("locks/multi_acquire", tuple(group), args, patience(give_up, sent))
             if reply[0] == granted or wait != 0 or not reply[1]:
-                break  # else more dead waiters are ahead than one call may take out of a line
+                break  # else the call removed the maximum number of dead waiters, and more are ahead
         if reply[0] != granted:
             found.missing = at
-            look = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))
-            found.until = sent + look / 1000
+            recheck_ms = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))
+            found.until = sent + recheck_ms / 1000
             break
         for place, key in enumerate(group):
             fence, deadline = reply[2 + 2 * place : 4 + 2 * place]
@@ -102,9 +103,9 @@ def _abandon(asked: Request, group: Sequence[str]) -> Call:
 def release(
     owner: str, fences: dict[str, int], groups: Groups, patience: float | None = None
 ) -> Protocol[dict[str, bool]]:
-    """End the grants with these fences, by key, and hand them on; per key whether the server saw it still running.
+    """End the grants with these fences, and transfer the locks to waiters. Return per key whether the grant was alive.
 
-    A group that cannot be reached does not keep the others from being released.
+    If one group is unreachable, the other groups are still released.
     """
     kept: dict[str, bool] = {}
     failed: BaseException | None = None
@@ -123,7 +124,7 @@ def release(
             raise
         except LockworkError as error:
             failed = failed or error
-        except BaseException as error:  # noqa: BLE001 - raised below, when the others are released
+        except BaseException as error:  # noqa: BLE001 - raised below, after the other groups are released
             failed = error
             with contextlib.suppress(LockworkError):
                 yield replace(call.again(), patience=1)

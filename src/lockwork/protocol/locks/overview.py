@@ -1,7 +1,8 @@
-"""All locks at once: holders, waiters, which of them waits for which, and deadlocks.
+"""Read all locks: holders, waiters, which waiter waits for which owner, and deadlocks.
 
-The picture is not atomic across locks. So a deadlock counts only if the same grants and the same waiters are there when
-its locks are read once more: each of them was there all the time in between, and so they were there together.
+The snapshot is not atomic across locks. So a deadlock counts only if the same grants and the same waiters exist when
+its locks are read a second time. Each grant and waiter then existed during the whole interval, and so they existed
+together.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from lockwork.protocol.locks.deadlocks import Deadlock, Edge, Resource, Share
 _ODD = re.compile(r"[^\w.-]+", re.ASCII)
 _LONGEST = 40
 STICKY = "~"
-"""The beginning of the requests of sticky locks."""
+"""Prefix of the requests of sticky locks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
     """One owner: `label` is the name of its thread or asyncio task, `tags` are the tags of the lock.
 
-    `job` is the id of the job that acquires the lock, and `task` is the job's task; None outside of a job. A call of a
+    `job` is the id of the job that acquires the lock, and `task` is the job's task; None outside a job. A call of a
     batch task counts as its first job. The holder of a sticky lock has no job: the next job of its process may use it.
     """
 
@@ -48,17 +49,17 @@ class Holder:
 
 
 def plain(text: str) -> str:
-    """Return `text` as it may stand inside an owner: short, and without separators."""
+    """Return `text` in a form that is valid inside an owner: short, and without separators."""
     return _ODD.sub("_", text)[:_LONGEST]
 
 
 def process_name(host: str, pid: int, nonce: str) -> str:
-    """The name of one process, for good: a number may be used again by another process, the nonce is not."""
+    """Return the unique name of a process: another process may reuse the pid, but not the nonce."""
     return f"{plain(host)}/{pid}/{nonce}"
 
 
 def described(request: str, tags: Sequence[str], job: str) -> str:
-    """Append the tags of the lock to the id of a request, and the job that sends it, as `job_text` made it, or ""."""
+    """Append to a request id the tags of the lock, and the job that sends the request (from `job_text`), or ""."""
     if tags:
         request = f"{request};{','.join(map(names.stored, tags))}"
         return f"{request};{job}" if job else request
@@ -66,7 +67,7 @@ def described(request: str, tags: Sequence[str], job: str) -> str:
 
 
 def job_text(id: str, task: str) -> str:
-    """Return a job as requests contain it; no id has white space."""
+    """Return the text for a job in a request; an id contains no white space."""
     return f"{_stored_task(task)},{id}"
 
 
@@ -74,7 +75,7 @@ _stored_task = cache(names.stored)
 
 
 def read(owner: str, request: str = "") -> Holder:
-    """Read an owner and its request; data of other programs is shown unchanged."""
+    """Parse an owner and its request; data of other programs is returned unchanged."""
     process, _, rest = owner.partition(":")
     host, _, numbers = process.rpartition("/")[0].rpartition("/")
     label = rest.partition(":")[2].partition("~")[0]
@@ -96,7 +97,7 @@ _STEP = 500
 _NAMED = 200
 _WILD = re.compile(r"[*?\[]")
 _LITERAL = re.compile(r"\[([*?\[])\]")
-"""A character that stands for itself; see `literal`."""
+"""A literal character in a pattern; see `literal`."""
 KINDS = ("lock", "rwlock", "semaphore", "quorum", "queuelock")
 _KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum", "queue": "queuelock"}
 
@@ -115,7 +116,7 @@ class LockHolder:
 
 @dataclass(frozen=True, slots=True)
 class LockWaiter:
-    """One live waiter, in the order of the line."""
+    """One live waiter."""
 
     holder: Holder
     request: str
@@ -125,10 +126,10 @@ class LockWaiter:
 
 @dataclass(frozen=True, slots=True)
 class LockSnapshot:
-    """One lock when it was read.
+    """One lock at the time of the read.
 
-    `kind` is "lock", "rwlock" (whose writer has all units), "semaphore", "queuelock" (a queue's: its name is
-    QUEUE/NAME), or "quorum": what one server knows of a lock on several.
+    `kind` is "lock", "rwlock" (a writer has all units), "semaphore", "queuelock" (a lock of a queue, with the name
+    QUEUE/NAME), or "quorum" (one server's part of a lock on several servers).
     """
 
     key: str
@@ -138,40 +139,40 @@ class LockSnapshot:
     holders: tuple[LockHolder, ...]
     line: tuple[LockWaiter, ...]
     more_holders: int
-    """Holders that are not named here, some of which may be gone."""
+    """Number of holders that are not listed; some may have ended."""
     more_waiters: int
-    """Places in line that are not named here, some of which may be empty."""
+    """Number of places of waiters that are not listed; some may be empty."""
     kept_for: float
-    """Seconds that it stays taken although nobody holds it (`at_least`)."""
+    """Seconds that it stays taken without a holder (`at_least`)."""
 
     @property
     def owners(self) -> list[Holder]:
-        """The holders, and then the waiters in their order."""
+        """The holders, followed by the waiters in their order."""
         return [held.holder for held in self.holders] + [waiter.holder for waiter in self.line]
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The locks that somebody holds or waits for, the reasons for waiting, and the deadlocks."""
+    """The locks with a holder or a waiter, the edges between owners, and the deadlocks."""
 
     locks: tuple[LockSnapshot, ...]
     waits: tuple[Edge, ...]
     deadlocks: tuple[Deadlock, ...]
     owners: Mapping[str, Holder] = field(default_factory=dict[str, Holder])
-    """All owners in `waits` and `deadlocks`, also those of locks that do not match."""
+    """All owners in `waits` and `deadlocks`, including owners of locks that do not match."""
 
 
 def literal(name: str) -> str:
-    """A pattern that only this name matches."""
+    """Return a pattern that matches only this name."""
     return escape(name)
 
 
-def look(prefix: str, pattern: str = "*", *, contended: bool = False) -> Protocol[Overview]:
-    """Read all locks, and return those whose names match a pattern with *, ? and [...], with what concerns them.
+def read_locks(prefix: str, pattern: str = "*", *, contended: bool = False) -> Protocol[Overview]:
+    """Read all locks; return the locks whose names match a pattern with *, ? and [...], and their edges and deadlocks.
 
-    Reads the locks of the index, which are held or waited for longer than a second, the locks of this process, and
-    locks whose whole name is the pattern.
-    contended: read only locks that have waiters; that is enough to find every deadlock.
+    Reads the locks of the index, which have been held or waited for longer than a second, the locks of this process,
+    and locks whose whole name is the pattern.
+    contended: read only locks that have waiters, which is enough to find every deadlock.
     """
     found: dict[str, LockSnapshot] = {}
     indexed = [LOCKS.key(prefix, name) for name in (yield from index.read(prefix, LOCKS))]
@@ -199,7 +200,7 @@ def look(prefix: str, pattern: str = "*", *, contended: bool = False) -> Protoco
 
 
 def _named(prefix: str, pattern: str) -> list[str]:
-    """Return the keys of all locks whose name is the pattern; none if the pattern is not a whole name."""
+    """Return the keys of all locks whose name is the pattern; empty if the pattern has wildcards."""
     if _WILD.search(_LITERAL.sub("", pattern)):
         return []
     name = names.typed(_LITERAL.sub(r"\1", pattern))
@@ -207,7 +208,7 @@ def _named(prefix: str, pattern: str) -> list[str]:
     queue, *rest = name.split("/", 2)
     of_queues = [(queue, "/".join(rest))] if rest else []
     if len(rest) == 2:
-        of_queues.append((f"{queue}/{rest[0]}", rest[1]))  # of a partition
+        of_queues.append((f"{queue}/{rest[0]}", rest[1]))  # a lock of a partition
     for queue, lock in of_queues:
         with suppress(ConfigError):
             found.append(keys.QueueKeys(prefix, keys.checked_queue(queue)).lock(names.typed(lock)))
@@ -215,7 +216,7 @@ def _named(prefix: str, pattern: str) -> list[str]:
 
 
 def _read(prefix: str, chosen: Sequence[str], into: dict[str, LockSnapshot], contended: bool = False) -> Protocol[None]:
-    """Read these locks; each call reads one at least, and as many as are not too much for it."""
+    """Read these locks in several calls; each call reads at least one lock, within its budget."""
     if (yield Shards()) > 1:  # the keys of one call lie in one slot of a Cluster
         yield from concurrently([_read_some(prefix, [key], into, contended) for key in chosen])
     else:
@@ -230,7 +231,7 @@ def _read_some(prefix: str, chosen: Sequence[str], into: dict[str, LockSnapshot]
 
 
 def _sort(prefix: str, reply: list[Any], into: dict[str, LockSnapshot]) -> list[str]:
-    """Put away what was read, and return the keys that were not."""
+    """Add the locks of a reply to `into`; return the keys that the call did not read."""
     for entry in reply:
         if len(entry) > 1:
             snapshot = _snapshot(prefix, entry)
@@ -268,8 +269,8 @@ def _name(key: str) -> str:
 
 
 def _holder(owner: bytes, request: bytes) -> Holder:
-    # `~` ends the owner of a grant that may be in other hands by now: of a sticky lock, or on its way to who adopts it.
-    # So its thread or task is not taken for the holder: nobody waits under that name.
+    # `~` ends the owner of a grant that may have another holder by now: a sticky lock, or a lock that is being
+    # transferred to an adopter. So its thread or asyncio task does not count as the holder: no waiter has that name.
     return read(owner.decode(errors="replace"), request.decode(errors="replace"))
 
 
@@ -285,13 +286,13 @@ def _resource(lock: LockSnapshot) -> Resource:
         f"{lock.kind} {lock.name}",
         lock.capacity,
         tuple(Share(held.holder.owner, held.units) for held in lock.holders),
-        # a lock that was granted to a call which never learned of it goes to the same owner's next call
+        # if the reply of a grant was lost, the owner's next call receives the lock
         tuple(Share(waiter.holder.owner, waiter.units) for waiter in lock.line if waiter.holder.owner not in holders),
     )
 
 
 def _still(first: LockSnapshot, second: LockSnapshot) -> LockSnapshot:
-    """What was there at both looks, and all the time in between: a request that came anew has waited for less time."""
+    """Return the holders and waiters that exist in both snapshots; a new request has waited for less time."""
     fences = {held.fence for held in first.holders}
     waited = {waiter.request: waiter.waited for waiter in first.line}
     return replace(

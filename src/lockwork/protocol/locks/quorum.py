@@ -1,13 +1,14 @@
-"""A lock on a majority of independent servers (Redlock), with a fence that rises.
+"""A lock on a majority of independent servers (Redlock), with an increasing fence.
 
-The protocol runs above those of the single servers: it yields rounds, in which every server is asked at the same time.
+The protocol runs above the protocols of single servers: it yields rounds, and each round calls all servers
+concurrently.
 
-Why the fence rises. A grant counts only when a majority of the servers have its fence F in their books: in a first
-round they grant, each with a fence of its own, and in a second one they raise it to F, the highest of these. The next
-grant needs a majority, too. Two majorities share a server; there the earlier grant left F, and a server grants only
-with a fence above what it has. So the highest of the next grant is above F. This holds as long as that server
-remembers F: a lock's key outlives its last grant by a minute, and after that a fence is at least the server's time,
-so it also holds when the servers' clocks differ by less than that minute. A server that comes back empty may break
+Why the fence increases: a grant counts only when a majority of the servers has stored its fence F. In the first round,
+each server grants with a fence that it chooses. In the second round, these servers raise it to F, the highest of these
+fences. The next grant needs a majority, too. Two majorities share a server. That server has stored F, and it grants
+only with a higher fence. So the highest fence of the next grant is above F. This holds while that server remembers F: a
+lock's key remains for a minute after its last grant, and later a fence is at least the server's time. So it also holds
+when the servers' clocks differ by less than that minute. A server that restarts without its data may break mutual
 exclusion: see locks/quorum.py.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from lockwork import words
 from lockwork.errors import LockTimeout, ServerUnavailable
 from lockwork.protocol.effects import Call, Clock, Protocol, script_call
 from lockwork.protocol.locks import grants
@@ -24,15 +26,15 @@ from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, local_dea
 from lockwork.protocol.scripts import codes
 
 Node = int
-"""A server, by its place in the list."""
+"""Index of a server in the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Everywhere:
-    """Run a protocol at each of these servers at once; the result has an entry for each: its result, or its error.
+    """Run a protocol on each of the servers concurrently; the result maps each server to its result or its error.
 
-    What takes longer than `patience` seconds counts as failed, and its result as None; if it then ends after all,
-    `undo` is run there.
+    A protocol that takes longer than `patience` seconds counts as failed, and its result is None. If it completes
+    later, `undo` runs on that server.
     """
 
     protocols: Mapping[Node, Protocol[Any]]
@@ -42,7 +44,7 @@ class Everywhere:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Let some time pass, between none and so many seconds, by chance: so two do not meet again and again."""
+    """Wait a random time of at most this many seconds, so that two callers do not collide repeatedly."""
 
     most: float
 
@@ -53,24 +55,25 @@ Rounds = Generator[Everywhere | Pause | Clock, Any, T]
 
 @dataclass(frozen=True, slots=True)
 class QuorumGranted:
-    """A grant: each server's deadline, all with one fence."""
+    """A grant: the deadline on each server, with the same fence."""
 
     fence: int
     votes: dict[Node, Granted]
 
 
 def majority(servers: int) -> int:
-    """How many of so many servers must agree."""
+    """Return the number of servers that must agree."""
     return servers // 2 + 1
 
 
 def drift(lease_ms: int) -> float:
-    """Seconds by which the servers' clocks and ours may run apart during a lease."""
+    """Return the possible drift (seconds) between the clocks of the servers and the client during a lease."""
     return lease_ms / 1000 * 0.01 + 0.002
 
 
 def validity(deadlines: Sequence[float], servers: int, lease_ms: int) -> float:
-    """Until when a majority of leases run for certain: the deadline of the last that is needed, less the drift."""
+    """Return the time until which a majority of leases is certainly alive: the earliest deadline of the required
+    majority, minus the drift."""
     needed = majority(servers)
     if len(deadlines) < needed:
         return float("-inf")
@@ -78,9 +81,10 @@ def validity(deadlines: Sequence[float], servers: int, lease_ms: int) -> float:
 
 
 def acquire(asked: Sequence[Request], wait: float | None, patience: float, pause: float) -> Rounds[QuorumGranted]:
-    """Get a majority's grant; `asked` says how each server is asked. Raises LockTimeout, or ServerUnavailable.
+    """Acquire a grant from a majority; `asked` has the request for each server.
 
-    Each try counts its validity from its own beginning. A try that failed is withdrawn everywhere before the next.
+    Each attempt counts its validity from its own start. A failed attempt is withdrawn on all servers before the next.
+    Raises LockTimeout, or ServerUnavailable.
     """
     began = yield Clock()
     undo = {node: _abandon(request) for node, request in enumerate(asked)}
@@ -97,7 +101,7 @@ def acquire(asked: Sequence[Request], wait: float | None, patience: float, pause
                     raise ServerUnavailable(
                         f"{shown} needs {majority(len(asked))} of {len(asked)} servers, and {answered} answered"
                     )
-                raise LockTimeout(f"{shown} was not granted by a majority of servers within {wait:g} s")
+                raise LockTimeout(f"{shown} was not granted by a majority of servers within {words.exact(wait)}")
             yield Pause(pause if wait is None else min(pause, began + wait - now))
     except (GeneratorExit, LockTimeout, ServerUnavailable):
         raise
@@ -127,7 +131,7 @@ def _try(
 
 
 def _ask(asked: Request, patience: float) -> Protocol[Granted | bool]:
-    """Ask one server, without waiting there; False when it refuses."""
+    """Request a grant from one server, without waiting; return False when the server refuses."""
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0, asked.channel)
     while True:
         sent = yield Clock()
@@ -161,7 +165,7 @@ def _once(call: Call) -> Protocol[Any]:
 def extend(
     asked: Mapping[Node, Request], fence: int, lease_ms: int, patience: float
 ) -> Rounds[dict[Node, float | None]]:
-    """Let the leases last for `lease_ms` from now on; per server that answered, the new deadline, None when over."""
+    """Renew the leases for `lease_ms` from now. Return per reachable server the new deadline, or None if it is over."""
     renewing = {
         node: grants.renew([grants.Renewal(one.key, one.owner, fence, lease_ms)], patience)
         for node, one in asked.items()
@@ -171,9 +175,9 @@ def extend(
 
 
 def release(asked: Mapping[Node, Request], fence: int, servers: int, patience: float) -> Rounds[bool]:
-    """End the grant everywhere; False when so many servers saw that it was over that it was no majority's any more.
+    """End the grant on all servers. Return False if the grant had already ended on too many servers for a majority.
 
-    A server that does not answer lets its lease run out.
+    On a server that does not reply, the lease expires.
     """
     ending = {node: grants.release(one.key, one.owner, fence, patience=patience) for node, one in asked.items()}
     answers = yield Everywhere(ending, patience, {})

@@ -1,4 +1,4 @@
-"""What the server keeps of ended attempts: counts and histograms of times, by task, minute and hour."""
+"""Stored metrics of ended attempts: counts and histograms of times, by task, minute and hour."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from lockwork.protocol.queue.leases import OTHER
 Unit = Literal["m", "h"]
 
 PER_OCTAVE = 4
-"""Buckets for each doubling of the time: two times in the same one differ by 19 % at most."""
+"""Number of buckets per doubling of the time: two times in the same bucket differ by 19 % at most."""
 _LAST_BUCKET = 40 * PER_OCTAVE
-"""For times from 2**40 us (12 days) on."""
+"""The last bucket, for times of at least 2**40 us (12 days)."""
 _LETTERS = {"s": "succeeded", "r": "retried", "d": "dead", "c": "cancelled", "x": "expired"}
 _ORDER = (*_LETTERS, "h")
-"""As in metrics/read.lua."""
+"""The order in metrics/read.lua."""
 _TASKS = 50
-"""Tasks in one call to flush."""
+"""Number of tasks per call to flush."""
 
 
 def bucket(microseconds: float) -> int:
-    """Return the number of a time's bucket: number n has times from 2**(n/4) us on, and number 0 also shorter ones."""
+    """Return the number of a time's bucket: bucket n has times from 2**(n/4) us on, and bucket 0 also shorter times."""
     if microseconds < 2:
         return 0 if microseconds < 1 else int(PER_OCTAVE * log2(microseconds))
     return min(int(PER_OCTAVE * log2(microseconds)), _LAST_BUCKET)
@@ -42,7 +42,7 @@ class Times:
     counts: Counter[int] = field(default_factory=Counter)
 
     def add(self, microseconds: int, weight: int = 1) -> None:
-        """Add a time that stands for `weight` jobs."""
+        """Add a time with the weight of `weight` jobs."""
         self.sum += microseconds * weight
         self.counts[bucket(microseconds)] += weight
 
@@ -52,34 +52,34 @@ class Times:
         self.counts.update(other.counts)
 
     def packed(self) -> list[int]:
-        """Return the list that the server keeps."""
+        """Return the stored form, a list."""
         return [self.sum, *(number for pair in self.counts.items() for number in pair)]
 
     @classmethod
     def read(cls, packed: list[int]) -> Times:
-        """Read such a list."""
+        """Parse the list of `packed`."""
         return cls(packed[0], Counter(dict(zip(packed[1::2], packed[2::2], strict=True))))
 
 
 @dataclass(slots=True)
 class Moment:
-    """What ended in one minute or hour: counts by name, and times."""
+    """Attempts that ended in one minute or hour: counts by name, and times."""
 
     counts: Counter[str] = field(default_factory=Counter)
     wait: Times = field(default_factory=Times)
     run: Times = field(default_factory=Times)
     overruns: int = 0
-    """Attempts that ignored their time-out."""
+    """Number of attempts that ignored their time-out."""
 
     def merge(self, other: Moment) -> None:
-        """Add what ended elsewhere at that time."""
+        """Add another count of the same minute or hour."""
         self.counts.update(other.counts)
         self.wait.merge(other.wait)
         self.run.merge(other.run)
         self.overruns += other.overruns
 
     def subtract(self, other: Moment) -> None:
-        """Take away what had ended before."""
+        """Subtract an earlier count."""
         self.counts.subtract(other.counts)
         self.overruns -= other.overruns
         for mine, its in ((self.wait, other.wait), (self.run, other.run)):
@@ -89,7 +89,7 @@ class Moment:
 
 @dataclass(slots=True)
 class TaskMoments:
-    """What was read of a queue: the number of the last minute or hour, and by task its moments by their number."""
+    """Metrics of a queue: the number of the last minute or hour, and by task its moments by number."""
 
     last: int
     tasks: dict[str, dict[int, Moment]]
@@ -98,7 +98,7 @@ class TaskMoments:
 def flush(
     queue: QueueKeys, session: str, first: int, times: Mapping[str, tuple[Times, Times, int]], patience: float
 ) -> Protocol[int]:
-    """Add the wait times, run times and overruns of tasks to what the server keeps; returns the number of calls.
+    """Add the wait times, run times and overruns of tasks to the stored metrics; return the number of calls.
 
     `first` is the number of the first of these calls. Each call of a session has another number.
     """
@@ -115,7 +115,7 @@ def flush(
 
 
 def read(queue: QueueKeys, unit: Unit, count: int, task: str | None = None) -> Protocol[TaskMoments]:
-    """Read the last `count` minutes or hours of a queue's tasks, or of one; this minute or hour is the last."""
+    """Read the last `count` minutes or hours of a queue's tasks, or of one task; the last is the current one."""
     last: int = 0
     after = ""
     found: dict[str, dict[int, Moment]] = {}

@@ -1,1 +1,1 @@
-"""Permits: what a semaphore and a read-write lock are to the server."""
+"""Permits: the server's data structure of semaphores and read-write locks."""

@@ -1,4 +1,4 @@
-"""Permits: a number of units that many holders share, handed out in one fair line; semaphores and read-write locks."""
+"""Permits: units that many holders share, granted in order of arrival. Used for semaphores and read-write locks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lockwork.protocol.retry import insist
 
 SCRIPTS = LockScripts("permits/acquire", "permits/abandon", "permits/release", "permits/renew")
 ALL = 1 << 30
-"""The units of a read-write lock: a writer takes all of them, a reader one."""
+"""Number of units of a read-write lock: a writer takes every unit, a reader takes 1."""
 _MOST = 1000
-"""Holders that one look names at most."""
+"""Limit per call of holders to list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class PermitHolder:
 
 @dataclass(frozen=True, slots=True)
 class PermitWaiter:
-    """One live waiter in line."""
+    """One live waiter."""
 
     holder: Holder
     units: int
@@ -38,25 +38,25 @@ class PermitWaiter:
 
 @dataclass(frozen=True, slots=True)
 class PermitsState:
-    """How many units there are and how many are in use; some of the holders, and the first of the line, by name."""
+    """Capacity and units in use; some of the holders, and the first waiters."""
 
     capacity: int
     used: int
     held: int
-    """Grants that live now; of more than 1,000, some may have ended lately."""
+    """Number of live grants; above 1,000, it may include grants that ended recently."""
     waiting: int
-    """Live waiters; of more than 1,000, some may have died lately."""
+    """Number of live waiters; above 1,000, it may include waiters that died recently."""
     holders: tuple[PermitHolder, ...]
     line: tuple[PermitWaiter, ...]
 
 
 def state(key: str, *, holders: int = 0, waiters: int = 0) -> Protocol[PermitsState]:
-    """Read what is in use; with a limited number of holders and waiters, and never more than 1,000 of each."""
-    return (yield from _look(key, holders, waiters))[0]
+    """Read the units in use, and up to `holders` holders and `waiters` waiters, at most 1,000 each."""
+    return (yield from _read(key, holders, waiters))[0]
 
 
-def _look(key: str, holders: int, waiters: int) -> Protocol[tuple[PermitsState, int]]:
-    """Read what is in use, and the fence of the newest grant."""
+def _read(key: str, holders: int, waiters: int) -> Protocol[tuple[PermitsState, int]]:
+    """Read the state, and the fence of the newest grant."""
     reply = yield script_call("permits/state", key, [holders, waiters])
     capacity, used, held, waiting, named, line, newest = reply
     found = PermitsState(
@@ -76,20 +76,19 @@ def _look(key: str, holders: int, waiters: int) -> Protocol[tuple[PermitsState, 
 
 
 def downgrade(key: str, owner: str, fence: int, units: int) -> Protocol[bool]:
-    """Let a grant keep `units` of what it has; False when it was over. The line goes on in the same step."""
+    """Reduce a grant to `units`, and grant the rest to waiters in the same step; return False if it was over."""
     return bool((yield from insist(script_call("permits/downgrade", key, [owner, fence, units]))))
 
 
 def force(key: str, channels: str) -> Protocol[int]:
-    """End every live grant, and notify its holder; returns how many. The waiters get what comes free.
+    """End every live grant, notify its holder, and grant the units to waiters. Return the number of ended grants.
 
-    `channels` is what the channels of all processes begin with. Each grant is named by its fence, so that nobody loses
-    what was granted meanwhile.
+    channels: prefix of the channels of all processes. Each call names a fence, so grants made meanwhile do not end.
     """
     ended = 0
-    seen, newest = yield from _look(key, _MOST, 0)
+    seen, newest = yield from _read(key, _MOST, 0)
     while earlier := [held.fence for held in seen.holders if held.fence <= newest]:
         for fence in earlier:
             ended += yield script_call("permits/force", key, [0, fence, channels])
-        seen, _ = yield from _look(key, _MOST, 0)
+        seen, _ = yield from _read(key, _MOST, 0)
     return ended

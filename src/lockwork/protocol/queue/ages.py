@@ -1,4 +1,4 @@
-"""How long the oldest ready job of a queue has waited."""
+"""Read how long the oldest ready job of a queue has waited."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.sessions import QueueHead, queue_head
 
 _LINES = 500
-"""Keys and groups with waiting jobs that one call reads."""
+"""Limit per call of keys and groups with waiting jobs to read."""
 _MOST_CALLS = 20
 _AHEAD_US = 1_000_000
-"""A job that waits since a later time than this from now was admitted before the server's clock was set back."""
+"""A start of the wait that is further ahead than this (µs) comes from a server clock that was set back since."""
 
 
 class ReadyAge(NamedTuple):
-    """Seconds that a queue's oldest ready job has waited, 0 if none is ready; if not `known`, at least so many."""
+    """Seconds that a queue's oldest ready job has waited, 0 if no job is ready; a lower bound if not `known`."""
 
     seconds: float
     known: bool
 
     def older(self, other: ReadyAge) -> ReadyAge:
-        """Return the age of both together."""
+        """Return the age of two queues together."""
         return ReadyAge(max(self.seconds, other.seconds), self.known and other.known)
 
 
@@ -45,7 +45,7 @@ class Backlog:
                 continue
             times = [time for id in ids if (time := made_at(id)) is not None]
             if times:
-                # one that was delayed is older than its wait, so the newest of them counts
+                # a delayed job is older than its wait, so use the newest of the times
                 oldest = max(oldest, head.at_ms - max(*times, self._empty.get(level, 0)))
             else:
                 known = False
@@ -53,16 +53,16 @@ class Backlog:
 
 
 def ready_age(queue: QueueKeys, backlog: Backlog | None = None) -> Protocol[ReadyAge]:
-    """Read how long the oldest ready job has waited; without a backlog that was read before, make one."""
+    """Read how long the oldest ready job has waited; without an earlier backlog, use a new one."""
     head = yield from queue_head(queue)
     return (yield from age_at(queue, head, backlog or Backlog()))
 
 
 def age_at(queue: QueueKeys, head: QueueHead, backlog: Backlog) -> Protocol[ReadyAge]:
-    """Do the same when the queue's head was read already.
+    """Return how long the oldest ready job has waited, from a queue head that was already read.
 
-    The time of jobs with a key or a group, and of due jobs, is the server's, and exact. With more than 10,000 keys and
-    groups that have waiting jobs, the first of them are read.
+    The time of jobs with a key or a group, and of due jobs, comes from the server and is exact. With more than 10,000
+    keys and groups that have waiting jobs, only the first of them are read.
     """
     age = backlog.age(head)
     if head.due_for is not None:

@@ -1,4 +1,4 @@
-"""Jobs that wait in a queue, ready or scheduled: looked at without taking them, and taken away without running them."""
+"""Read the waiting jobs of a queue without leasing them, and delete them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from lockwork.protocol.queue import records
 
 _PAGE = 200
 _SEEN = 2048
-"""Bytes of a record that are read: the arguments of a longer one are not shown."""
+"""Bytes to read of each record; the arguments of a longer record are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
-    """One job that waits, as it was read; times are in seconds."""
+    """One waiting job, at the time of the read; times are in seconds."""
 
     id: str
     call: records.StoredCall
     attempts: int
-    """Deliveries that ended, so far."""
+    """Number of ended deliveries."""
     age: float | None
-    """Since it was enqueued; None when its id does not say."""
+    """Time since it was enqueued; None when its id has no time."""
     due_in: float | None
-    """Until it is due, below 0 when it is overdue; None for one that is ready."""
+    """Time until it is due, below 0 when it is overdue; None for a ready job."""
 
 
 def peek(queue: QueueKeys, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
-    """Read up to `most` jobs that wait, passing over the first `skip`: ready or scheduled ones."""
+    """Read up to `most` waiting jobs after the first `skip`; `place` is ready or scheduled."""
     found: list[WaitingJob] = []
     while most > len(found):
         args: list[Argument] = [place, skip, min(_PAGE, most - len(found)), _SEEN]
@@ -47,7 +47,7 @@ def peek(queue: QueueKeys, place: str, skip: int, most: int) -> Protocol[list[Wa
 
 
 def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
-    """Take away all jobs that wait now; returns how many. Of those that come meanwhile, some may be among them."""
+    """Delete all waiting jobs and return their number. May also delete jobs enqueued during the call."""
     first = yield script_call("queue/peek", queue, ["ready", 0, 0, 0])
     left: list[int] = first[1]
     step, cleared = 0, 0

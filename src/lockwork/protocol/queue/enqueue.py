@@ -1,4 +1,4 @@
-"""Enqueuing of jobs."""
+"""Enqueue jobs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lockwork.protocol.retry import insist
 
 
 def release_and_push(queue: QueueKeys, grant: Renewal, keep_ms: int, job: NewJob) -> Protocol[bool]:
-    """End the grant and enqueue the job; False when its lease was over before, and then nothing was enqueued.
+    """End the grant and enqueue the job. Return False if the lease was already over; the job is then not enqueued.
 
-    The lock stays taken for `keep_ms` more. Raises QueueFull, and then nothing was done.
+    The lock stays taken for `keep_ms` more. Raises QueueFull; nothing is changed then.
     """
     args = [0, grant.owner, grant.fence, keep_ms, *push_arguments([job])]
     call = script_call("locks/release_and_push", queue, args, lock=grant.key)
@@ -29,18 +29,18 @@ def release_and_push(queue: QueueKeys, grant: Renewal, keep_ms: int, job: NewJob
 
 PUSH_BATCH = 500
 CALL_BYTES = 1 << 20
-"""Bytes of records or results in one call, unless a single one is larger: a large call holds up all others."""
+"""Limit of bytes of records or results per call, because a large call delays all others. One record may exceed it."""
 _PLAIN = re.compile(rb"[012],\d+,,;")
 """The header of a plain job. A job with a cap of deliveries does not match: it is never offered with a wake-up."""
 
 
 class NewJob(NamedTuple):
-    """A job as the server stores it: its record is `head` and body."""
+    """A job as stored: its record is header and body."""
 
     id: str
     record: bytes
     delay_ms: int = 0
-    """Ms until it may run; a negative number is the moment, in ms since 1970."""
+    """Ms until it may run; a negative number is a point in time (ms since 1970)."""
 
 
 def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
@@ -52,7 +52,7 @@ def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
 
 
 def batch_arguments(jobs: Sequence[NewJob], at: int, most: int = PUSH_BATCH) -> list[Argument]:
-    """Return the arguments for as many jobs, from number `at` on, as fit in one call: at least one."""
+    """Return the arguments for the jobs from index `at` that fit in one call: at least one job, at most `most`."""
     args = push_arguments(jobs[at : at + most])
     sizes = list(map(len, args[1::3]))  # type: ignore[arg-type]  # the records
     if sum(sizes) > CALL_BYTES:
@@ -65,8 +65,9 @@ def push(
 ) -> Protocol[int]:
     """Enqueue jobs in batches; return how many are new.
 
-    expires_ms: a job that has not started within this time expires; a negative value is a moment (ms since 1970).
-    partial: when the queue is full, enqueue as many jobs of the batch as fit; not for jobs that expire.
+    expires_ms: a job that has not started within this time expires; a negative value is a point in time (ms since
+    1970).
+    partial: when the queue is full, enqueue the first jobs of the batch that fit; not for jobs that expire.
 
     Raises QueueFull; the failing batch and all later ones are not enqueued. With `replicas`, raises JobNotReplicated;
     the jobs are enqueued anyway.

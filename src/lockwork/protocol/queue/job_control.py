@@ -1,4 +1,4 @@
-"""One job: how it is looked at, cancelled, moved and run again from outside, and what it writes down while it runs."""
+"""Inspect, cancel, move, delete and revive one job, and write its progress and finished steps."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from lockwork.protocol.queue.leases import RECHECK, WINDOW_MS, Leased, expire
 from lockwork.protocol.queue.records import Counts
 
 SOON = 0.05
-"""Seconds until a worker checks again for a job that the server announced, but that has not arrived yet."""
+"""Seconds until a worker checks again for a job that the server announced but that has not arrived yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a job has written down: its progress, and the steps that it has finished, with their values; JSON all."""
+    """Note of a job: its progress, and its finished steps with their values; all values are JSON."""
 
     progress: str = ""
     steps: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, stored: bytes) -> Note:
-        """Read a note as the server keeps it."""
+        """Parse a stored note."""
         if len(stored) < 2:
             return cls()
         progress, *rest = msgspec.msgpack.decode(stored[1:])
@@ -37,10 +37,10 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSight:
-    """All that is known of a job; moments in ms since 1970, None where there is none.
+class JobDetails:
+    """Everything stored about a job; times in ms since 1970, or None.
 
-    `state` is as of `jobs.Standing`; `blob` is its outcome, or a dead one's error.
+    `state` is a `State` of jobs/snapshot.py, or "active"; `blob` is its outcome, or the error of a dead job.
     """
 
     state: str
@@ -53,25 +53,25 @@ class JobSight:
     timeline: Sequence[PastAttempt] = ()
     row: EndedJob | None = None
     ended: int | None = None
-    """When it ended, in µs since 1970."""
+    """End of the job, in µs since 1970."""
     session: str = ""
     """The worker session that runs it."""
     token: bytes = b""
-    """Of the delivery that runs."""
+    """Token of the running delivery."""
     counts: Counts = records.NONE
     suspect: bool = False
-    """Whether it waits to run alone."""
+    """True if it waits to run alone."""
 
 
-def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) -> Protocol[JobSight]:
-    """Look at a job; the channel `told` hears of its progress and of its end."""
+def inspect(queue: QueueKeys, id: str, channel: str = "", window_ms: int = WINDOW_MS) -> Protocol[JobDetails]:
+    """Read everything stored about a job; `channel` is notified of its progress and of its end."""
     while True:
-        reply = yield script_call("queue/inspect", queue, [id, told])
+        reply = yield script_call("queue/inspect", queue, [id, channel])
         state, attempts, due, expires, note, blob, record, now, timeline, row, ended, *tried = reply
         if not 0 <= expires <= now:
             break
         yield from expire(queue, window_ms)
-    return JobSight(
+    return JobDetails(
         state.decode(),
         _or_none(attempts),
         _or_none(due),
@@ -88,8 +88,8 @@ def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) 
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
-    """Where a job is: scheduled, blocked, ready, running, or gone; how many worker processes serve its queue."""
+class JobPlace:
+    """Place of a job (scheduled, blocked, ready, running or gone), and the number of worker processes of its queue."""
 
     state: str
     workers: int
@@ -97,57 +97,59 @@ class Whereabouts:
     session: str = ""
     """The worker session that runs it."""
     token: bytes = b""
-    """Of the delivery that runs."""
+    """Token of the running delivery."""
 
 
-def where(queue: QueueKeys, id: str) -> Protocol[Whereabouts]:
-    """Find out where a job is that has not ended: two calls at most, unless workers come meanwhile."""
+def find_place(queue: QueueKeys, id: str) -> Protocol[JobPlace]:
+    """Find the place of a job that has not ended. Makes at most two calls, unless workers join meanwhile."""
     sessions: list[str] = []
     while True:
         runs = [*map(queue.run, sessions)]
         state, workers, paused, *listed = yield script_call("queue/locate", queue, [id, *sessions], runs=runs)
         if state == b"running":
-            return Whereabouts("running", workers, bool(paused), listed[0].decode(), listed[1])
+            return JobPlace("running", workers, bool(paused), listed[0].decode(), listed[1])
         if state != b"look":
-            return Whereabouts(state.decode(), workers, bool(paused))
+            return JobPlace(state.decode(), workers, bool(paused))
         sessions = [session.decode() for session in listed]
 
 
 def changed(queue: QueueKeys, id: str, hints: Hints) -> Protocol[None]:
-    """Wait, after a look with a channel, until the job may have come further."""
+    """Wait at most RECHECK seconds for a message about the job; call `inspect` with a channel first."""
     yield from listen(hints, id, (yield Clock()) + RECHECK, key=queue.jobs)
 
 
 def cancel(queue: QueueKeys, id: str, prefix: str, window_ms: int = WINDOW_MS) -> Protocol[str]:
-    """Cancel a job; returns cancelled, running (its worker has been told), ended or unknown."""
+    """Cancel a job; return cancelled, running (its worker was notified), ended or unknown."""
     done: str = yield from _handle("queue/cancel", queue, [window_ms, id, channel(prefix, "")])
     return done
 
 
 def delete(queue: QueueKeys, id: str, window_ms: int = WINDOW_MS) -> Protocol[str]:
-    """Delete a job that waits or is dead, or what history has of it; returns deleted, running or unknown."""
+    """Delete a waiting or dead job, or the history of an ended job; return deleted, running or unknown."""
     done: str = yield from _handle("queue/delete", queue, [window_ms, id])
     return done
 
 
 def reschedule(queue: QueueKeys, id: str, delay_ms: int) -> Protocol[str]:
-    """Let a waiting job run after `delay_ms`, or at the moment -`delay_ms`; scheduled, running,
-    blocked (by others of its flow), ended or unknown."""
+    """Move a waiting job: it is due after `delay_ms`, or at `-delay_ms` (ms since 1970) if that is negative.
+
+    Return scheduled (done); or running, blocked (by other jobs of its flow), ended or unknown, if nothing changed.
+    """
     done: str = yield from _handle("queue/reschedule", queue, [id, delay_ms])
     return done
 
 
 def revive(queue: QueueKeys, id: str, delay_ms: int = 0) -> Protocol[str]:
-    """Let a job run again that is dead, cancelled or expired.
+    """Run a dead, cancelled or expired job again.
 
-    Returns revived; or, when nothing was done, waiting, succeeded, taken, blocked (by others of its flow) or unknown.
+    Return revived; or, if nothing changed, waiting, succeeded, taken, blocked (by other jobs of its flow) or unknown.
     """
     state: bytes = yield script_call("queue/revive", queue, [0, id, delay_ms])
     return state.decode()
 
 
 def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[str]:
-    """Call a script that wants to know where a job is, and learns from it which worker sessions there are."""
+    """Call a script that searches for a job in the run hashes of sessions, until it has no new sessions to search."""
     sessions: list[str] = []
     while True:
         reply: list[bytes] = yield script_call(name, queue, [*args, *sessions], runs=[*map(queue.run, sessions)])
@@ -158,13 +160,16 @@ def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[s
 
 
 def note(queue: QueueKeys, session: str, job: Leased, step: str, value: bytes, cap: int) -> Protocol[int]:
-    """Write down a running job's progress (no `step`) or a finished step; 1, 0: the lease is over, -1: too much."""
+    """Store a running job's progress (`step` is "") or the value of a finished step.
+
+    Return a code of queue/note: stored, lease_over, or too_large if the note would exceed `cap` bytes.
+    """
     written: int = yield script_call("queue/note", queue, [job.id, job.token, cap, step, value], run=queue.run(session))
     return written
 
 
 def asked(queue: QueueKeys, session: str, held: Sequence[Leased]) -> Protocol[set[str]]:
-    """Return the ids of those jobs, held by the session, that are to be cancelled."""
+    """Return the ids of the session's jobs that have a cancellation request."""
     args: list[Argument] = []
     for job in held:
         args += (job.id, job.token)
@@ -175,7 +180,7 @@ def asked(queue: QueueKeys, session: str, held: Sequence[Leased]) -> Protocol[se
 def hear(queue: QueueKeys, pause: float, hints: Hints) -> Protocol[str | None]:
     """Wait at most `pause` seconds for a message to this worker that a job is cancelled.
 
-    Returns the job's id as the message has it, "" if that is not known, or None without a message.
+    Return the job's id from the message; "" if the id is not known; None without a message.
     """
     ids: list[str] = []
     heard = yield from listen(hints, queue.job_notes, (yield Clock()) + pause, ids.append)

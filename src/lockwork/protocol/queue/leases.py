@@ -1,4 +1,4 @@
-"""The queue: how jobs are leased, settled and recovered, and how their outcome is read."""
+"""Lease, settle and recover jobs, and read their outcomes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queue import record_header, records
 from lockwork.protocol.queue.enqueue import CALL_BYTES
 from lockwork.protocol.retry import patience
+from lockwork.protocol.scripts import codes
 
 SETTLE_BATCH = 500
 RESERVE_BATCH = 1000
 WINDOW_MS = 600_000
 OTHER = "(other)"
-"""The task under which jobs are counted whose own task is unknown, or one too many."""
+"""Task name that counts the jobs whose own task is unknown, or exceeds the limit of counted tasks."""
 UNENDED = ("active", "scheduled", "blocked")
 """The states of a job that has not ended."""
 RECHECK = 5.0
-"""Seconds after which a wake-up is taken as lost and its cause is looked at again."""
+"""Seconds until a waiting caller checks again, in case its wake-up was lost."""
 _OFFER = re.compile(r"([0-9]{1,9}) ([0-9]{1,18}) ~ ([^ ]+) (.*)", re.DOTALL)
 
 
 class Leased(NamedTuple):
-    """A job that is leased to a worker session; `token` settles it, `fence` rises with every delivery.
+    """A job that is leased to a worker session; `token` settles it, `fence` increases with every delivery.
 
-    `attempt` is 1 and the deliveries before it that count. `note` is what was written down when it ran before. `parked`
-    is when a worker first returned it because its task was unknown (ms, by the server's clock); 0 if none did.
+    `attempt` is 1 plus the number of earlier deliveries that count. `note` is the job note of earlier deliveries.
+    `parked` is when a worker first returned the job because its task was unknown (ms, by the server's clock), or 0.
     """
 
     id: str
@@ -43,40 +44,41 @@ class Leased(NamedTuple):
 
     @property
     def crashes(self) -> int:
-        """How many deliveries before this one ended with the death of a process that ran nothing else."""
+        """Number of earlier deliveries that ended with the death of a process that ran only this job."""
         return records.counts(self.token).crashes
 
     @property
     def deaths(self) -> int:
-        """How many deliveries before this one ended with the death of the process, whatever else that ran."""
+        """Number of earlier deliveries that ended with the death of the process, alone or beside other jobs."""
         counts = records.counts(self.token)
         return counts.crashes + counts.shared
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a reserve call brought; `next_due` is seconds until a scheduled job is due, None when there is none.
+    """The result of a reserve call.
 
-    `fence` is higher than that of any earlier delivery of the queue.
+    `next_due` is seconds until a scheduled job is due, or None. `fence` is higher than the fence of any earlier
+    delivery of the queue.
     """
 
     jobs: list[Leased]
     next_due: float | None
     fence: int = 0
     secret: str = ""
-    """With which the server seals offers to the caller, if it is to be woken."""
+    """Secret of the seals on offers to the caller; empty if the server will not wake the caller."""
     parked: bool = False
-    """Whether the queue has jobs that workers returned because their task was unknown."""
+    """True if the queue has parked jobs, which workers returned because they could not run them."""
     tasks: frozenset[str] = frozenset()
-    """The tasks of such jobs in this batch."""
+    """The tasks of the parked jobs in this batch."""
 
 
 class SessionOver(Exception):
-    """The server counts this worker session as dead: its jobs run elsewhere."""
+    """The lease of this worker session has ended: other workers run its jobs."""
 
 
 def expire(queue: QueueKeys, window_ms: int) -> Protocol[None]:
-    """End the jobs that should have begun by now."""
+    """End the jobs that did not start in time."""
     while (yield _expire(queue, window_ms)):
         pass
 
@@ -97,12 +99,14 @@ def reserve(
     tasks: str = "",
     window_ms: int = WINDOW_MS,
 ) -> Protocol[Batch]:
-    """Lease up to `want` jobs to the session; with nothing ready, `channel` is woken when there is.
+    """Lease up to `want` jobs to the session; if no job is ready, the server will send a wake-up to `channel`.
 
-    After an error the same `request` is to be sent `again`: it may have leased jobs that nobody else will be told of.
-    `last` is the highest fence of the jobs that the session has had of this queue: should one have been offered to it
-    since, the answer is that one. `tasks`: the tasks that the worker knows, `TASK VERSION TASK VERSION ...`; it then
-    takes their parked jobs first. Raises SessionOver.
+    request: after an error, send the same `request` with `again`, because the failed call may have leased jobs.
+    last: highest fence of the jobs of this queue that the session received. If the server has offered the session a
+    newer job, the reply contains that job.
+    tasks: the tasks that the worker knows, `TASK VERSION TASK VERSION ...`. Their parked jobs come first.
+
+    Raises SessionOver.
     """
     args: list[Argument] = [
         int(again), min(want, RESERVE_BATCH), request, session, channel, last, messages.secret(queue.jobs)
@@ -112,10 +116,10 @@ def reserve(
         queue,
         [*args, tasks] if tasks else args,
         run=queue.run(session),
-        prompt=True,  # so that the server leases jobs while the worker runs those that it has
+        prompt=True,  # the server leases jobs while the worker runs earlier ones
     )
     reply: list[Any] = yield call
-    while reply[0] == 2:
+    while reply[0] == codes("queue/reserve").expire_first:
         yield _expire(queue, window_ms)
         reply = yield call
     return _batch(reply, session, channel)
@@ -126,10 +130,10 @@ ALONE = "!"
 
 
 def reserve_suspect(queue: QueueKeys, session: str, request: str, *, again: bool = False) -> Protocol[Batch]:
-    """Lease one suspect to the session of an isolation process, which must hold nothing else.
+    """Lease one suspect to the session of an isolation process, which must hold no other job.
 
-    `next_due` is the seconds until to ask again, None if no suspect waits. As for `reserve`, a `request` that had no
-    answer is to be sent `again`. Raises SessionOver.
+    `next_due` is seconds until the next call, None if no suspect waits. After an error, send the same `request` with
+    `again`, as in `reserve`. Raises SessionOver.
     """
     *reply, note = yield script_call(
         "queue/reserve_suspects", queue, [int(again), f"{ALONE}{request}", session], run=queue.run(session)
@@ -139,12 +143,13 @@ def reserve_suspect(queue: QueueKeys, session: str, request: str, *, again: bool
 
 def _batch(reply: Sequence[Any], session: str, channel: str, note: bytes | None = None) -> Batch:
     state, fence, left, *found = reply
-    if not state:
+    known = codes("queue/reserve")
+    if state == known.session_over:
         raise SessionOver(session)
-    parked = state >= 4
+    parked = bool(state & known.has_parked)
     if len(found) == 1:
         return Batch([], None if left < 0 else left / 1000, fence, found[0].decode() + channel, parked)
-    notes, parked_tasks = found.pop() if state & 2 else None, frozenset[str]()
+    notes, parked_tasks = found.pop() if state & known.with_notes else None, frozenset[str]()
     jobs = [
         Leased(found[at].decode(), found[at + 1], found[at + 2], _attempt(found[at + 1]), fence)
         for at in range(0, len(found), 3)
@@ -172,9 +177,10 @@ def _attempt(token: bytes) -> int:
 
 
 def idle(queue: QueueKeys, batch: Batch, hints: messages.Hints) -> Protocol[Leased | None]:
-    """Wait, after an empty batch, until a reserve call may bring something; returns a job that came with the word.
+    """Wait, after an empty batch, until a reserve call may return jobs. Return the job in the wake-up, if any.
 
-    That job is leased to the caller. If it cannot begin it, the next reserve call or `hands.pass_on` will deal with it.
+    That job is leased to the caller. If the caller cannot start it, the next `reserve` call replies with it, or
+    `forward_wakeup` returns it to the queue.
     """
     now = yield Clock()
     pause = RECHECK if batch.next_due is None else min(batch.next_due, RECHECK)
@@ -183,10 +189,10 @@ def idle(queue: QueueKeys, batch: Batch, hints: messages.Hints) -> Protocol[Leas
 
 
 def offered(queue: QueueKeys, batch: Batch, text: str) -> Leased | None:
-    """Read a job that came with a wake-up after an empty batch (queue/parts/offer.lua); None for other messages."""
+    """Read the job of a wake-up that follows an empty batch (queue/parts/offer.lua); None for other messages."""
     words = messages.opened(batch.secret, queue.jobs, text)
     found = _OFFER.fullmatch(words) if words else None
-    # what was offered before that batch was its answer, or has gone to somebody else
+    # the reply of that batch contained any earlier offer, or the job went to another worker
     if not found or int(found[2]) < batch.fence:
         return None
     token, id, record = f"{found[1]} {found[2]} ~", found[3], found[4]
@@ -195,10 +201,20 @@ def offered(queue: QueueKeys, batch: Batch, text: str) -> Leased | None:
 
 
 class Outcome(NamedTuple):
-    """How a delivery ended: s succeeded (its result is kept for `delay_ms` if that is not 0), o the same for a job that
-    ignored its time-out, r retry after `delay_ms`, d dead, k the process that ran it died, retry after `delay_ms`,
-    K the same, dead, g returned (not counted), z the same after `delay_ms`, n returned before it began, u the same
-    after a pause that the server chooses (see `parked`), c cancelled."""
+    """The end of a delivery.
+
+    s: succeeded; its result is kept for `delay_ms` unless that is 0
+    o: as s, and the job ignored its time-out
+    r: failed, retry after `delay_ms`
+    d: failed, dead
+    k: the process that ran it died, retry after `delay_ms`
+    K: the process that ran it died, dead
+    g: returned, the attempt does not count
+    z: as g, after `delay_ms`
+    n: as g, and the job did not begin
+    u: as n, after a pause that the server chooses (see `parked`)
+    c: cancelled
+    """
 
     id: str
     token: bytes
@@ -206,20 +222,20 @@ class Outcome(NamedTuple):
     value: bytes = b""
     delay_ms: int = 0
     task: str = ""
-    """Under which its end is counted; empty: under "(other)"."""
+    """The task that counts this end; empty: "(other)"."""
 
 
 def parked(job: Leased, task: str, version: str = "", *, known: bool = False) -> Outcome:
-    """Return the outcome of a job that another worker must run; nothing is counted.
+    """Return the outcome of a job that this worker cannot run; the attempt does not count.
 
-    `version`: that of its task in this worker, which the call does not fit; "" if the worker does not know the task.
-    `known`: a live worker knows it, so the time for which it was unknown begins anew.
+    version: version of the task in this worker, which the call does not fit; "" if the worker does not know the task.
+    known: a live worker knows the task, so its time as an unknown task restarts.
     """
     return Outcome(job.id, job.token, "u", f"{int(known)} {version or '-'} {task}".encode())
 
 
 def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
-    """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
+    """Settle deliveries in batches. Return False for each delivery whose lease is over; it is not settled."""
     settled: list[bool] = []
     while len(settled) < len(outcomes):
         settled += yield from settle_some(
@@ -229,7 +245,7 @@ def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_m
 
 
 def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
-    """Make one call, which settles the first deliveries, as many as one call can take, and answers for those."""
+    """Settle the first deliveries with one call, within its size limit; return the results of these."""
     args: list[Argument] = [window_ms, ""]
     runs: list[tuple[str, int]] = []
     task: str | None = None
@@ -245,31 +261,37 @@ def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], win
     ends = [*(at for _, at in runs[1:]), len(args)]
     args[1] = " ".join([f"{task or OTHER} {(end - at) // 5}" for (task, at), end in zip(runs, ends, strict=True)])
     reply: list[int] = yield script_call("queue/settle", queue, args, run=queue.run(session))
-    # those that the server left for another call are the last ones
-    return [done == 1 for done in reply if done >= 0]
+    # the server leaves the last deliveries to another call if the records were large
+    known = codes("queue/settle")
+    return [result == known.settled for result in reply if result != known.postponed]
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Answer to a heartbeat: which sessions are alive, one that is overdue, and when to look at the next (seconds)."""
+    """The reply to a heartbeat.
+
+    alive: the sessions that are alive. overdue: a session whose lease has ended. next_deadline: seconds until the next
+    lease of another session ends.
+    """
 
     alive: dict[str, bool]
     overdue: str | None
     next_deadline: float | None
     ended: int = 0
-    """The deadline of the session that is overdue, as the server keeps it."""
+    """The deadline of the overdue session, as stored on the server."""
     at: float = 0.0
     """The server's time, s."""
     suspects: int = 0
-    """Suspects that wait for an isolation process."""
+    """Number of suspects that wait for an isolation process."""
 
 
 def beat(
     queue: QueueKeys, sessions: dict[str, bool], lease_ms: int, patience: float, *, stopping: bool = False
 ) -> Protocol[Beat]:
-    """Keep all jobs of the sessions leased; a session maps to True when it joins for the first time.
+    """Renew the leases of all jobs of the sessions; a session maps to True when it joins.
 
-    `stopping`: their worker was asked to stop. If their leases end after that, their jobs return uncounted.
+    stopping: their worker received a stop request. If their leases end later, their jobs return without counting an
+    attempt.
     """
     args: list[Argument] = [lease_ms]
     for session, joins in sessions.items():
@@ -280,7 +302,7 @@ def beat(
 
 
 class Buried(NamedTuple):
-    """A job that went to the dead set because of what became of its worker; `task` is '' when it cannot be read."""
+    """A job that became dead because its worker died or stopped; `task` is '' when it cannot be read."""
 
     id: str
     attempt: int
@@ -299,13 +321,14 @@ def recover(
     on_buried: Callable[[list[Buried]], object] = lambda _: None,
     on_suspects: Callable[[list[str]], object] = lambda _: None,
 ) -> Protocol[int]:
-    """Return the jobs of an ended session to the queue; returns their number.
+    """Return the jobs of an ended session to the queue, and their number to the caller.
 
-    `gone`: the caller knows that the session's process has ended; otherwise a beat has found it overdue, with the
-    deadline `ended`, and it is left alone if it has beaten since. `counted`: the process died. Not counted, it was
-    stopped, as one that is not `gone` counts if its worker was asked to stop: then only jobs with a cap of deliveries
-    are counted, because they may have begun. `on_buried` is called
-    with those that went to the dead set, some at a time, and `on_suspects` with the ids of those that became suspects.
+    gone: the caller knows that the session's process has ended. Otherwise a heartbeat found the session overdue, with
+    the deadline `ended`; if the session has renewed its lease since, nothing happens.
+    counted: the process died. Otherwise the process was stopped, and only jobs with a delivery limit count an attempt,
+    because they may have begun. The same holds after a stop request, unless the process is `gone`.
+    on_buried: called with the jobs that became dead, in batches.
+    on_suspects: called with the ids of new suspects, in batches.
     """
     args: list[Argument] = [
         window_ms, session, int(gone), channel(queue.prefix, session), record_header.MAX_CRASHES, int(counted), ended
@@ -323,7 +346,7 @@ def recover(
 
 def _buried(id: bytes, tried: bytes, head: bytes, problem: bytes) -> Buried:
     name = records.name(id)
-    call = records.read(head, len(head) + 1, name)  # its arguments are of no interest
+    call = records.read(head, len(head) + 1, name)  # only the beginning, which has the task
     return Buried(name, records.counts(tried).attempts, call.task or "", records.fault(problem).text)
 
 
@@ -336,8 +359,8 @@ def strays(queue: QueueKeys, session: str, known: Sequence[tuple[str, bytes]]) -
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """How a job stands: ended (with its stored blob), dead, scheduled, active (ready, running), overdue, unknown, or
-    blocked, when it waits for others of its flow."""
+    """State of a job: ended (with its stored blob), dead, scheduled, active (ready or running), overdue, unknown, or
+    blocked (it waits for other jobs of its flow)."""
 
     state: str
     blob: bytes
@@ -357,9 +380,9 @@ def outcome(
     window_ms: int = WINDOW_MS,
     slow: Protocol[None] | None = None,
 ) -> Protocol[JobState]:
-    """Wait until the job has ended, at most `timeout` seconds; returns the last standing, ended or not.
+    """Wait at most `timeout` seconds until the job ends; return its last known state.
 
-    `slow` is run once if the job has not ended after RECHECK seconds.
+    slow: runs once if the job has not ended after RECHECK seconds.
     """
     began = now = yield Clock()
     give_up = None if timeout is None else now + timeout

@@ -1,25 +1,26 @@
-"""What holds for a whole queue: a pause, limits of rate, concurrency and size; and waiting until it is empty."""
+"""Rules of a whole queue: pause, and limits of rate, concurrency and size. Also waits until a queue is empty."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from lockwork import words
 from lockwork.errors import QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.retry import patience
-from lockwork.validation import several
 
 _RECHECK = 1.0
-"""Seconds: not all that ends jobs which wait says so."""
+"""Seconds until `drain` counts again, because some changes that empty a queue send no message."""
 
 
 class QueueRules(NamedTuple):
-    """What holds for a queue; None is no limit. The rate is jobs and ms, the pause is since when, ms since 1970.
+    """Rules of a queue; None is no limit.
 
-    `pauses` are the last ones that are over, from and to; only a status has them.
+    `rate` is jobs and ms, `paused` the start of the pause in ms since 1970. `pauses` are the start and end of the last
+    finished pauses; only a status has them.
     """
 
     paused: int | None
@@ -30,9 +31,9 @@ class QueueRules(NamedTuple):
 
 
 def room_for(queue: QueueKeys, reply: Any, ahead: int = 0, *, jobs: int = 1) -> int:
-    """Return the reply of a script that enqueues; raises QueueFull if it says that there is no room for so many jobs.
+    """Return the reply of a script that enqueues `jobs` jobs. Raises QueueFull if they do not fit.
 
-    `ahead`: how many jobs of the same batch were enqueued before.
+    ahead: number of jobs of the same call that earlier batches enqueued.
     """
     if isinstance(reply, list):
         waiting, limit, *first = reply
@@ -46,15 +47,15 @@ def _full(queue: str, waiting: int, limit: int, jobs: int) -> str:
         return f"queue {queue!r} takes no jobs, because its size limit is 0: raise the limit"
     wanted, fewer = (f"; {jobs:,} were to be enqueued at once", "enqueue fewer at once, ") if jobs > 1 else ("", "")
     return (
-        f"{several(waiting, 'job waits', 'jobs wait')} in queue {queue!r}, and its limit is {limit:,}{wanted}: "
+        f"{words.several(waiting, 'job waits', 'jobs wait')} in queue {queue!r}, and its limit is {limit:,}{wanted}: "
         f"wait for its workers, {fewer}or raise the limit"
     )
 
 
 def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[QueueRules]:
-    """Set the rules that are named, `paused` among them; an empty value takes one away.
+    """Change the named rules (`paused` is one of them); an empty value removes a rule.
 
-    Wakes the workers that may work now.
+    Wakes the workers that may have jobs now.
     """
     args: list[Argument] = []
     for name, value in changes.items():
@@ -67,15 +68,14 @@ def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[QueueR
 
 
 def rules(queue: QueueKeys) -> Protocol[QueueRules]:
-    """Read what holds."""
+    """Read the rules of a queue."""
     return read(*(yield script_call("queue/rules", queue)))
 
 
 def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: bool) -> Protocol[bool]:
-    """Wait until nothing waits or runs, `delayed`: nor is scheduled; returns whether it was so at once.
+    """Wait until no job waits or runs (with `delayed`: or is scheduled). Return True if there was no wait.
 
-    Raises WaitTimeout. Interrupted, it leaves nothing but its channel in a list that is emptied the next time nothing
-    runs.
+    Raises WaitTimeout. An interrupted call only leaves its channel in a list, which is emptied when no job runs.
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
@@ -92,8 +92,8 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
         if give_up is not None and now >= give_up:
             still = ", and the queue is paused" if paused else ""
             raise WaitTimeout(
-                f"queue {queue.name!r} was not drained within {timeout:g} s: "
-                f"{several(waiting, 'job waits', 'jobs wait')}, {several(running, 'runs', 'run')}{still}"
+                f"queue {queue.name!r} was not drained within {words.exact(timeout)}: "
+                f"{words.several(waiting, 'job waits', 'jobs wait')}, {words.several(running, 'runs', 'run')}{still}"
             )
         until = now + _RECHECK
         yield from listen(hints, queue.stats, until if give_up is None else min(until, give_up), key=queue.stats)
@@ -102,7 +102,7 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
 def read(
     paused: bytes = b"", rate: bytes = b"", concurrency: bytes = b"", size: bytes = b"", pauses: bytes = b""
 ) -> QueueRules:
-    """Read the rules as the server keeps them; empty is none."""
+    """Parse the stored rules; an empty value is no rule."""
     jobs, _, per_ms = rate.partition(b"/")
     return QueueRules(
         int(paused) if paused else None,

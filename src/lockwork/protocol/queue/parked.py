@@ -1,4 +1,4 @@
-"""Parked jobs: those that workers returned because they cannot run them."""
+"""Parked jobs: jobs that workers returned because they cannot run them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ _MOST = 100
 
 @dataclass(frozen=True, slots=True)
 class ParkedTask:
-    """A task whose jobs wait for a worker that knows it; `since`: when a worker first returned the oldest, ms."""
+    """A task whose jobs wait for a worker that knows it.
+
+    since: when a worker first returned the oldest of these jobs, in ms since 1970.
+    """
 
     task: str
     jobs: int
     since: int
     versions: tuple[str, ...] = ()
-    """Versions of the task which the calls do not fit; none if workers do not know the task."""
+    """Versions of the task that the calls do not fit; empty if workers do not know the task."""
 
 
 def parked_tasks(queue: QueueKeys) -> Protocol[list[ParkedTask]]:
-    """Read the tasks of parked jobs, at most 100."""
+    """Read the tasks of parked jobs, at most 100 tasks."""
     reply = yield script_call("queue/parked", queue, [_MOST])
     found = []
     for at in range(0, len(reply), 3):

@@ -1,4 +1,4 @@
-"""How a stored job begins, the part that the server reads; what is behind it, the body, is the app's."""
+"""The header of a job record. The server reads the header; only clients read the body."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from typing import NamedTuple
 
 MAX_CRASHES = 3
-"""Deliveries after which a job is dead if each ended with the death of its worker, and it has no cap of deliveries."""
+"""A job without a delivery limit is dead after this number of crashes: deliveries that ended with a worker's death."""
 _HEAD = re.compile(rb"\d,(\d+)(?:/(\d+))?/?,")
 _HIDDEN = re.compile(rb"\d,[\d/]*/,")
 
 
 class JobLimits(NamedTuple):
-    """What a group of jobs may do: so many `at_once`, and `jobs` in `per_ms`; 0 is no limit."""
+    """Limits of a group: `at_once` running jobs, and `jobs` starts per `per_ms`; 0 is no limit."""
 
     at_once: int = 0
     jobs: int = 0
@@ -20,20 +20,20 @@ class JobLimits(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """How often a job may run: it is dead after so many failed `attempts`, or after so many `deliveries` of any kind.
+    """Limits of a job: it is dead after `attempts` failures, or after `deliveries` of any kind.
 
-    Without a cap of deliveries (0), it is also dead after MAX_CRASHES of its deliveries ended with the worker's death.
+    Without a delivery limit (0), it is also dead after MAX_CRASHES deliveries that ended with the worker's death.
     """
 
     attempts: int
     deliveries: int = 0
 
     def left_after_failure(self, attempt: int, crashes: int) -> bool:
-        """Return True if the job runs again when this attempt fails; `crashes` of those before it were crashes."""
+        """Return True if the job runs again when this attempt fails; `crashes` of the earlier attempts were crashes."""
         return attempt - crashes < self.attempts and (not self.deliveries or attempt < self.deliveries)
 
     def left_after_crash(self, attempt: int, crashes: int) -> bool:
-        """Return True if the job runs again when the process dies that runs this attempt."""
+        """Return True if the job runs again when the process of this attempt dies."""
         return attempt < self.deliveries if self.deliveries else crashes + 1 < MAX_CRASHES
 
 
@@ -48,10 +48,9 @@ def head(
     *,
     hidden: bool = False,
 ) -> bytes:
-    """How a record begins: `priority,attempts[/deliveries][/],key,group,limits,unique;`, without empty last parts.
+    """Return a record header: `priority,attempts[/deliveries][/],key,group,limits,unique;`, without empty last parts.
 
-    The names are stored ones (`names.stored`). The slash before the key marks a job whose arguments are `hidden`. The
-    server reads nothing of what follows, the body.
+    The names are stored names (`names.stored`). The slash before the key marks a job whose arguments are `hidden`.
     """
     if unique:
         return b"%b,%b;" % (
@@ -72,23 +71,23 @@ def body(stored: bytes) -> bytes:
 
 
 def key(stored: bytes) -> bytes:
-    """Return the key of a record's job as it is stored; nothing where it has none."""
+    """Return the stored key of a record's job; empty if the job has no key."""
     return stored.split(b",", 3)[2]
 
 
 def is_hidden(stored: bytes) -> bool:
-    """Return whether the arguments of a record's job are hidden on pages and in commands."""
+    """Return True if pages and commands hide the arguments of a record's job."""
     return _HIDDEN.match(stored) is not None
 
 
 def budget(stored: bytes) -> Budget:
-    """Return how often a record's job may run; not at all when its header cannot be read."""
+    """Return the limits of a record's job; `Budget(0)`, which permits no run, if its header cannot be read."""
     found = _HEAD.match(stored)
     return Budget(int(found[1]), int(found[2] or 0)) if found else Budget(0)
 
 
 class Names(NamedTuple):
-    """What a record's header names, as it is stored; empty where the job has none."""
+    """Stored names in a record's header; empty if the job has none."""
 
     key: str = ""
     group: str = ""
@@ -101,5 +100,5 @@ def names(stored: bytes) -> Names:
     parts = stored[: end if end >= 0 else len(stored)].decode(errors="replace").split(",")
     if len(parts) < 4:
         return Names()
-    # behind the task's name, in which there is no slash
+    # the unique name follows the task and a slash; the task contains no slash
     return Names(parts[2], parts[3], parts[5].partition("/")[2] if len(parts) > 5 else "")

@@ -1,4 +1,4 @@
-"""The record of a job, from any version that wrote it: unreadable parts are reported as such, never raised."""
+"""Read job records of any version. Unreadable parts are reported and never raise an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lockwork.ids import slot_of
+from lockwork.ids import enqueued_at, node_id, node_of
 from lockwork.protocol.keys import PRIORITIES
 from lockwork.protocol.queue import record_header
 
@@ -17,17 +17,15 @@ _TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
 _LIST = re.compile(rb"\s*,\s*\[\s*")
 _NEXT = re.compile(r"\s*([,\]])\s*")
 _DECODER = json.JSONDecoder()
-_SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _COUNTS = re.compile(rb"(\d+)/?(\d*)/?(\d*)")
-_MADE = re.compile(r"[-\w]{16}([-\w]{2}([-\w]{5})?|\.\d+u?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
     """A stored call of a task.
 
-    `task`, `args` and `kwargs` are None where they could not be read, and then `problem` says why; or where only the
-    beginning of a long record was looked at (`cut`), which gives the task, but not its arguments.
+    `task`, `args` and `kwargs` are None if they cannot be read; `problem` then has the reason. If only the beginning of
+    a long record was read (`cut`), `task` is known, and the arguments are None.
     """
 
     task: str | None
@@ -35,17 +33,17 @@ class StoredCall:
     kwargs: dict[str, Any] | None
     priority: str
     deliveries: int
-    """How often it may be delivered before it is dead, if it has a cap of that; else how often it may fail."""
+    """Delivery limit of the job; if it has none, its limit of failed attempts."""
     size: int
-    """Bytes of its record."""
+    """Size of the record in bytes."""
     cut: bool
     problem: str | None
     hidden: bool = False
-    """Whether its task has `hide_arguments`."""
+    """True if its task has `hide_arguments`."""
 
 
 class ResultOf(str):
-    """Among the arguments of a flow's job: stands for the result of another job, which the function gets instead."""
+    """A reference to another job's result, among the arguments of a flow's job; the function receives that result."""
 
     __slots__ = ("job",)
     job: str
@@ -53,17 +51,19 @@ class ResultOf(str):
 
     @classmethod
     def of(cls, user: str, number: int) -> ResultOf:
-        """Return the reference that the job `user` has to a job of its flow."""
-        found = cls(f"<result of job {user.rpartition('.')[0]}.{int(number):05}>")
-        found.job = found[len("<result of job ") : -1]
-        return found
+        """Return a reference from the job `user` to job `number` of its flow."""
+        node = node_of(user)
+        job = node_id(node.flow if node else "", int(number))
+        reference = cls(f"<result of job {job}>")
+        reference.job = job
+        return reference
 
     def __repr__(self) -> str:
         return str.__str__(self)
 
 
 def read(record: bytes, size: int, id: str) -> StoredCall:
-    """Read the record of a job, or the beginning of one of `size` bytes (-1: there is none)."""
+    """Read the record of a job, or the beginning of a record of `size` bytes (-1: the record is missing)."""
     level = record[:1]
     priority = PRIORITIES[int(level)] if level in (b"0", b"1", b"2") else "normal"
     task, args, kwargs, problem = _body(record, size, id)
@@ -79,7 +79,7 @@ _NO_CALL = "its record is no call of a task"
 
 
 def _body(record: bytes, size: int, id: str) -> _Body:
-    """Task, arguments, and the problem with them."""
+    """Return the task, the arguments, and the problem with them."""
     problem = "its record is lost" if size < 0 else ""
     if not record and size > 0:
         problem = "its record is too large to be read"
@@ -95,7 +95,7 @@ def _body(record: bytes, size: int, id: str) -> _Body:
 
 
 def beginning_args(record: bytes) -> list[Any]:
-    """Return the first positional arguments of a record that was cut; none if it has result references."""
+    """Return the first positional arguments of a truncated record; none if it has result references."""
     header, _, body = record.partition(b";")
     found = _TASK.match(body)
     opened = _LIST.match(body, found.end()) if found and not header.endswith(b">") else None
@@ -108,7 +108,7 @@ def beginning_args(record: bytes) -> list[Any]:
         while True:
             value, at = _DECODER.raw_decode(text, at)
             separator = _NEXT.match(text, at)
-            if separator is None:  # a number may be cut
+            if separator is None:  # the number may be truncated
                 return args
             args.append(value)
             if separator[1] == "]":
@@ -137,7 +137,7 @@ def _called(body: bytes, id: str) -> _Body:
 
 
 def _refer(args: list[Any], kwargs: dict[str, Any], paths: list[Any], id: str) -> None:
-    """Put a reference where the result of another job goes; raises an error for a path that leads nowhere."""
+    """Put result references into the arguments; raise an error for a path that does not exist."""
     for path, source in paths:
         place: Any = args if isinstance(path[0], int) else kwargs
         for step in path[:-1]:
@@ -148,8 +148,8 @@ def _refer(args: list[Any], kwargs: dict[str, Any], paths: list[Any], id: str) -
 
 
 class Counts(NamedTuple):
-    """Attempts of a job so far, and how many of them ended with the death of the process that ran it alone (`crashes`),
-    or beside other jobs (`shared`)."""
+    """Number of attempts of a job. `crashes` of them ended with the death of a process that ran only this job, `shared`
+    with the death of a process that also ran other jobs."""
 
     attempts: int = 0
     crashes: int = 0
@@ -167,7 +167,7 @@ def counts(stored: bytes) -> Counts:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A stored error: the name of its type, its text, and its traceback where that was read."""
+    """A stored error: the name of its type, its text, and its traceback if that was read."""
 
     type: str
     text: str
@@ -175,7 +175,7 @@ class Fault:
 
 
 def fault(stored: bytes) -> Fault:
-    """Read a stored error; what is no such thing becomes the text of an error without a type."""
+    """Read a stored error. Other data is returned as the text of an error without a type."""
     fields = decoded(stored)
     if not isinstance(fields, dict):
         return Fault("", stored.decode(errors="replace"), None)
@@ -184,7 +184,7 @@ def fault(stored: bytes) -> Fault:
 
 
 def decoded(stored: bytes) -> Any:
-    """Decode JSON; None for what is none."""
+    """Decode JSON; return None for other data."""
     try:
         return msgspec.json.decode(stored)
     except (ValueError, RecursionError):
@@ -192,24 +192,20 @@ def decoded(stored: bytes) -> Any:
 
 
 def name(id: bytes) -> str:
-    """An id as text; one that is not UTF-8 can be turned back by `raw`."""
+    """Return an id as text; `raw` restores the bytes of an id that is not UTF-8."""
     return id.decode(errors="surrogateescape")
 
 
 def raw(id: str) -> bytes:
-    """An id as the server has it."""
+    """Return an id as stored on the server."""
     return id.encode(errors="surrogateescape")
 
 
 def made(id: str) -> float | None:
-    """When a job was enqueued, seconds since 1970 by its maker; the slot of a schedule's job; None if unknown."""
-    if not _MADE.fullmatch(id):
-        slot = slot_of(id)
-        return slot and slot[1] / 1000
-    number = 0
-    for sign in id[:7]:
-        number = number << 6 | _SIGNS.index(sign)
-    return number / 1000
+    """Return when a job was enqueued (seconds since 1970, by the producer's clock), or the slot of a schedule's job;
+    None if unknown."""
+    time = enqueued_at(id)
+    return None if time is None else time / 1000
 
 
 def _beginning(body: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""Wake-ups that a worker cannot use, and what shows how long jobs wait."""
+"""Forward wake-ups that a worker cannot use, and read the first jobs of the ready lists."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from lockwork.protocol.keys import QueueKeys
 T = TypeVar("T")
 
 FIRST = 5
-"""Jobs at the head of a ready list that tell how long it makes jobs wait."""
+"""Number of jobs to read from each ready list, to estimate how long its jobs wait."""
 
 
 def forward_wakeup(
     queue: QueueKeys, session: str, channel: str, last: int, window_ms: int, *, awake: bool = False
 ) -> Protocol[bool]:
-    """Take a sleeping worker off the list of those to be woken; if it was woken already, wake another instead.
+    """End the idle state of a worker. If the worker was already woken, wake another; return True if one was woken.
 
-    `awake`: also True when it woke up without a message, because what it waited for must be due. A job that was
-    offered to it, with a higher fence than `last`, goes back; one that was cancelled meanwhile ends.
+    awake: the worker woke up without a message because a scheduled job must be due; another worker is woken, too. A job
+    that was offered to the worker, with a fence higher than `last`, returns to the queue, or ends if it has a
+    cancellation request.
     """
     args: list[Argument] = [channel, int(awake), last, window_ms]
     told = yield script_call("queue/forward_wakeup", queue, args, 0.5, run=queue.run(session))
@@ -30,22 +31,22 @@ def forward_wakeup(
 
 @dataclass(frozen=True, slots=True)
 class QueueHead:
-    """The ids at the head of each ready list, and seconds left of the lease that ends first, None without workers.
+    """The first ids of each ready list, and the seconds until the next lease ends (None without workers).
 
-    An id is "" when a list has jobs, and none was found among its first entries.
+    An id is "" when a list has jobs, but its first entries are all void.
     """
 
     at_ms: int
     lease_left: float | None
     first: list[list[str]]
     due_for: float | None = None
-    """Age in seconds of the oldest due job that no worker has admitted yet; None without such a job."""
+    """Age in seconds of the oldest due job that is not yet moved to a ready list; None without such a job."""
     grouped: int = 0
-    """Jobs that wait for their key or their group's turn."""
+    """Number of jobs that wait for their key or their group's turn."""
 
 
 def queue_head(queue: QueueKeys) -> Protocol[QueueHead]:
-    """Read the heads of the ready lists; what it costs does not depend on what waits."""
+    """Read the first jobs of the ready lists; the cost does not depend on the number of jobs."""
     at_ms, left, due_ms, grouped, *lists = yield script_call("queue/heads", queue, [FIRST])
     first = [[id.decode() for id in ids] for ids in lists]
     return QueueHead(
@@ -54,7 +55,7 @@ def queue_head(queue: QueueKeys) -> Protocol[QueueHead]:
 
 
 def within(patience: float, protocol: Generator[Effect, Any, T]) -> Generator[Effect, Any, T]:
-    """Give up a protocol that needs no clean-up after `patience` seconds without the server."""
+    """Limit each call of a protocol that needs no cleanup to `patience` seconds without the server."""
     value: Any = None
     error: BaseException | None = None
     while True:

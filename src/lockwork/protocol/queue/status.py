@@ -1,4 +1,4 @@
-"""How a queue stands: its jobs by place, its counters, and who works on it."""
+"""Status of a queue: its jobs by place, its counters, and its workers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lockwork.protocol.queue import limits as queue_limits
 from lockwork.protocol.queue.limits import QueueRules
 
 MOST_SESSIONS = 1000
-"""Worker sessions whose jobs one call counts or reads."""
+"""Limit per call of worker sessions whose jobs are counted or read."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """Jobs of a queue by place, and its counters since it began (`failed` counts attempts, `dead` is a place).
+    """Jobs of a queue by place, and its counters since it was created (`failed` counts attempts, `dead` is a place).
 
-    `revived` were run again after they had died, expired or been cancelled, `forgotten` deleted from the dead set, and
-    `cleared` taken away while they waited. So `enqueued` is all the places, `succeeded`, `cancelled`, `expired`,
-    `forgotten` and `cleared` together, but for jobs that were cancelled or had expired and were revived.
+    `revived` jobs ran again after they were dead, expired or cancelled. `forgotten` jobs were deleted from the dead
+    set, and `cleared` jobs while they waited. So `enqueued` is the sum of all places, `succeeded`, `cancelled`,
+    `expired`, `forgotten` and `cleared`, except for cancelled or expired jobs that were revived.
     """
 
     ready: int
@@ -64,13 +64,13 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
 def status_and_rules(
     queue: QueueKeys, expected: Sequence[str] = ()
 ) -> Protocol[tuple[QueueStatus, list[WorkerInfo], QueueRules]]:
-    """Read also the rules of the queue; it is read again when it has other sessions than before.
+    """Count the jobs, list the workers, and read the rules of the queue; repeat the call if it has new sessions.
 
-    expected: sessions that it probably has; if it has no others, one call is enough.
+    expected: the sessions that the queue probably has. If it has no others, one call is enough.
     """
     sessions = list(expected)
     while True:
-        reply = yield _look(queue, sessions)
+        reply = yield _status_call(queue, sessions)
         listed = _sessions(reply)
         if set(listed) <= set(sessions):
             return _read(sessions, reply, (yield from _count_rest(queue, sessions)))
@@ -78,11 +78,11 @@ def status_and_rules(
 
 
 def statuses(queues: Sequence[QueueKeys]) -> Protocol[list[tuple[QueueStatus, list[WorkerInfo]]]]:
-    """Do the same as `status` for many queues, or partitions: as many round trips as for one, on each server."""
+    """Read the status of many queues or partitions, with the round trips per server of a single `status` call."""
     found: dict[QueueKeys, tuple[QueueStatus, list[WorkerInfo], QueueRules]] = {}
     sessions: dict[QueueKeys, list[str]] = {queue: [] for queue in queues}
     while left := [queue for queue in queues if queue not in found]:
-        replies = yield Calls([_look(queue, sessions[queue]) for queue in left])
+        replies = yield Calls([_status_call(queue, sessions[queue]) for queue in left])
         for queue, reply in zip(left, replies, strict=True):
             if isinstance(reply, LockworkError):
                 raise reply
@@ -93,13 +93,13 @@ def statuses(queues: Sequence[QueueKeys]) -> Protocol[list[tuple[QueueStatus, li
     return [found[queue][:2] for queue in queues]
 
 
-def _look(queue: QueueKeys, sessions: Sequence[str]) -> Call:
+def _status_call(queue: QueueKeys, sessions: Sequence[str]) -> Call:
     first = sessions[:MOST_SESSIONS]
     return script_call("queue/status", queue, first, runs=[*map(queue.run, first)])
 
 
 def _count_rest(queue: QueueKeys, sessions: Sequence[str]) -> Protocol[list[int]]:
-    """Count what the sessions behind the first run; they are so many that a single call would take long."""
+    """Count the running jobs of the sessions after the first MOST_SESSIONS. One call for all would take long."""
     counts: list[int] = []
     for at in range(MOST_SESSIONS, len(sessions), MOST_SESSIONS):
         part = sessions[at : at + MOST_SESSIONS]
@@ -127,7 +127,7 @@ def _read(
     infos = [
         WorkerInfo(session, *_host_and_pid(session), count, (deadlines[session] - now) / 1000)
         for session, count in zip(sessions, running, strict=True)
-        if deadlines.get(session, 0) >= 1  # below: it is over, and what it held is being returned
+        if deadlines.get(session, 0) >= 1  # below 1: the session is over, and recovery returns its jobs
     ]
     rules = queue_limits.read(**{name: counters[name] for name in QueueRules._fields if name in counters})
     return QueueStatus(ready, scheduled, sum(running), dead, **counted, paused="paused" in counters), infos, rules

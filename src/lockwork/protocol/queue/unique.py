@@ -19,21 +19,21 @@ _MEANINGS = {"keep": "k", "replace": "r", "debounce": "b"}
 
 
 class Terms(NamedTuple):
-    """For how long a name is taken, and what becomes of a job whose name is."""
+    """The time that a unique name is in use, and the effect of a new call on the job that has the name."""
 
     until: Until | int
-    """Until the job begins, until it has ended, or for so many ms."""
+    """Until the job begins, until it has ended, or for this time in ms."""
     meaning: Literal["keep", "replace", "debounce"]
     longest_ms: int = 0
-    """Of a debounced job: ms from the first call after which it is due at the latest; 0: there is no such time."""
+    """Latest due time of a debounced job, in ms from the first call; 0: no limit."""
 
     def mark(self, name: str) -> str:
-        """What the header of a record says of it."""
+        """Return the part of a record header for a unique name."""
         return (_SIGNS[self.until] if isinstance(self.until, str) else "p") + name
 
 
 class Arrived(NamedTuple):
-    """What became of a job: the id of the one that has its name, and whether that is new, or was changed."""
+    """Result of a call: the job that has the name, and whether that job is new, unchanged, replaced or moved."""
 
     id: str
     arrival: Arrival
@@ -42,9 +42,9 @@ class Arrived(NamedTuple):
 def push_unique(
     queue: QueueKeys, jobs: Sequence[NewJob], terms: Terms, expires_ms: int | None
 ) -> Protocol[list[Arrived]]:
-    """Enqueue those whose names are free, in batches; the others meet the jobs that have their names.
+    """Enqueue the jobs whose names are free, in batches; a taken name has the effect that `terms.meaning` names.
 
-    Raises QueueFull: nothing of the batch that met a full queue, or of those behind it, is enqueued or changed.
+    Raises QueueFull; nothing of the failing batch and all later ones is enqueued or changed.
     """
     time = terms.until if isinstance(terms.until, int) else 0
     fixed: tuple[Argument, ...] = (

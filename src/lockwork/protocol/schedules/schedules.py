@@ -1,8 +1,8 @@
-"""Schedules: every process that declares them ticks, and the server enqueues each slot once, for the first that asks.
+"""Schedules: every process that declares them has a ticker; the server enqueues each slot once, for the first caller.
 
-The server keeps a cursor per schedule, the newest slot that is dealt with. A process that finds a slot due says from
-where to where the cursor moves, and which slots are enqueued for that; a script does both in one step, if the cursor
-is where the caller thinks. So there is no leader, and nobody waits for anybody.
+The server stores a cursor per schedule: the newest slot that was processed. A process that finds a due slot sends the
+cursor that it knows, the new cursor, and the slots to enqueue. If the stored cursor is the same, a script moves it and
+enqueues the jobs in one step. So there is no leader, and no process waits for another.
 """
 
 from __future__ import annotations
@@ -14,39 +14,40 @@ from typing import Any
 
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.scripts import codes
 
 TURN = 20.0
-"""Seconds between two declarations. schedules/parts/schedule.lua counts on it: three are a lease."""
+"""Seconds between two declarations. schedules/parts/schedule.lua depends on it: a lease is three of them."""
 _SHORTEST = 0.001
-"""A pause below the clock's precision would be none."""
+"""Shortest pause in seconds; a shorter pause would be below the clock's precision."""
 _PATIENCE = 2.0
 _DECLARED = 100
-"""Schedules per call."""
+"""Number of schedules per call."""
 _FIRED = 1000
-"""Slots per call, about."""
+"""Approximate number of slots per call."""
 _PAGE = 500
 MOST_MISSED = 1000
-"""Slots that are counted as missed when a schedule fires again."""
+"""Limit of slots that count as missed when a schedule fires again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulePlan:
-    """A schedule as the code has it. All times are in ms since 1970, by the server's clock."""
+    """A schedule in the code. All times are in ms since 1970, by the server's clock."""
 
     name: str
     digest: str
-    """Of everything else: two plans with one digest are the same."""
+    """Digest of all other fields: two plans with the same digest are equal."""
     timing: str
     definition: bytes
     record: bytes
     after: Callable[[int], int]
-    """The first slot after a moment."""
+    """Returns the first slot after a time."""
     latest: Callable[[int, int, int], list[int]]
-    """The newest slots after a moment and up to another one, limited in number, in their order."""
+    """Returns the newest slots after a time and up to another, limited in number, in their order."""
     catch_up: int
-    """How many of the slots that are due at the same time are enqueued, the newest."""
+    """Limit of slots to enqueue when several are due; the newest are enqueued."""
     late_ms: int
-    """How late a slot may be to be enqueued; 0: as late as it comes."""
+    """Maximum delay (ms) of a slot that is still enqueued; 0: no limit."""
     overlap: bool
 
 
@@ -54,15 +55,25 @@ class SchedulePlan:
 class _WatchedPlan:
     plan: SchedulePlan
     state: int = 0
-    """1 in force, 2 another definition is, 0 the server does not know it."""
+    """A code of schedules/declare: in_force; replaced: the server has another definition; or unknown."""
     cursor: int = 0
     next: int = 0
     known_until: int = 0
-    """The last cursor that the server had while this definition was in force; 0 if it never was."""
+    """Last cursor on the server while this definition was in force; 0 if it never was."""
+
+    @property
+    def in_force(self) -> bool:
+        """Whether the server has this definition."""
+        return bool(self.state == codes("schedules/declare").in_force)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the server does not know the schedule."""
+        return bool(self.state == codes("schedules/declare").unknown)
 
 
 class Ticker:
-    """Keeps the schedules of one queue going, for one process. Take turns as long as the process lives."""
+    """The ticker of one queue's schedules in one process. Call `turn` repeatedly while the process lives."""
 
     def __init__(self, queue: QueueKeys, plans: Sequence[SchedulePlan]) -> None:
         self._queue = queue
@@ -70,10 +81,10 @@ class Ticker:
         self._joined = False
         self._declare_at = 0.0
         self._offset: float | None = None
-        """The server's clock, ms, when ours is 0; never more than it really is."""
+        """The server's clock (ms) when the client's is 0; never more than the true value."""
 
     def turn(self) -> Protocol[float | None]:
-        """Do what is due; returns seconds until the next turn, None when there is nothing to do ever again."""
+        """Enqueue due slots and declare schedules; return seconds until the next turn, None if no turn is needed."""
         now: float = yield Clock()
         if self._offset is None or now >= self._declare_at:
             kept = yield from self._declare()
@@ -83,15 +94,15 @@ class Ticker:
             self._declare_at = now + TURN
         yield from self._fire()
         if self._lost:
-            # the server has lost its data: the slots that are due wait for no other turn
+            # the server has lost its data: declare again at once, because due slots must not wait for another turn
             yield from self._declare()
             self._declare_at = (yield Clock()) + TURN
             yield from self._fire()
         now = yield Clock()
         assert self._offset is not None
-        if any(each.state == 0 for each in self._watched):
+        if any(each.is_unknown for each in self._watched):
             self._declare_at = min(self._declare_at, now + 1.0)
-        wakes = [(each.next - self._offset) / 1000 for each in self._watched if each.state == 1]
+        wakes = [(each.next - self._offset) / 1000 for each in self._watched if each.in_force]
         return max(_SHORTEST, min([self._declare_at, *wakes]) - now)
 
     def forget(self) -> None:
@@ -100,18 +111,18 @@ class Ticker:
 
     @property
     def _lost(self) -> bool:
-        """Whether the server does not know a schedule that it knew."""
-        return any(each.state == 0 and each.known_until for each in self._watched)
+        """True if a schedule has disappeared from the server."""
+        return any(each.is_unknown and each.known_until for each in self._watched)
 
     def _declare(self) -> Protocol[int]:
-        """Declare all schedules, those whole that the server does not know; returns how many it keeps."""
-        whole = [each for each in self._watched if each.state != 1]
-        known = [each for each in self._watched if each.state == 1]
+        """Declare all schedules, with full definitions if the server lacks them; return how many it stores."""
+        whole = [each for each in self._watched if not each.in_force]
+        known = [each for each in self._watched if each.in_force]
         kept = 0
         for some in _batches(known):
             kept = yield from self._declared(some, whole=False)
-        # what was known until now, and is not any more
-        whole += [each for each in known if each.state != 1]
+        # schedules that the server had, and no longer has
+        whole += [each for each in known if not each.in_force]
         for some in _batches(whole):
             kept = yield from self._declared(some, whole=True)
         if not self._watched:
@@ -133,11 +144,11 @@ class Ticker:
         return int(kept)
 
     def _fire(self) -> Protocol[None]:
-        """Let the server enqueue what is due."""
+        """Enqueue the due slots."""
         now = yield Clock()
         assert self._offset is not None
         today = int(now * 1000 + self._offset)
-        due = [each for each in self._watched if each.state == 1 and each.next <= today]
+        due = [each for each in self._watched if each.in_force and each.next <= today]
         for some in _firing(due, today):
             args: list[Argument] = [today]
             for each, slots in some:
@@ -147,24 +158,28 @@ class Ticker:
                 args += (len(slots) - len(chosen), len(chosen))
                 for slot in chosen:
                     args += (slot, slot_id(plan.name, slot))
+            states = codes("schedules/declare")
             reply = yield script_call("schedules/fire", self._queue, args, _PATIENCE)
             yield from self._heard(reply[0])
             for at, (each, _) in enumerate(some):
-                code, cursor = reply[2 * at + 1], reply[2 * at + 2]
-                self._learn(each, 1 if code else 0, cursor)
+                result, cursor = reply[2 * at + 1], reply[2 * at + 2]
+                lost = result == codes("schedules/fire").not_in_force
+                self._learn(each, states.unknown if lost else states.in_force, cursor)
 
     def _heard(self, server_ms: int) -> Protocol[None]:
         now = yield Clock()
-        # the answer was made before it came, so this is the server's time or a little less: nobody comes too early
+        # the server read its clock before its reply arrived, so this is its time or slightly less: no process fires
+        # early
         self._offset = server_ms - now * 1000
 
     @staticmethod
     def _learn(each: _WatchedPlan, state: int, cursor: int) -> None:
-        if state == 1 and (each.state != 1 or cursor != each.cursor):
+        states = codes("schedules/declare")
+        if state == states.in_force and (not each.in_force or cursor != each.cursor):
             each.next = each.plan.after(cursor)
         each.state, each.cursor = state, cursor
-        if state:
-            each.known_until = cursor if state == 1 else 0
+        if state != states.unknown:
+            each.known_until = cursor if state == states.in_force else 0
 
 
 def _firing(due: list[_WatchedPlan], today: int) -> Iterator[list[tuple[_WatchedPlan, list[int]]]]:
@@ -187,30 +202,34 @@ def _batches(some: list[_WatchedPlan]) -> Iterator[list[_WatchedPlan]]:
 
 
 def slot_id(name: str, slot: int) -> str:
-    """The id of the job of a slot, the same for every process."""
+    """Return the id of a slot's job, which is identical in every process."""
     at = datetime.fromtimestamp(slot / 1000, UTC)
     text = at.strftime("%Y-%m-%dT%H:%M:%S")
     return f"{name}@{text}.{slot % 1000:03d}Z" if slot % 1000 else f"{name}@{text}Z"
 
 
 def pause(queue: QueueKeys, name: str, *, paused: bool) -> Protocol[bool]:
-    """Pause a schedule, or let it go on; False when the server does not know it."""
+    """Pause or resume a schedule; return False when the server does not have it."""
     return bool((yield script_call("schedules/pause", queue, [name, int(paused)])))
 
 
 def run_now(queue: QueueKeys, name: str, id: str, *, overlap: bool) -> Protocol[tuple[int, str]]:
-    """Enqueue its job now, as job `id`: 1 and the id, 2 and the id of the one not ended, 0 if it is unknown."""
+    """Enqueue its job now, as job `id`.
+
+    Return a code of schedules/run: started, and the id; overlaps, and the id of the unended job that prevents it; or
+    unknown.
+    """
     code, job = yield script_call("schedules/run", queue, [name, id, int(not overlap)])
     return code, job.decode()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSchedule:
-    """A schedule as the server has it; times are ms since 1970."""
+    """A stored schedule; times are ms since 1970."""
 
     name: str
     declared: bool
-    """Whether a living process has it in its code."""
+    """True if a live process declares it."""
     definition: bytes
     cursor: int
     paused: bool
@@ -222,13 +241,13 @@ class StoredSchedule:
 
 
 def known(queue: QueueKeys, name: str) -> Protocol[tuple[int, StoredSchedule | None]]:
-    """Read one schedule, and the server's clock, ms."""
+    """Read the server's clock (ms), and one schedule."""
     now, *found = yield script_call("schedules/list", queue, [name, 0, 0])
     return now, _known(found) if found else None
 
 
 def listed(queue: QueueKeys) -> Protocol[tuple[int, list[StoredSchedule]]]:
-    """Read all schedules of a queue that living processes have in their code, in the order of their names."""
+    """Read the server's clock (ms), and all schedules of a queue that live processes declare, by name."""
     first, found = 0, dict[str, StoredSchedule]()
     while True:
         now, *page = yield script_call("schedules/list", queue, ["", first, first + _PAGE - 1])

@@ -1,1 +1,1 @@
-"""A search of jobs, page by page."""
+"""Search jobs, page by page."""

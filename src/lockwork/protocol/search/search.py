@@ -1,4 +1,4 @@
-"""Jobs in all places of some queues, filtered and read in bounded steps."""
+"""Search jobs in all places of queues, in bounded steps, and change the matching jobs."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from lockwork.protocol.search.search_position import BLOCKED, LISTS, PLACES, STA
 from lockwork.protocol.search.search_sources import STEP, Run, Source, StoredJob, Wanted
 
 _SEARCH = 400
-"""Records in which one call looks for texts; more would take a large server longer than 5 ms."""
+"""Limit per call of records to search for texts; more would take a large server longer than 5 ms."""
 _SEARCH_DEAD = 200
-"""The same of dead jobs: their errors are read as well."""
+"""The limit for dead jobs, which is lower because their errors are read as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """Some jobs; `position` is where the jobs behind them begin, None when there are no more."""
+    """A page of jobs; `position` is the beginning of the next page, None after the last page."""
 
     jobs: list[StoredJob]
     searched: int
     total: int
     position: Position | None
     sampled: int
-    """Successes that history left out."""
+    """Number of successes that history did not record."""
     undecided: list[tuple[str, str]]
-    """Queues and ids of jobs that may be meant: the part of the record that is kept or read does not decide it."""
+    """Queues and ids of jobs that may match: the stored or read part of the record is not enough to decide."""
 
     @property
     def next(self) -> str | None:
@@ -42,7 +42,7 @@ class StoredPage:
 def search(
     queues: Sequence[QueueKeys], wanted: Wanted, after: Position | None, limit: int, budget: int
 ) -> Protocol[StoredPage]:
-    """Read up to `limit` jobs that are meant; about `budget` records are read for those, or ten times as many ids."""
+    """Read up to `limit` matching jobs; about `budget` records are read, or ten times this number of ids."""
     total = sampled = spent = 0
     sources: list[Source] = []
     for keys, places in zip(queues, (yield from _places(queues)), strict=True):
@@ -96,7 +96,7 @@ def _merged(sources: Sequence[Source], wanted: Wanted, position: Position, need:
         spent += yield from last.read(wanted, _step(last, wanted, need, budget - spent), need)
     found.sort(key=lambda each: each[0], reverse=reverse)
     jobs = [job for _, job in found[:need]]
-    if position.stage == LISTS:  # they come from all lists in turn
+    if position.stage == LISTS:  # the page has entries of all lists, so sort it
         jobs.sort(key=lambda job: job.enqueued, reverse=wanted.newest)
     if len(found) > need:
         limit = found[need - 1][0]
@@ -117,7 +117,7 @@ def _merged(sources: Sequence[Source], wanted: Wanted, position: Position, need:
 def _one_by_one(
     sources: Sequence[Source], wanted: Wanted, position: Position, need: int, budget: int
 ) -> Protocol[_Read]:
-    """Read the places of a stage one after the other; their entries have no common order."""
+    """Read the places of a stage one after the other, because their entries have no common order."""
     jobs: list[StoredJob] = []
     undecided: list[tuple[str, str]] = []
     spent = 0
@@ -141,7 +141,7 @@ def _one_by_one(
 
 
 def _step(source: Source, wanted: Wanted, need: int, budget: int) -> int:
-    """Return how many records one call reads."""
+    """Return the number of records for one call to read."""
     if wanted.texts:
         most = _SEARCH_DEAD if source.kind == "dead" else _SEARCH
     else:
@@ -160,10 +160,10 @@ class BulkChange(int):
     """The number of changed jobs."""
 
     undecided: int
-    """Jobs left as they are: the kept part of their records does not decide whether they match."""
+    """Number of unchanged jobs that may match: the stored part of their records is not enough to decide."""
 
     def __new__(cls, changed: int, undecided: int) -> Self:
-        """Make the number."""
+        """Create the number."""
         made = super().__new__(cls, changed)
         made.undecided = undecided
         return made
@@ -176,9 +176,9 @@ Change = Callable[[QueueKeys, str], Protocol[bool]]
 def change_all(
     queues: Sequence[QueueKeys], wanted: Wanted, action: str, change: Change, most: int | None, progress: Progress
 ) -> Protocol[BulkChange]:
-    """Change all jobs that are meant and that the action can change, or `most` of them; returns how many.
+    """Change all matching jobs that the action can change, or `most` of them; return their number.
 
-    What is changed moves, so that a page may miss some: it is searched again until nothing was left to change.
+    Changed jobs move, so a page may miss jobs. The search repeats until it changes no further job.
     """
     places = wanted.places & _CHANGEABLE[action]
     letters = wanted.letters or ("cx" if action == "retry" else "")
@@ -206,21 +206,21 @@ def change_all(
 
 
 class _Places(NamedTuple):
-    """How many entries each place of a queue has, and what its workers run."""
+    """Number of entries in each place of a queue, and its running jobs."""
 
     counts: dict[str, int]
     void: int
     left_out: int
     running: list[Run]
-    """When it started (µs), id, token and session."""
+    """Start (µs), id, token and session of each running job."""
 
 
 def _places(queues: Sequence[QueueKeys]) -> Protocol[list[_Places]]:
-    """Count for all queues: as many round trips as for one, on each server."""
+    """Count the entries of all queues, with the round trips per server of a single queue."""
     found: dict[QueueKeys, _Places] = {}
     sessions: dict[QueueKeys, list[str]] = {keys: [] for keys in queues}
     while left := [keys for keys in queues if keys not in found]:
-        replies = yield Calls([_look(keys, sessions[keys][:MOST_SESSIONS]) for keys in left])
+        replies = yield Calls([_places_call(keys, sessions[keys][:MOST_SESSIONS]) for keys in left])
         for keys, reply in zip(left, replies, strict=True):
             if isinstance(reply, LockworkError):
                 raise reply
@@ -231,7 +231,7 @@ def _places(queues: Sequence[QueueKeys]) -> Protocol[list[_Places]]:
     return [found[keys] for keys in queues]
 
 
-def _look(keys: QueueKeys, sessions: Sequence[str]) -> Call:
+def _places_call(keys: QueueKeys, sessions: Sequence[str]) -> Call:
     return script_call("search/places", keys, sessions, runs=[*map(keys.run, sessions)])
 
 
@@ -245,7 +245,7 @@ def _counted(keys: QueueKeys, sessions: Sequence[str], reply: Sequence[Any]) -> 
 
 
 def _running(keys: QueueKeys, sessions: Sequence[str], first: Sequence[Any]) -> Protocol[dict[str, Run]]:
-    """Read what all sessions run, by id; `first` has what one call has read. Each further call is bounded, too."""
+    """Read the running jobs of all sessions, by id; `first` is the first reply. Each further call is bounded, too."""
     running: dict[str, Run] = {}
     cursors = dict.fromkeys(sessions, b"0")
     asked, reply = sessions[:MOST_SESSIONS], first
@@ -268,7 +268,7 @@ def _running(keys: QueueKeys, sessions: Sequence[str], first: Sequence[Any]) -> 
 
 
 def _sources(keys: QueueKeys, places: _Places, wanted: Wanted) -> Iterator[Source]:
-    """Return where to read, as far as there is something; what is indexed is not searched."""
+    """Return the places to read, without empty places. With a key or a group, use the index of the group queue."""
     for kind in sorted(wanted.places):
         if not places.counts[kind] or ((wanted.key or wanted.group) and kind.startswith("ready:")):
             continue

@@ -1,4 +1,4 @@
-"""Where a page of jobs ended: one position for all queues and places, however many there are."""
+"""The end of a page of jobs: one position for all queues and places, independent of their number."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ STAGES: tuple[tuple[str, ...], ...] = (
 )
 """The places; pages show one stage after the other."""
 LISTS = 1
-"""The stage whose entries have no time: a page takes as many entries of each list."""
+"""The stage whose entries have no time: a page takes the same number of entries from each list."""
 BLOCKED = 5
-"""The stage whose entries have no order: one queue after the other."""
+"""The stage whose entries have no order: queues are read one after the other."""
 PLACES: frozenset[str] = frozenset(place for stage in STAGES for place in stage)
 _LONGEST = 2000
 _LARGEST = 1 << 53
-"""Numbers above are no integers in a script."""
+"""Scripts cannot represent larger integers."""
 _LARGEST_SCAN = 1 << 64
 
 
 class Position(NamedTuple):
-    """What is before it was shown or does not match.
+    """A position: entries before it were shown or do not match.
 
-    Of places with times: a score (due in ms, others in µs) and the id of the last entry. Of lists: the last
-    index that was passed, and up to which list. Of blocked jobs: the queue, the cursor of the scan there, and how many
-    jobs of that step were passed.
+    In places with times, it is a score (due jobs in ms, others in µs) and the id of the last entry. In lists, it is the
+    last index that was read, and the last list that was read at this index. For blocked jobs, it is the queue, the
+    cursor of its scan, and the number of jobs of that step that were already shown.
     """
 
     stage: int
@@ -47,15 +47,15 @@ class Position(NamedTuple):
     """The mark of a list or of a queue, see `mark`."""
 
     def text(self) -> str:
-        """Write the position, in less than 200 characters for an id of the usual length."""
+        """Return the position as text, less than 200 characters for an id of the usual length."""
         return urlsafe_b64encode(json.dumps(self, separators=(",", ":")).encode()).decode()
 
 
 def read_position(text: str) -> Position:
-    """Read what `text` has written; raises ValueError."""
+    """Parse the text of a position; raises ValueError."""
     if len(text) > _LONGEST:
         raise ValueError(text)
-    found = json.loads(urlsafe_b64decode(text))  # unlike msgspec it knows ids that are no UTF-8
+    found = json.loads(urlsafe_b64decode(text))  # unlike msgspec, json accepts ids that are not UTF-8
     kinds = [type(part) for part in found] if isinstance(found, list) else []
     if kinds != [int, bool, int, str, str]:
         raise ValueError(text)
@@ -72,5 +72,5 @@ def read_position(text: str) -> Position:
 
 
 def mark(queue: str, place: str) -> str:
-    """Return a short name of a place of a queue, in whose order lists come at the same index."""
+    """Return a short name of a place of a queue; it also orders the lists at the same index."""
     return blake2b(f"{queue}\0{place}".encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()

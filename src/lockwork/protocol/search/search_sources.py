@@ -1,4 +1,4 @@
-"""The entries of one place of one partition, read in bounded steps from a position on."""
+"""Read the entries of one place of one partition in bounded steps, from a position."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from lockwork.protocol.queue import records
 from lockwork.protocol.search.search_position import BLOCKED, LISTS, PLACES, STAGES, Position, mark
 
 STEP = 1000
-"""Records that one call reads at most."""
+"""Limit of records per call."""
 _IDS = 2000
-"""Ids that one call checks; it reads only the records whose ids may match."""
+"""Limit of ids to check per call; the call reads only the records whose ids may match."""
 _IDS_PER_RECORD = 10
-"""Ids that cost the server as much as one record."""
+"""Number of ids that cost the server the same as one record."""
 _SEEN = 2048
-"""Bytes of a record that are shown: the arguments of a longer one are not."""
+"""Bytes of each record to show; the arguments of a longer record are not shown."""
 _WHOLE = 1 << 22
-"""Bytes of a record that is read whole. One call reads no more records after a megabyte of them."""
+"""Bytes of a record to read if it is read whole. After a megabyte of records, a call reads no more records."""
 Order = tuple[int, bytes]
-"""Where an entry is in its stage: a score and its id; or its index in a list and the list."""
+"""Position of an entry in its stage: its score and id; or, in a list, its index and the list."""
 Run = tuple[int, str, bytes, str]
-"""A job that runs: when it started (µs), id, token and session."""
+"""A running job: its start (µs), id, token and session."""
 
 
 class StoredJob(NamedTuple):
-    """A job as it was read; times in µs since 1970, 0 where there is none."""
+    """A job, at the time of the read; times in µs since 1970, or 0."""
 
     id: str
     queue: str
     place: str
     attempts: int
     record: bytes
-    """Its beginning."""
+    """The beginning of the record."""
     size: int
     error: records.Fault | None
     timeline: Sequence[PastAttempt]
@@ -47,41 +47,41 @@ class StoredJob(NamedTuple):
     started: int
     ended: int
     letter: str
-    """How it ended, as in history; f for a dead job."""
+    """Outcome, as in history; f for a dead job."""
 
     @property
     def time(self) -> int:
-        """When it ended, started, or was enqueued."""
+        """Time of its end, else of its start, else of its enqueue."""
         return self.ended or self.started or self.enqueued
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which jobs are meant."""
+    """A filter of jobs."""
 
     places: frozenset[str] = PLACES
     letters: str = ""
-    """Of history: s, c, x; '': all."""
+    """Outcomes of jobs in history: s, c, x; '': all."""
     key: str | None = None
     group: str | None = None
     since: float | None = None
-    """The earliest time, in seconds since 1970."""
+    """Earliest time, in seconds since 1970."""
     until: float | None = None
     texts: tuple[str, ...] = ()
-    """What a job's id, record or error surely contains if the job is meant."""
+    """Texts that the id, record or error of every matching job contains."""
     suffix: str = ""
-    """A pattern for the suffixes of ids (`ids.suffix_pattern`); jobs whose ids have no suffix may be meant, too."""
+    """A pattern for the suffixes of ids (`ids.suffix_pattern`); jobs whose ids have no suffix may match, too."""
     matches: Callable[[StoredJob], bool | None] = lambda _: True
-    """None if the part of the record that was read does not decide it."""
+    """Returns None if the part of the record that was read is not enough to decide."""
     whole: bool = False
-    """Whether `matches` needs more of a record than its beginning."""
+    """True if `matches` needs more of a record than its beginning."""
     guarded: bool = False
-    """Whether the server must not look for the texts in hidden arguments: how far it reads would betray them."""
+    """True if the server must not search texts in hidden arguments: the number of records read would reveal them."""
     newest: bool = True
-    """The newest first, and of scheduled jobs the next due; else the other way round."""
+    """Newest first, and scheduled jobs by next due time; else in the opposite order."""
 
     def holds(self, job: StoredJob) -> bool | None:
-        """Return whether this job is meant; None if the part of its record that was read does not decide it."""
+        """Return True if the job matches; None if the part of its record that was read is not enough to decide."""
         late = self.since is None or job.time >= self.since * 1_000_000
         return late and (self.until is None or job.time <= self.until * 1_000_000) and self.matches(job)
 
@@ -94,28 +94,28 @@ class Source:
     kind: str
     place: str
     newest: bool
-    """Whether the entries with the greatest scores, or at the end of the list, come first."""
+    """True if the highest scores, or the end of the list, come first."""
     held: list[Run]
-    """The jobs that run, in order."""
+    """The running jobs, in order."""
     looked: int = 0
-    """Entries that were looked at."""
+    """Number of entries that were read."""
     all_read: bool = False
     found: list[tuple[Order, StoredJob]] = field(default_factory=list)
-    """Jobs that are meant, and where they are."""
+    """Matching jobs, with their positions."""
     undecided: list[tuple[Order, str]] = field(default_factory=list)
-    """Ids of jobs that may be meant: only a part of their records was read, which does not decide it."""
+    """Ids of jobs that may match, because only a part of their records was read and it is not enough to decide."""
     read_to: Order | None = None
-    """The last entry that was looked at; None at the beginning."""
+    """The last entry that was read; None at the beginning."""
     scan: int = 0
     """The cursor of a scan, for blocked jobs."""
 
     @property
     def mark(self) -> str:
-        """A short name of this place."""
+        """Short name of this place."""
         return mark(self.keys.name, self.place)
 
     def begin(self, position: Position) -> None:
-        """Go on behind a position in the stage of this place."""
+        """Start after a position in the stage of this place."""
         if position.at < 0:
             return
         if position.stage == LISTS:
@@ -124,14 +124,14 @@ class Source:
         elif position.stage == BLOCKED:
             self.all_read = self.mark < position.source
             self.scan = position.at if self.mark == position.source else 0
-        elif self.kind == "dead":  # its scores are ms, those of history µs
+        elif self.kind == "dead":  # scores in the dead set are ms, in history µs
             ms, rest = divmod(position.at, 1000)
             self.read_to = ((ms + 1) * 1000, b"") if rest else (position.at, _raw(position.id))
         else:
             self.read_to = (position.at, _raw(position.id))
 
     def read(self, wanted: Wanted, most: int, matches: int) -> Protocol[int]:
-        """Read up to `most` more records, or until `matches` are meant; returns what that cost, in records."""
+        """Read up to `most` more records, or until `matches` jobs match; return the cost, in records."""
         behind = self._behind() if self.kind == "running" else []
         place, score, id = self._from()
         made = self._made(wanted)
@@ -168,12 +168,12 @@ class Source:
         return max(1, int(read), int(looked) // _IDS_PER_RECORD)
 
     def _behind(self) -> list[Run]:
-        """Return the running jobs that were not looked at."""
+        """Return the running jobs that were not yet read."""
         at = self.read_to
         return [run for run in self.held if at is None or self._is_behind((run[0], _raw(run[1])), at)]
 
     def _from(self) -> tuple[str, str, bytes]:
-        """Return what the server has to read, and behind which entry."""
+        """Return the place to read, and the score and id of the entry before the first entry to read."""
         if self.kind == "running":
             return "ids", "", b""
         if self.kind == "blocked":
@@ -190,7 +190,7 @@ class Source:
         return self.kind in STAGES[LISTS]
 
     def is_before(self, one: Order, other: Order) -> bool:
-        """Return True if an entry is shown before the other, or is the other."""
+        """Return True if `one` comes before `other`, or equals it."""
         return one == other or not self._is_behind(one, other)
 
     def _is_behind(self, one: Order, other: Order) -> bool:
@@ -206,13 +206,13 @@ class Source:
         return round(float(score)) * (1000 if self.kind == "dead" else 1), bytes(id)
 
     def _scores(self, wanted: Wanted) -> list[Argument]:
-        """The least and the greatest score; ms of the dead, µs of history."""
+        """Return the least and the greatest score; ms for dead jobs, µs for history."""
         unit = {"dead": 1000, "history": 1_000_000}.get(self.kind)
         times = (wanted.since, wanted.until)
         return ["" if unit is None or time is None else f"{time * unit:.0f}" for time in times]
 
     def _made(self, wanted: Wanted) -> list[str]:
-        """The earliest and the latest ms at which ids were made, of the places whose time is that of the enqueue."""
+        """Return the earliest and latest creation time (ms) of ids, in places that have only the time of enqueue."""
         if self.kind in ("running", "dead", "history"):
             return ["", ""]
         return ["" if time is None else f"{time * 1000:.0f}" for time in (wanted.since, wanted.until)]

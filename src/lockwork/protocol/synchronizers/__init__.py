@@ -1,1 +1,1 @@
-"""What lets processes keep step."""
+"""Synchronizers: barrier, latch, limiter and once."""

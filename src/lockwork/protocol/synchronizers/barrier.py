@@ -1,21 +1,22 @@
-"""The barrier: who arrives waits until all parties are here, then all pass; one generation after the other."""
+"""The barrier: each party waits until all parties have arrived, then all pass. Then the next generation begins."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
 
+from lockwork import words
 from lockwork.errors import ConfigError, LockworkError, WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
 from lockwork.protocol.keys import BarrierKeys
 from lockwork.protocol.messages import Hints, listen, numbers, secret
-from lockwork.protocol.retry import Looks, patience, undo
+from lockwork.protocol.retry import Rechecks, patience, undo
 from lockwork.protocol.scripts import codes
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One party's arrival: the barrier, and what the server needs to know to count it once and to wake it."""
+    """One party's arrival, with the values that the server needs to count it once and to wake it."""
 
     keys: BarrierKeys
     name: str
@@ -26,7 +27,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class BarrierStatus:
-    """`arrived` of `parties` wait; `generation` is how often the barrier has opened since it was last forgotten."""
+    """`arrived` of `parties` wait; `generation` counts how often the barrier has opened since its keys were deleted."""
 
     arrived: int
     parties: int
@@ -34,14 +35,14 @@ class BarrierStatus:
 
 
 def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
-    """Arrive, and wait at most `timeout` seconds for the others; returns the index within the generation.
+    """Arrive, and wait at most `timeout` seconds for the others; return the index within the generation.
 
-    Raises WaitTimeout. That, and any interruption, withdraws the arrival, unless the barrier opened meanwhile.
+    Raises WaitTimeout. A timeout or an interruption withdraws the arrival, unless the barrier opened meanwhile.
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
     known = codes("synchronizers/barrier_arrive")
-    looks, hints, sealed_with = Looks(0.5), Hints(), secret(arrival.keys.barrier)
+    rechecks, hints, sealed_with = Rechecks(0.5), Hints(), secret(arrival.keys.barrier)
     try:
         while True:
             sent = yield Clock()
@@ -49,7 +50,7 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
             call = script_call("synchronizers/barrier_arrive", arrival.keys, args, patience(give_up, sent))
             code, answer, _, left = yield call
             while left and code == known.waiting:
-                # this one would open it, once the generation before is notified
+                # this call would open the barrier, but parties of the previous generation must be notified first
                 code, answer, _, left = yield call
             if code == known.passed:
                 yield from _notify(call, left)
@@ -62,11 +63,11 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
             now = yield Clock()
             if give_up is not None and now >= give_up:
                 return (yield from _give_up(arrival, timeout, answer))
-            # a message is the index: it came to this arrival alone
+            # the message has the index, and only this arrival receives it
             heard = yield from listen(
                 hints,
                 arrival.request,
-                looks.next(now, give_up),
+                rechecks.next(now, give_up),
                 lambda text: numbers(sealed_with, arrival.request, text, 1),
                 arrival.keys.barrier,
             )
@@ -82,7 +83,7 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
 
 
 def _notify(call: Call, left: int) -> Protocol[None]:
-    """Notify the parties that the opening call has left, some hundreds a call; without the server, they check again."""
+    """Notify the remaining parties, some hundreds per call; if the server is unreachable, the parties check again."""
     with contextlib.suppress(LockworkError):
         while left:
             *_, left = yield call
@@ -99,6 +100,6 @@ def _give_up(arrival: Arrival, timeout: float | None, arrived: int) -> Protocol[
     if code == 1:
         return int(index)
     raise WaitTimeout(
-        f"barrier {arrival.name!r}: within {timeout:g} s not all of the {arrival.parties} parties arrived "
+        f"barrier {arrival.name!r}: within {words.exact(timeout)} not all of the {arrival.parties} parties arrived "
         f"({arrived} at the last count); this party no longer counts"
     )

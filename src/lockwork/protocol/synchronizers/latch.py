@@ -1,4 +1,4 @@
-"""The latch: opens when it has been counted down to zero, and stays open; a reset begins a new round."""
+"""The latch: opens when its count reaches zero, and stays open; a reset begins a new round."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from lockwork.errors import ConfigError
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import LatchKeys
 from lockwork.protocol.messages import Hints, listen, numbers, secret
-from lockwork.protocol.retry import Looks, patience
+from lockwork.protocol.retry import Rechecks, patience
 from lockwork.protocol.scripts import codes
 
 
 @dataclass(frozen=True, slots=True)
 class LatchRequest:
-    """One latch as its users agree on it."""
+    """One latch, with the values that all its users must share."""
 
     keys: LatchKeys
     name: str
@@ -31,26 +31,26 @@ class LatchStatus:
 
     @property
     def open(self) -> bool:
-        """Whether the latch is open."""
+        """True if the latch is open."""
         return not self.left
 
 
 def count_down(latch: LatchRequest, request: str, n: int) -> Protocol[int]:
-    """Count `n` down, once per `request`; returns what is left."""
+    """Count down by `n`, once per `request`; return the remaining count."""
     args: list[Argument] = [latch.count, latch.ttl_ms, request, n]
     return _checked(latch, *(yield script_call("synchronizers/latch_count", latch.keys, args)))
 
 
 def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[bool]:
-    """Wait until the latch has opened, at most `timeout` seconds; False when the time is up.
+    """Wait at most `timeout` seconds until the latch opens; return False after that time.
 
-    Interrupted, it leaves nothing to undo: its process's place lapses, and a message that comes by then is not heard.
+    An interrupted call needs no cleanup: its process's place expires, and a message until then has no effect.
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
     # one message wakes all waiters of a process: a waiter that has not parked yet must check again soon
     ticket = latch.keys.latch
-    looks, hints, sealed_with = Looks(0.1), Hints(), secret(ticket)
+    rechecks, hints, sealed_with = Rechecks(0.1), Hints(), secret(ticket)
     since = 0
     while True:
         sent = yield Clock()
@@ -67,7 +67,7 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
         heard = yield from listen(
             hints,
             ticket,
-            looks.next(now, give_up),
+            rechecks.next(now, give_up),
             lambda text: numbers(sealed_with, ticket, text, 1),
             ticket,
         )
@@ -76,7 +76,7 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
 
 
 def status(latch: LatchRequest) -> Protocol[LatchStatus]:
-    """Read what is left of the count."""
+    """Read the remaining count."""
     left = _checked(latch, *(yield script_call("synchronizers/latch_state", latch.keys, [latch.count])))
     return LatchStatus(left, latch.count)
 

@@ -1,7 +1,7 @@
-"""The limiter: units are booked for the first free moment with one call, and the caller waits for that moment.
+"""The limiter: one call books units for the first free moment, and the caller waits until then.
 
-Bucket: units come back one by one, evenly, up to `limit`; times are kept in fractions of a microsecond, so that no rate
-drifts. Window: at most `limit` units in any period, from an exact log.
+Bucket: units return one at a time, evenly, up to `limit`; times have fractions of a microsecond, so rates do not drift.
+Window: at most `limit` units in any period, from an exact log.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any, Literal
 
+from lockwork import words
 from lockwork.errors import ConfigError, LockworkError, RateLimited
 from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Clock, Protocol, concurrently, script_call
@@ -25,32 +26,32 @@ from lockwork.protocol.scripts import codes
 Algorithm = Literal["bucket", "window"]
 _OTHER: dict[Algorithm, Algorithm] = {"bucket": "window", "window": "bucket"}
 _RECHECK = 5.0
-"""Seconds after which a waiting caller checks whether it can move up: the wake-up, or its booking, may be lost."""
+"""Seconds until a waiting caller checks if it can move up, because the wake-up or its booking may be lost."""
 _BOOK_NOTHING = -2
-"""In place of the time to wait: only move up."""
+"""Wait time of a call that books nothing and only moves up."""
 _PERIODS = {1_000_000: "s", 60_000_000: "m", 3_600_000_000: "h", 86_400_000_000: "d"}
 _AGAIN = 1.0
-"""Seconds to go on trying while the server is away, for a caller that would not wait at all."""
+"""Seconds to retry while the server is unreachable, for a caller that would not wait for units."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimiterRules:
-    """One limiter: its keys, its name, and its rule; `shown` is its rate as it was written."""
+    """One limiter: its keys, its name, and its rule; `shown` is the rate as the user wrote it."""
 
     keys: LimiterKeys
     name: str
     shown: str
     algorithm: Algorithm
     count: int
-    """Units that come back, or that are allowed, in each `period`."""
+    """Number of units that return, or that are permitted, in each `period`."""
     period: int
-    """In microseconds."""
+    """Length of the period in microseconds."""
     limit: int
-    """Units that can be taken at once: the bucket's depth, or a window's count."""
+    """Largest number of units at once: the bucket's size, or a window's count."""
 
     @property
     def rule(self) -> str:
-        """The rule as the server keeps it: for a bucket, a unit's time as whole microseconds and a fraction."""
+        """The stored form of the rule. For a bucket, it has the time per unit in whole microseconds and a fraction."""
         if self.algorithm == "window":
             return f"w:0:0:1:{self.limit}:{self.period}"
         shared = math.gcd(self.period, self.count)
@@ -61,7 +62,7 @@ class LimiterRules:
 
 @dataclass(frozen=True, slots=True)
 class LimiterStatus:
-    """`available` units can be taken now, of `limit`; all of them in `full_in` seconds if nobody takes any."""
+    """`available` of `limit` units are free now; all units are free in `full_in` seconds if no caller takes any."""
 
     available: int
     limit: int
@@ -70,36 +71,37 @@ class LimiterStatus:
 
 @dataclass(frozen=True, slots=True)
 class LimiterSummary:
-    """One limiter of a list, by the rule that is in force; it is forgotten some minutes after it is full again."""
+    """One limiter of a list, with its current rule; it is deleted some minutes after it is full again."""
 
     name: str
     algorithm: Algorithm
     rate: str
     available: int
-    """Units that can be taken now."""
+    """Number of free units."""
     limit: int
-    """Units that can be taken at once."""
+    """Largest number of units at once."""
     full_in: float
-    """Seconds until all of them can be taken, if nobody takes any."""
+    """Seconds until the full limit is free, if no caller takes units."""
     waiting: int
-    """Callers that wait for their moment."""
+    """Number of callers that wait for their slot."""
     last_in: float
-    """Seconds until the last of them may go on."""
+    """Seconds until the slot of the last waiting caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimiterOverview:
-    """The limiters that were found, by name; `complete`: whether those are all that match."""
+    """The matching limiters, by name; `complete` is True if no matching limiter is missing."""
 
     limiters: tuple[LimiterSummary, ...]
     complete: bool
 
 
 def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, channel: str) -> Protocol[None]:
-    """Take `n` units, and wait for their moment; raises RateLimited at once when it is more than `wait` seconds ahead.
+    """Take `n` units, and wait for their slot.
 
-    A message on `channel` tells it that it may move up. Interrupted, it gives the units back. If the server loses the
-    booking, the caller books again within seconds, and RateLimited may come then.
+    A message on `channel` is a hint that the caller may move up. When interrupted, it returns the units. If the server
+    loses the booking, the caller books again within seconds. Raises RateLimited at once when the slot is more than
+    `wait` seconds ahead.
     """
     wanted = -1 if wait is None else math.floor(wait * 1_000_000)
     patience = None if wait is None else max(wait, _AGAIN)
@@ -121,7 +123,7 @@ def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, chan
     except (GeneratorExit, RateLimited, ConfigError):
         raise
     except BaseException as error:
-        # if the server is unreachable, what was booked stays booked: nobody gets in too early
+        # if the server is unreachable, the units stay booked, so no caller gets an early slot
         yield from undo(script_call("synchronizers/limiter_return", limits.keys, [request]), error)
         raise
 
@@ -129,22 +131,25 @@ def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, chan
 def _book(
     limits: LimiterRules, request: str, n: int, wanted: int, channel: str, patience: float | None
 ) -> Protocol[float]:
-    """Book units, and return their moment; raises RateLimited if it is over `wanted` µs ahead, unless that is -1."""
+    """Book units, and return the time of their slot.
+
+    Raises RateLimited if the slot is more than `wanted` µs ahead, unless that is -1.
+    """
     args: list[Argument] = [limits.rule, request, n, wanted, channel]
     code, ahead, _ = yield script_call("synchronizers/limiter_take", limits.keys, args, patience, ordered=True)
     if code == codes("synchronizers/limiter_take").not_booked:
         raise RateLimited(_refusal(limits, n, ahead / 1_000_000), ahead / 1_000_000)
     if code == codes("synchronizers/limiter_take").other_algorithm:
         raise _mixed(limits)
-    # from the answer on: counted from the call's beginning, it could be too early
+    # counted from the reply: counted from the start of the call, it could be too early
     now: float = yield Clock()
     return now + float(ahead) / 1_000_000
 
 
 def _move_up(limits: LimiterRules, request: str, n: int, channel: str, until: float) -> Protocol[float | None]:
-    """Ask for an earlier moment, and return it, or `until`, which the caller has in any case.
+    """Request an earlier slot, and return its time, or `until`, the time of the current slot.
 
-    Returns None if the server does not know the booking any more.
+    Return None if the server no longer has the booking.
     """
     patience = min(until - (yield Clock()), _AGAIN)
     if patience <= 0:
@@ -161,7 +166,7 @@ def _move_up(limits: LimiterRules, request: str, n: int, channel: str, until: fl
 
 
 def status(limits: LimiterRules) -> Protocol[LimiterStatus]:
-    """Read how much could be taken now."""
+    """Read the number of free units."""
     available, full, _ = yield script_call("synchronizers/limiter_state", limits.keys, [limits.rule])
     if available < 0:
         raise _mixed(limits)
@@ -169,7 +174,7 @@ def status(limits: LimiterRules) -> Protocol[LimiterStatus]:
 
 
 def overview(prefix: str, pattern: str, most: int) -> Protocol[LimiterOverview]:
-    """Find limiters whose names match, and read up to `most` of those that were used last."""
+    """Find limiters whose names match, and read up to `most` of the most recently used."""
     whole_name = display(typed(pattern))
     names = list(map(shown, (yield from index.read(prefix, index.LIMITERS))))
     matching = [name for name in names if fnmatchcase(name, pattern) or name == whole_name]
@@ -200,7 +205,7 @@ def _summary(name: str, reply: list[Any]) -> LimiterSummary:
 
 
 def _rate(unit: Fraction) -> str:
-    """Write a bucket's rate as users do; the server knows only how long it takes for one unit, in µs."""
+    """Return a bucket's rate in the form that users write; the server stores only the time per unit, in µs."""
     for period, letter in _PERIODS.items():
         count = period / unit
         if count.denominator == 1:
@@ -210,7 +215,8 @@ def _rate(unit: Fraction) -> str:
 
 def _refusal(limits: LimiterRules, n: int, ahead: float) -> str:
     units = "" if n == 1 else f"{n} units of "
-    return f"{units}limiter {limits.name!r} ({limits.shown}): no free units within the wait; try again in {ahead:.3f} s"
+    again = words.exact(round(ahead, 3))
+    return f"{units}limiter {limits.name!r} ({limits.shown}): no free units within the wait; try again in {again}"
 
 
 def _mixed(limits: LimiterRules) -> ConfigError:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lockwork import words
 from lockwork.errors import WaitTimeout
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.locks.grants import Granted, LockScripts, local_deadline
 from lockwork.protocol.messages import Hints, listen
-from lockwork.protocol.retry import Looks, insist, patience, undo
+from lockwork.protocol.retry import Rechecks, insist, patience, undo
 from lockwork.protocol.scripts import codes
 
 SCRIPTS = LockScripts(
@@ -22,7 +23,7 @@ _STATES: dict[bytes, State] = {b"": "idle", b"r": "running", b"d": "done", b"f":
 
 @dataclass(frozen=True, slots=True)
 class OnceRequest:
-    """One call: everything that the server needs to know about it."""
+    """One call of a function that runs once per period, with all values that the server needs."""
 
     key: str
     name: str
@@ -36,7 +37,7 @@ class OnceRequest:
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """How the run of this period ended."""
+    """Outcome of this period's run."""
 
     state: State
     value: bytes
@@ -44,7 +45,7 @@ class EndedRun:
 
 @dataclass(frozen=True, slots=True)
 class OnceState:
-    """How the run of this period stands, who runs or ran it, and seconds until the period ends."""
+    """State of this period's run, its owner, and seconds until the period ends."""
 
     state: State
     owner: str
@@ -54,14 +55,14 @@ class OnceState:
 
 
 def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun]:
-    """Be the one who runs it, or wait at most `wait` seconds (None: as long as it takes) for what comes of the run.
+    """Start this period's run, or wait at most `wait` seconds (None: without a limit) for its outcome.
 
-    Raises WaitTimeout. Interrupted, it leaves the run to others.
+    Raises WaitTimeout. When interrupted, it withdraws its request, so another caller can run.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
     # one message wakes all callers of a process: a caller that has not parked yet must check again soon
-    looks = Looks(0.1)
+    rechecks = Rechecks(0.1)
     fence, hints = 0, None
     try:
         while True:
@@ -81,30 +82,30 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
             fence = reply[1]
             now = yield Clock()
             if give_up is not None and now >= give_up:
-                within = "" if wait == 0 else f" and did not end within {wait:g} s"
+                within = "" if wait == 0 else f" and did not end within {words.exact(wait)}"
                 raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller stopped waiting")
             hints = hints or Hints()
-            until = min(now + reply[2] / 1_000_000, looks.next(now, give_up))
+            until = min(now + reply[2] / 1_000_000, rechecks.next(now, give_up))
             yield from listen(hints, asked.key, until, key=asked.key)
     except (GeneratorExit, WaitTimeout):
         raise
     except BaseException as error:
-        # if the server is unreachable, a run that was on its way to us counts as lost when its lease ends
+        # if the server is unreachable, a run that it just granted counts as lost when its lease ends
         yield from undo(script_call("synchronizers/once_abandon", asked.key, [asked.request]), error)
         raise
 
 
 def end(key: str, owner: str, fence: int, state: Literal["d", "f", "l"], value: bytes) -> Protocol[bool]:
-    """Keep what came of a run; False when that run does not count any more."""
+    """Store the outcome of a run; return False when that run no longer counts."""
     return bool((yield from insist(script_call("synchronizers/once_end", key, [owner, fence, state, value]))))
 
 
 def state(key: str) -> Protocol[OnceState]:
-    """Read how the run of this period stands."""
+    """Read the state of this period's run."""
     found, owner, request, fence, left = yield script_call("synchronizers/once_state", key, [])
     return OnceState(_STATES[found], owner.decode(), request.decode(), fence, left / 1_000_000)
 
 
 def reset(key: str, request: str) -> Protocol[None]:
-    """Forget the period, once per `request`."""
+    """Delete the period's run and its result, once per `request`."""
     yield script_call("synchronizers/once_reset", key, [request])

@@ -91,7 +91,7 @@ def _before_exec(lock: int, address: str) -> Callable[[], None]:
             prctl(_PR_SET_PDEATHSIG, signal.SIGTERM.value, 0, 0, 0)
             if os.getppid() != guardian:
                 os._exit(1)
-        # written by the server's own process: whenever a server runs, its record exists
+        # written by the server's own process, so that each running server has a record
         record = json.dumps({"pid": os.getpid(), "host": host, "socket": address}) + "\n"
         os.pwrite(lock, record.encode(), 0)
 

@@ -121,7 +121,7 @@ _IN_USE = "another server already runs in {}: use a folder of its own for this o
 
 @dataclass
 class _User:
-    """This process's use of one shared server: all its handles share one lock."""
+    """Use of one shared server by this process: all its handles share one lock."""
 
     folder: Path
     users: int | None = None
@@ -144,7 +144,7 @@ class _User:
 
 @dataclass(eq=False)
 class _Owner:
-    """This process as the owner of a private server."""
+    """Ownership of a private server by this process."""
 
     folder: Path
     users: int

@@ -72,9 +72,9 @@ class HookRunner:
     async def _tell(self, kind: str, hooks: tuple[Callable[[E], object], ...], event: E, id: str) -> None:
         for hook in hooks:
             try:
-                told = hook(event) if is_async(hook) else await self._threads.run_out(hook, (event,), {}, LIMIT)
-                if inspect.isawaitable(told):
-                    await limited(self._contexts.acall(partial(_awaited, told)), LIMIT, [])
+                result = hook(event) if is_async(hook) else await self._threads.run_out(hook, (event,), {}, LIMIT)
+                if inspect.isawaitable(result):
+                    await limited(self._contexts.acall(partial(_result, result)), LIMIT, [])
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
@@ -84,5 +84,5 @@ class HookRunner:
                 complain(hook, kind, id, error)
 
 
-async def _awaited(told: Awaitable[object]) -> object:
-    return await told
+async def _result(hook: Awaitable[object]) -> object:
+    return await hook

@@ -1,7 +1,7 @@
 """Messages between a supervisor and its worker processes.
 
-To a worker process: lines of JSON on its standard input, the first of which is its ProcessSettings. From it: Reports,
-each one line of JSON in a datagram, over a socket that all worker processes share.
+To a worker process: lines of JSON on its standard input; the first line is its ProcessSettings. From it: Reports, each
+one line of JSON in a datagram, over a socket that all worker processes share.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Control:
         self._task = asyncio.create_task(self._read(), name="lockwork-control")
 
     def orphaned(self) -> bool:
-        """Return True if the supervisor is gone. This polls the pipe, because lines read so far may be older."""
+        """Return True if the supervisor is gone. This polls the pipe, because the lines already read may be older."""
         return bool(self._poll.poll(0))
 
     def ending(self) -> bool:
