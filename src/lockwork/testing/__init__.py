@@ -1,0 +1,30 @@
+"""Tests of tasks, and of code that enqueues; without a server, or with an embedded one. See docs/testing.md."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lockwork.testing.fakes import FakeJob, fake_job
+
+__all__ = ["FakeJob", "fake_job"]
+
+_ELSEWHERE = {
+    "FakeJob": "fakes",
+    "fake_job": "fakes",
+}
+"""The module of each public name."""
+
+
+def __getattr__(name: str) -> object:
+    # Loaded when first used: pytest imports this package for its plugin in each run, also of other projects.
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
