@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -44,6 +45,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_apps: weakref.WeakSet[Lockwork] = weakref.WeakSet()
+
+
+def apps_here() -> list[Lockwork]:
+    """Return the Lockwork objects of this process."""
+    return list(_apps)
+
+
 class Lockwork(SharedObjects):
     """Locks, queues and stocks on Redis or Valkey, for threads and asyncio alike.
 
@@ -79,6 +88,7 @@ class Lockwork(SharedObjects):
         self.plans: SchedulePlans = SchedulePlans(self.config.partitions)
         self.lifespans: Lifespans = Lifespans()
         self.warned_stocks: set[StockKeys] = set()
+        _apps.add(self)
         self.runtime: Runtime = Runtime(
             opener(url, client),
             prefix=self.config.prefix,

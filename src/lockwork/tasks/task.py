@@ -139,7 +139,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
     async def _aenqueue(self, job: NewJob) -> Job[R]:
         partition = self._partitions[self._where(job)]
         options = self.options_in_force
-        if options.unique is not None or options.expires_ms is not None:
+        if options.unique is not None or options.expires_ms is not None or self._runtime.replaced:
             return (await self._runtime.arun(self._push_to(partition, [job])))[0]
         try:
             await partition.batcher.push(job, options.replicas)

@@ -7,12 +7,37 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lockwork.testing.fakes import FakeJob, fake_job
+    from lockwork.testing.recorded import RecordedJob
+    from lockwork.testing.recorder import (
+        NoServer,
+        Recording,
+        assert_enqueued,
+        assert_not_enqueued,
+        enqueued,
+        inline,
+        record,
+    )
 
-__all__ = ["FakeJob", "fake_job"]
+__all__ = [
+    "FakeJob",
+    "NoServer",
+    "RecordedJob",
+    "Recording",
+    "assert_enqueued",
+    "assert_not_enqueued",
+    "enqueued",
+    "fake_job",
+    "inline",
+    "record",
+]
 
 _ELSEWHERE = {
     "FakeJob": "fakes",
     "fake_job": "fakes",
+    "RecordedJob": "recorded",
+    **dict.fromkeys(
+        ("NoServer", "Recording", "assert_enqueued", "assert_not_enqueued", "enqueued", "inline", "record"), "recorder"
+    ),
 }
 """The module of each public name."""
 
