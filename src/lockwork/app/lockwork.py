@@ -63,7 +63,8 @@ class Lockwork(SharedObjects):
             LOCKWORK_URL, else an embedded Valkey server in this user's data folder, which this user's processes share;
             it stops with the last of them.
         client: a redis-py client whose address to use instead of a URL. Default None.
-        prefix: begins every key and channel; apps with different prefixes do not see each other. Default "lw".
+        prefix: begins every key and channel; apps with different prefixes do not see each other.
+            Default LOCKWORK_PREFIX, else "lw".
         lock_lease: lifetime of a lock without renewal; a live process renews after each third of it. Default 15 s.
         patience: maximum time that a call tries to reach the server before ServerUnavailable. Default 10 s.
         result_ttl: minimum time that results are kept, and half of the maximum. At least 60 s. Default 10 minutes.

@@ -17,7 +17,12 @@ from lockwork.cli.help import Command
     },
 )
 @click.argument("roles", nargs=-1, required=True, type=click.Choice(list(ROLES)), metavar="ROLE...")
-@click.option("--prefix", default="lw", show_default=True, help="First part of the app's keys.")
+@click.option(
+    "--prefix",
+    envvar="LOCKWORK_PREFIX",
+    default="lw",
+    help="First part of the app's keys. [default: LOCKWORK_PREFIX, else lw]",
+)
 @click.option("--user", help="The user's name. [default: the roles' names, joined by a hyphen]")
 @click.option("--cluster", is_flag=True, help="For the nodes of a Cluster (Redis 7 or later, or Valkey).")
 @click.option("--eval", "by_eval", is_flag=True, help="Let a viewer run scripts: for a server without functions.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lockwork.testing.fakes import FakeJob, fake_job
+    from lockwork.testing.fixtures import LockworkFixture
     from lockwork.testing.recorded import RecordedJob
     from lockwork.testing.recorder import (
         NoServer,
@@ -17,24 +18,32 @@ if TYPE_CHECKING:
         inline,
         record,
     )
+    from lockwork.testing.servers import LocalServer, aflush, flush, server
 
 __all__ = [
     "FakeJob",
+    "LocalServer",
+    "LockworkFixture",
     "NoServer",
     "RecordedJob",
     "Recording",
+    "aflush",
     "assert_enqueued",
     "assert_not_enqueued",
     "enqueued",
     "fake_job",
+    "flush",
     "inline",
     "record",
+    "server",
 ]
 
 _ELSEWHERE = {
     "FakeJob": "fakes",
     "fake_job": "fakes",
+    "LockworkFixture": "fixtures",
     "RecordedJob": "recorded",
+    **dict.fromkeys(("LocalServer", "aflush", "flush", "server"), "servers"),
     **dict.fromkeys(
         ("NoServer", "Recording", "assert_enqueued", "assert_not_enqueued", "enqueued", "inline", "record"), "recorder"
     ),
