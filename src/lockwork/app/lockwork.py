@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from importlib import import_module
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -39,7 +40,7 @@ from lockwork.tasks.registry import Registry
 from lockwork.tasks.task import Task
 from lockwork.telemetry import metrics
 from lockwork.telemetry.metrics import MetricPoint, MetricSeries, Span
-from lockwork.workers import App, Worker, WorkerHandle, read_apps, read_workers
+from lockwork.workers import App, EmbeddedWorker, Worker, WorkerHandle, read_apps, read_workers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -481,13 +482,44 @@ class Lockwork(SharedObjects):
         """Async version of `workers`."""
         return await self.runtime.arun(read_workers(self.config.prefix))
 
-    def worker(self, name: str) -> WorkerHandle:
-        """The handle of a worker: `quiet`, `resume`, `stop`.
+    @overload
+    def worker(self, name: str) -> WorkerHandle: ...
+    @overload
+    def worker(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int = 100,
+        lease: Duration = 15,
+        grace: Duration = 30,
+    ) -> EmbeddedWorker: ...
+
+    def worker(
+        self,
+        name: str | None = None,
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int = 100,
+        lease: Duration = 15,
+        grace: Duration = 30,
+    ) -> WorkerHandle | EmbeddedWorker:
+        """The handle of a worker (`quiet`, `resume`, `stop`), or without a name a worker to run in this process.
 
         Args:
-            name: the worker's name in `lw.workers()`.
+            name: as `lw.workers()` has it.
+            queues: the queues, or partitions, to serve in this order. Default: all queues of the app's tasks, in turn.
+            concurrency: how many jobs run at once. Default 100.
+            lease: how long after a crash of this machine other workers take over its jobs. Default 15 s.
+            grace: how long running jobs may continue after `stop`. Default 30 s.
+
+        Raises ConfigError.
         """
-        return WorkerHandle(self.runtime, name)
+        if name is not None:
+            return WorkerHandle(self.runtime, name)
+        worker: EmbeddedWorker = import_module("lockwork.worker.embedded").embedded_worker(
+            self, queues, concurrency, lease, grace
+        )
+        return worker
 
     def apps(self) -> list[App]:
         """The apps that ran a worker or enqueued a job in the last 30 days, with tasks, partitions and schedules.

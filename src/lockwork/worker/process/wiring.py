@@ -97,7 +97,7 @@ class Wiring:
             queue_context = QueueContext(
                 name, keys, app.runtime, settings.session, app.config.max_result, durations.overran
             )
-            limits = TimeLimits(reporter, name)
+            limits = None if settings.embedded else TimeLimits(reporter, name)
             executor = Executor(
                 queue_context,
                 app.registry,
@@ -107,7 +107,7 @@ class Wiring:
                 caller,
                 self.slots,
                 self.job_log,
-                self.runner_pool,
+                None if settings.embedded else self.runner_pool,
                 limits,
                 durations,
             )
