@@ -6,28 +6,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lockwork.testing.clocks import MovableClock
+    from lockwork.testing.draining import Drained, TooManyRuns
     from lockwork.testing.fakes import FakeJob, fake_job
     from lockwork.testing.fixtures import LockworkFixture
     from lockwork.testing.recorded import RecordedJob
     from lockwork.testing.recorder import (
         NoServer,
         Recording,
+        arun_all,
         assert_enqueued,
         assert_not_enqueued,
         enqueued,
         inline,
         record,
+        run_all,
     )
     from lockwork.testing.servers import LocalServer, aflush, flush, server
+    from lockwork.testing.workers import worker
 
 __all__ = [
+    "Drained",
     "FakeJob",
     "LocalServer",
     "LockworkFixture",
+    "MovableClock",
     "NoServer",
     "RecordedJob",
     "Recording",
+    "TooManyRuns",
     "aflush",
+    "arun_all",
     "assert_enqueued",
     "assert_not_enqueued",
     "enqueued",
@@ -35,17 +44,34 @@ __all__ = [
     "flush",
     "inline",
     "record",
+    "run_all",
     "server",
+    "worker",
 ]
 
 _ELSEWHERE = {
+    "MovableClock": "clocks",
+    "Drained": "draining",
     "FakeJob": "fakes",
+    "TooManyRuns": "draining",
+    "worker": "workers",
     "fake_job": "fakes",
     "LockworkFixture": "fixtures",
     "RecordedJob": "recorded",
     **dict.fromkeys(("LocalServer", "aflush", "flush", "server"), "servers"),
     **dict.fromkeys(
-        ("NoServer", "Recording", "assert_enqueued", "assert_not_enqueued", "enqueued", "inline", "record"), "recorder"
+        (
+            "NoServer",
+            "Recording",
+            "arun_all",
+            "assert_enqueued",
+            "assert_not_enqueued",
+            "enqueued",
+            "inline",
+            "record",
+            "run_all",
+        ),
+        "recorder",
     ),
 }
 """The module of each public name."""

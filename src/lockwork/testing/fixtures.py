@@ -8,6 +8,7 @@ from typing import Any
 
 from lockwork.tasks.task import Task
 from lockwork.testing import fakes, recorder
+from lockwork.testing.clocks import MovableClock
 from lockwork.testing.fakes import FakeJob
 from lockwork.testing.recorder import Recording
 
@@ -35,3 +36,8 @@ class LockworkFixture(Recording):
         return fakes.fake_job(
             task, attempt=attempt, checkpoints=checkpoints, headers=headers, tags=tags, id=id, fence=fence
         )
+
+    @property
+    def clock(self) -> MovableClock:
+        """The clock of the server of `run_all`, or of the fixture lockwork_server; starts the server if need be."""
+        return self._sent()

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from lockwork.durations import Duration
 from lockwork.protocol.effects import Call, Calls, Clock, Effect, Indexed, Protocol, Shards
+from lockwork.protocol.scripts import script
 from lockwork.runtime.clock import now
 from lockwork.runtime.replacement import replacement
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import drive, no_running_loop
 from lockwork.tasks.task import Task
+from lockwork.testing.clocks import MovableClock
+from lockwork.testing.draining import Drained, adrain, drain
 from lockwork.testing.inlining import InlineResults, arun_inline, run_inline
 from lockwork.testing.matching import Expected, complaint, count_of
 from lockwork.testing.recorded import ENQUEUING, JOINED, RecordedJob, jobs_of, queue_of, recorded
+from lockwork.testing.servers import server, server_here
 
 T = TypeVar("T")
 
@@ -36,7 +43,8 @@ class Recording:
         self._inline = inline
         self._forward = forward
         self._jobs: list[RecordedJob] = []
-        self._calls: list[tuple[Runtime, Call]] = []
+        self._server: ExitStack = ExitStack()
+        """The server that `run_all` has started."""
 
     @property
     def jobs(self) -> list[RecordedJob]:
@@ -51,11 +59,12 @@ class Recording:
     def stop(self) -> None:
         """Stop recording; the recorded jobs stay. A second call does nothing."""
         _dispatcher.end(self)
+        self._server.close()
 
     def clear(self) -> None:
-        """Forget the recorded jobs."""
+        """Forget the recorded jobs; those that no server has yet will not run."""
         self._jobs.clear()
-        self._calls.clear()
+        _dispatcher.pending.clear()
 
     def enqueued(self, task: Task[..., Any, Any] | str | None = None) -> list[RecordedJob]:
         """Return the recorded jobs of a task, in order; without a task, all."""
@@ -131,15 +140,30 @@ class Recording:
         """True if calls go to the server, too."""
         return self._forward
 
-    def add(self, runtime: Runtime, call: Call, jobs: Sequence[RecordedJob]) -> None:
-        """Note a call that enqueued these jobs."""
-        self._calls.append((runtime, call))
+    def add(self, jobs: Sequence[RecordedJob]) -> None:
+        """Note jobs that were enqueued."""
         self._jobs.extend(jobs)
 
-    def take_calls(self) -> list[tuple[Runtime, Call]]:
-        """Return the calls whose jobs no server has yet, and forget them."""
-        calls, self._calls = self._calls, []
-        return calls
+    def run_all(self, *, within: Duration | None = "10m", most: int = 10_000, raise_errors: bool = True) -> Drained:
+        """Run the recorded jobs, and what they enqueue: see `lockwork.testing.run_all`."""
+        no_running_loop()
+        return drain(self._sent(), within, most, raise_errors=raise_errors)
+
+    async def arun_all(
+        self, *, within: Duration | None = "10m", most: int = 10_000, raise_errors: bool = True
+    ) -> Drained:
+        """Async version of `run_all`."""
+        clock = await asyncio.to_thread(self._sent)
+        return await adrain(clock, within, most, raise_errors=raise_errors)
+
+    def _sent(self) -> MovableClock:
+        """Start a server unless one is in force, and send it the recorded jobs; return its clock."""
+        if replacement.opener is None:
+            self._server.enter_context(server())
+        _dispatcher.send()
+        local = server_here()
+        assert local is not None
+        return local.clock
 
 
 class _Dispatcher:
@@ -149,6 +173,8 @@ class _Dispatcher:
         self._lock = threading.Lock()
         self._active: tuple[Recording, ...] = ()
         self._results = InlineResults()
+        self.pending: list[tuple[Runtime, Call]] = []
+        """Calls whose jobs no server has yet."""
 
     @property
     def active(self) -> tuple[Recording, ...]:
@@ -167,7 +193,14 @@ class _Dispatcher:
             self._active = tuple(each for each in self._active if each is not recording)
             if not self._active:
                 self._results.clear()
+                self.pending.clear()
                 replacement.runner = None
+
+    def send(self) -> None:
+        """Send the pending calls to the server in force."""
+        calls, self.pending = self.pending, []
+        for runtime, call in calls:
+            runtime.run_on_server(_sent(call))
 
     # -- as a ProtocolRunner ------------------------------------------------------------------------------------------
 
@@ -214,7 +247,8 @@ class _Dispatcher:
         """Perform an effect without a server."""
         if isinstance(effect, Call):
             reply = self._reply(effect)
-            self._note(runtime, effect, reply, made)
+            if self._note(runtime, effect, reply, made):
+                self.pending.append((runtime, effect))
             return reply
         if isinstance(effect, Calls):
             return [self._perform(runtime, call, made) for call in effect.calls]
@@ -260,18 +294,24 @@ class _Dispatcher:
             if isinstance(effect, Call):
                 self._note(runtime, effect, value, made)
 
-    def _note(self, runtime: Runtime, call: Call, reply: Any, made: list[RecordedJob]) -> None:
+    def _note(self, runtime: Runtime, call: Call, reply: Any, made: list[RecordedJob]) -> bool:
+        """Note the jobs that a call enqueued; return True if there are any."""
         if call.script.name not in ENQUEUING and call.script.name not in JOINED:
-            return
+            return False
         queue = queue_of(call)
         jobs = [recorded(job, queue, runtime) for job in jobs_of(call, reply)]
-        if jobs:
-            made += jobs
-            for recording in self._active:
-                recording.add(runtime, call, jobs)
+        made += jobs
+        for recording in self._active:
+            recording.add(jobs)
+        return bool(jobs)
 
 
 _dispatcher = _Dispatcher()
+
+
+def _sent(call: Call) -> Protocol[Any]:
+    # its script may be without the test's clock
+    return (yield replace(call, script=script(call.script.name), packed=None))
 
 
 def _operation(script: str) -> str:
@@ -318,6 +358,40 @@ def innermost() -> Recording:
     if not _dispatcher.active:
         raise RuntimeError("nothing is recorded: call this in `with lockwork.testing.record():`")
     return _dispatcher.active[-1]
+
+
+def run_all(*, within: Duration | None = "10m", most: int = 10_000, raise_errors: bool = True) -> Drained:
+    """Run the jobs of the innermost recording, and what they enqueue, until idle, as a worker would.
+
+    The recorded jobs are sent to an embedded server, which stays until the recording stops, and a worker in this
+    process runs them: with retries, hooks, middlewares, unique names, flows, and schedules. When it is idle, the
+    server's clock is set forward to the next job that is due. Without a recording, needs `server()`.
+
+    Args:
+        within: jobs that are due later than this, by the server's clock, are left. Default "10m", as long as results
+            are kept by default; None: no limit.
+        most: maximum number of attempts. Default 10,000.
+        raise_errors: raise the error of a job that failed for good, as it is; an ExceptionGroup of several. Default
+            True.
+    """
+    no_running_loop()
+    if _dispatcher.active:
+        return innermost().run_all(within=within, most=most, raise_errors=raise_errors)
+    return drain(_clock(), within, most, raise_errors=raise_errors)
+
+
+async def arun_all(*, within: Duration | None = "10m", most: int = 10_000, raise_errors: bool = True) -> Drained:
+    """Async version of `run_all`: the jobs run on the event loop of another thread."""
+    if _dispatcher.active:
+        return await innermost().arun_all(within=within, most=most, raise_errors=raise_errors)
+    return await adrain(_clock(), within, most, raise_errors=raise_errors)
+
+
+def _clock() -> MovableClock:
+    local = server_here()
+    if local is None:
+        raise RuntimeError("run_all() runs what was recorded, or is on a test's server: use record() or server()")
+    return local.clock
 
 
 def enqueued(task: Task[..., Any, Any] | str | None = None) -> list[RecordedJob]:

@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import hiredis
-
 from lockwork.app.lockwork import Lockwork
 from lockwork.ids import new_id
 from lockwork.protocol.locks.overview import literal
 from lockwork.protocol.names import shown
+from lockwork.protocol.scripts import replace_parts
 from lockwork.protocol.slots import queue_of
 from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.embedded import Embedded, start_private
@@ -26,6 +25,7 @@ from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.replacement import replacement
 from lockwork.runtime.runtime import Opened, living
 from lockwork.runtime.sync_connection import Wire
+from lockwork.testing.clocks import NOW, OFFSET, MovableClock, command, connected
 
 _BATCH = 500
 _SPECIAL = re.compile(r"([*?\[\]\\^])")
@@ -38,16 +38,19 @@ class LocalServer:
     def __init__(self, embedded: Embedded, prefix: str) -> None:
         self.url: str = embedded.url
         self.prefix: str = prefix
+        self.clock: MovableClock = MovableClock(self.url)
+        """The clock of the server."""
 
     def flush(self) -> None:
         """Delete everything on the server."""
-        with _connected(Endpoint.from_url(self.url)) as wire:
-            _command(wire, "FLUSHALL")
+        with connected(Endpoint.from_url(self.url)) as wire:
+            command(wire, "FLUSHALL")
 
     def keys(self) -> list[str]:
         """Return the names of all keys, sorted."""
-        with _connected(Endpoint.from_url(self.url)) as wire:
-            return sorted(key.decode() for batch in _scan(wire, "*") for key in batch)
+        with connected(Endpoint.from_url(self.url)) as wire:
+            found = {key.decode() for batch in _scan(wire, "*") for key in batch}
+        return sorted(found - {OFFSET})
 
     def leaks(self) -> list[str]:
         """Describe what must not be left at the end of a test: jobs that still run, and locks that are held."""
@@ -94,6 +97,14 @@ class _ProcessServer:
 
 
 _process_server = _ProcessServer()
+_in_force: list[LocalServer] = []
+
+
+def server_here() -> LocalServer | None:
+    """Return the server that is in force."""
+    return _in_force[-1] if _in_force else None
+
+
 atexit.register(_process_server.close)
 
 
@@ -107,8 +118,8 @@ def server() -> Iterator[LocalServer]:
     """Let all Lockwork objects of this process use an embedded server, whatever their URL, and empty it at the end.
 
     The server is private to this process, and starts at the first use. Connections that are open now are closed.
-    LOCKWORK_URL and LOCKWORK_PREFIX are set, so that new objects, and other processes that the test starts, use it
-    under a prefix that no other test has.
+    Its clock can be moved: see `clock`. LOCKWORK_URL and LOCKWORK_PREFIX are set, so that new objects, and other
+    processes that the test starts, use it under a prefix that no other test has.
 
     Raises AssertionError at the end if jobs still run, or locks are held. Raises RuntimeError in a block of another.
     """
@@ -122,6 +133,8 @@ def server() -> Iterator[LocalServer]:
     before = {name: os.environ.get(name) for name in ("LOCKWORK_URL", "LOCKWORK_PREFIX")}
     _close_all()
     replacement.opener = opened
+    _in_force.append(local)
+    replace_parts({"parts/now": NOW})
     os.environ["LOCKWORK_URL"], os.environ["LOCKWORK_PREFIX"] = local.url, local.prefix
     try:
         yield local
@@ -130,6 +143,8 @@ def server() -> Iterator[LocalServer]:
     finally:
         _close_all()
         replacement.opener = None
+        _in_force.remove(local)
+        replace_parts({})
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -157,11 +172,11 @@ def flush(lw: Lockwork) -> int:
     else:
         nodes = [endpoint]
     for node in nodes:
-        with _connected(node) as wire:
+        with connected(node) as wire:
             for batch in _scan(wire, f"{prefix}:*"):
                 # on a Cluster, the keys of one command have one slot
                 for keys in [[key] for key in batch] if len(nodes) > 1 or endpoint.cluster else [batch]:
-                    count += int(_command(wire, "UNLINK", *keys))
+                    count += int(command(wire, "UNLINK", *keys))
     return count
 
 
@@ -170,28 +185,11 @@ async def aflush(lw: Lockwork) -> int:
     return await asyncio.to_thread(flush, lw)
 
 
-@contextmanager
-def _connected(endpoint: Endpoint) -> Iterator[Wire]:
-    wire = Wire(endpoint)
-    wire.connect()
-    try:
-        yield wire
-    finally:
-        wire.close()
-
-
 def _scan(wire: Wire, pattern: str) -> Iterator[list[bytes]]:
     cursor: Any = 0
     while True:
-        cursor, keys = _command(wire, "SCAN", cursor, "MATCH", pattern, "COUNT", _BATCH)
+        cursor, keys = command(wire, "SCAN", cursor, "MATCH", pattern, "COUNT", _BATCH)
         if keys:
             yield keys
         if int(cursor) == 0:
             return
-
-
-def _command(wire: Wire, *command: Any) -> Any:
-    reply = wire.request(hiredis.pack_command(command))
-    if isinstance(reply, hiredis.ReplyError):
-        raise reply
-    return reply

@@ -84,6 +84,9 @@ class WorkerOfProcess(EmbeddedWorker):
         self._lock = threading.Lock()
         self._running: tuple[asyncio.AbstractEventLoop, Control] | None = None
         self._stop_wanted = False
+        self._session: _Session | None = None
+        self.next_due: float | None = None
+        """After a run: seconds from its last fetch until a job is due; None without such a job."""
         self.on_ready: Callable[[], None] = lambda: None
         """Called on the event loop when the worker begins to fetch jobs."""
 
@@ -106,15 +109,16 @@ class WorkerOfProcess(EmbeddedWorker):
         try:
             status = SESSION_OVER
             while status == SESSION_OVER and control.urgency < Urgency.QUIET:
-                session = _Session(self._app, self._options, self._queues, control, self.on_ready)
+                session = self._session = _Session(self._app, self._options, self._queues, control, self.on_ready)
                 status = await session.run()
+                self.next_due = control.next_due()
                 if session.over and control.urgency == Urgency.NOW:
                     control, status = Control(), SESSION_OVER
                     with self._lock:
                         self._running = asyncio.get_running_loop(), control
         finally:
             with self._lock:
-                self._running = None
+                self._running = self._session = None
         if status not in (DONE, SESSION_OVER):
             raise LockworkError("the worker could not be set up, or failed: its log says why")
 
@@ -134,10 +138,11 @@ class WorkerOfProcess(EmbeddedWorker):
     def check(self) -> None:
         """Look for jobs now, from any thread: a test has set the server's clock."""
         with self._lock:
-            running = self._running
-        if running is not None:
+            running, session = self._running, self._session
+        if running is not None and session is not None:
             loop, control = running
             for name in self._queues:
+                session.declare(name)
                 loop.call_soon_threadsafe(partial(_lost, control, name))
 
 
@@ -200,6 +205,10 @@ class _Session:
             self._heartbeat.leave(self._name, _PATIENCE, counted=False)
         except LockworkError as error:
             log.warning("the session of this worker could not be ended, and expires: %s", error)
+
+    def declare(self, queue: str) -> None:
+        """Declare the queue's schedules, and enqueue their due slots, at once."""
+        self._scheduler.declare(queue)
 
     # -- callbacks, on threads ----------------------------------------------------------------------------------------
 

@@ -114,6 +114,8 @@ class Control:
         self.ended: asyncio.Queue[KilledJob] = asyncio.Queue()
         """Jobs that ended in other processes."""
         self.on_session_lost: Callable[[str], None] = lambda _queue: None
+        self.next_due: Callable[[], float | None] = lambda: None
+        """Returns the seconds from the last fetch until a job is due; None without such a job."""
         self._changed = asyncio.Event()
 
     def orphaned(self) -> bool:

@@ -158,14 +158,17 @@ class Wiring:
                 lease=options.lease,
             )
         )
-        self._connect_fetcher(app, settings.session, wakeup_channel, queues)
+        self._connect_fetcher(app, settings.session, wakeup_channel, queues, control)
         control.on_session_lost = self.fetcher.check
         queue_contexts = {executor.queue_context.queue: executor.queue_context for executor in self.executors}
         self.listener: HookListener = HookListener(control.ended, queue_contexts, app.registry.context.hooks)
 
-    def _connect_fetcher(self, app: Lockwork, session: str, channel: str, queues: list[QueueState]) -> None:
+    def _connect_fetcher(
+        self, app: Lockwork, session: str, channel: str, queues: list[QueueState], control: Control
+    ) -> None:
         """Report returned jobs to the fetcher; the fetcher of an isolation process takes one job at a time."""
         if isinstance(self.fetcher, Fetcher):
+            control.next_due = self.fetcher.next_due
             for executor in self.executors:
                 executor.on_given_back = self.fetcher.job_given_back
             unbegun = UnbegunJobs(
