@@ -150,9 +150,12 @@ async def test_in_the_event_loop_of_the_program(alw: Lockwork) -> None:
 
 
 def test_failed_set_up_is_raised(lw: Lockwork) -> None:
+    broken = ["no database"]
+
     @lw.lifespan
     def life() -> Iterator[None]:
-        raise LookupError("no database")
+        if broken:
+            raise LookupError(broken[0])
         yield
 
     @lw.task
@@ -171,7 +174,7 @@ def test_options_are_checked(lw: Lockwork) -> None:
 
     for wrong in ({"concurrency": 0}, {"queues": "mail"}, {"lease": 0.5}, {"grace": -1}):
         with pytest.raises(ConfigError):
-            lw.worker(**wrong)  # type: ignore[call-overload]
+            lw.worker(**wrong)
     worker = lw.worker()
     worker.stop()
     worker.run()  # returns at once

@@ -35,10 +35,10 @@ class MovableClock:
         self._url = url
 
     def advance(self, by: Duration) -> None:
-        """Set the clock forward; whoever waits in this process checks again.
+        """Set the clock forward, and let all waiters and workers of this process check again.
 
-        The clocks of this process do not change, nor does the expiry of keys. What the app declares as schedules is
-        declared first, so that the slots in between are due.
+        The clocks of this process, and the expiry of keys, do not change. The schedules of the apps are declared first,
+        so that the slots in between are due.
         """
         wanted = milliseconds(by, "by", zero=True)
         tick_schedules()

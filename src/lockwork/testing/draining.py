@@ -63,8 +63,8 @@ def drain(clock: MovableClock, within: Duration | None, most: int, *, raise_erro
             due = next_due if due is None or (next_due is not None and next_due < due) else due
             if done.attempts >= limit and (due is not None or _waiting(app)):
                 raise TooManyRuns(f"{done.attempts} attempts have run, and jobs are left: does a job enqueue itself?")
-        if done.attempts > before:
-            continue  # its jobs may have enqueued some for another app
+        if done.attempts > before and len(_used()) > 1:
+            continue  # jobs may have enqueued others for an app that had its turn
         if due is None or (left is not None and due > left):
             break
         step = max(0.0, due) + _MARGIN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lockwork import codecs
@@ -14,7 +15,7 @@ from lockwork.tasks.middleware import Middlewares
 from lockwork.tasks.task import Task
 from lockwork.testing.recorded import RecordedJob
 from lockwork.worker.execution.around import CallEnd, aaround, aended, around, ended
-from lockwork.worker.execution.batching import ends_of
+from lockwork.worker.execution.batching import ends_of, results_of
 
 
 class InlineResults:
@@ -98,7 +99,7 @@ class _InlineCall:
         return self.task.run(*self.args, **self.kwargs)
 
     def _ends(self, end: CallEnd) -> list[CallEnd]:
-        return [end] if self.task.batching is None else ends_of(self.task, end, 1)
+        return [end] if self.task.batching is None else ends_of(end, 1, partial(results_of, self.task))
 
 
 def run_inline(job: RecordedJob, results: InlineResults) -> None:

@@ -174,7 +174,7 @@ class Batcher:
             else:
                 items = [member.item for member in batch.members]
                 end = await aended(self._called(items, JobThreads(self._threads, batch.in_thread)))
-                ends = ends_of(self._task, end, len(items))
+                ends = self._ends(end, len(items))
         except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome of all
             ends = [CallEnd(error)] * len(batch.members)
         finally:
@@ -196,7 +196,7 @@ class Batcher:
         def in_thread(run: Callable[[], Any]) -> list[CallEnd]:
             def called(live: list[int]) -> list[CallEnd]:
                 keep(live)
-                return ends_of(self._task, ended(self._task, self._task.options_in_force.timeout, run), len(items))
+                return self._ends(ended(self._task, self._task.options_in_force.timeout, run), len(items))
 
             return around(self._middlewares.in_thread, mine.batch, called)
 
@@ -206,7 +206,7 @@ class Batcher:
         async def called(live: list[int]) -> list[CallEnd]:
             keep(live)
             end = await aended(self._called(items, threads))
-            return ends_of(self._task, end, len(live)) if inner is None or end.error is not None else end.value
+            return self._ends(end, len(live)) if inner is None or end.error is not None else end.value
 
         middlewares = self._middlewares
         outer = middlewares.around_jobs if self._task.is_async else middlewares.on_loop
@@ -215,18 +215,25 @@ class Batcher:
     async def _called(self, items: list[Any], threads: JobThreads) -> Any:
         return await call(self._task, [items], {}, self._task.options_in_force.timeout, threads, self._caller)
 
+    def _ends(self, end: CallEnd, jobs: int) -> list[CallEnd]:
+        return ends_of(end, jobs, self._results)
 
-def ends_of(task: Task[Any, Any, Any], end: CallEnd, jobs: int) -> list[CallEnd]:
+    def _results(self, value: object, count: int) -> list[Any]:
+        return results_of(self._task, value, count)
+
+
+def ends_of(end: CallEnd, jobs: int, results: Callable[[object, int], list[Any]]) -> list[CallEnd]:
     """Return the end of one call of a batch task for each of its jobs."""
     if end.error is None:
         try:
-            return [CallEnd.of(result) for result in _results(task, end.value, jobs)]
+            return [CallEnd.of(result) for result in results(end.value, jobs)]
         except WrongResults as error:
             end = CallEnd(error)
     return [end] * jobs
 
 
-def _results(task: Task[Any, Any, Any], value: object, count: int) -> list[Any]:
+def results_of(task: Task[Any, Any, Any], value: object, count: int) -> list[Any]:
+    """Return the result of each job of one call; raises WrongResults."""
     if value is None:
         return [None] * count
     if not isinstance(value, list | tuple):
