@@ -306,7 +306,7 @@ def _cancel(meter: Meter, bench: Bench) -> list[tuple[float, str]]:
     (id,) = meter.push(_BIG, 1, 3_600_000)
     for number in range(bench.count(20_000)):
         meter.run(leases.job_state(_QUEUE, id, f"lw:wake:asker-{number}"))
-    return meter.longest(job_control.look(_QUEUE, id), job_control.cancel(_QUEUE, id, "lw"))
+    return meter.longest(job_control.inspect(_QUEUE, id), job_control.cancel(_QUEUE, id, "lw"))
 
 
 def _status(meter: Meter, bench: Bench) -> list[tuple[float, str]]:

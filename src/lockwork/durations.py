@@ -16,10 +16,10 @@ _RATE = re.compile(r"([1-9]\d{0,99})\s*/\s*(\S.*)")
 
 def parsed(rate: object) -> tuple[int, int]:
     """Return a rate's units and its period in microseconds; raises ConfigError."""
-    found = _RATE.fullmatch(rate.strip()) if isinstance(rate, str) else None
-    if found is None:
+    match = _RATE.fullmatch(rate.strip()) if isinstance(rate, str) else None
+    if match is None:
         raise ConfigError(f'a rate must be units per time, such as "100/s", "5/m" or "10/30s", not {rate!r:.80}')
-    count, per = int(found[1]), found[2].strip()
+    count, per = int(match[1]), match[2].strip()
     try:
         period = round(seconds(per if per[0].isdigit() else f"1{per}", "a rate's period") * 1_000_000)
     except ConfigError as error:

@@ -15,6 +15,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from datetime import datetime
+from typing import NamedTuple
 from zlib import crc32
 
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -29,6 +30,7 @@ _NO_KEY, _NO_TAGS = _PAIRS[0], "---"
 _WITH_SUFFIX = (18, 23)
 """Characters of ids with a suffix."""
 _SLOT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z", re.ASCII)
+_NODE = re.compile(r"(.+)\.(\d{5,})u?", re.ASCII)
 
 _lock = threading.RLock()
 _last = 0
@@ -95,6 +97,24 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
+class NodeId(NamedTuple):
+    """A job of a flow: the flow's id, and the job's number in it, from 1."""
+
+    flow: str
+    number: int
+
+
+def node_id(flow: str, number: int) -> str:
+    """Return the id of a job of a flow. The server adds a "u" to it for the job that compensates that job."""
+    return f"{flow}.{number:05}"
+
+
+def node_of(id: str) -> NodeId | None:
+    """Return the flow and the number of a job's id, or of its compensation's id; None for any other id."""
+    match = _NODE.fullmatch(id)
+    return None if match is None else NodeId(match[1], int(match[2]))
+
+
 def slot_of(id: str) -> tuple[str, int] | None:
     """Return the schedule in a job's id, and its slot or the time of its `run_now`, in ms since 1970; else None."""
     name, at, moment = id.rpartition("@")
@@ -121,6 +141,12 @@ def made_at(id: str) -> int | None:
     except ValueError:
         return None
     return number >> _RANDOM_BITS
+
+
+def enqueued_at(id: str) -> int | None:
+    """Return when the job was enqueued, in ms since 1970: as `made_at`; for a job of a flow, when its flow was."""
+    node = node_of(id)
+    return made_at(id if node is None else node.flow)
 
 
 def _take(count: int) -> int:

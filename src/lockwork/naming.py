@@ -106,10 +106,10 @@ def warn_of_template(name: str, what: str) -> None:
     if name in _warned or len(_warned) == _MOST_WARNED:
         return
     try:
-        found = Template(name, what)
+        pattern = Template(name, what)
     except ConfigError:
         return
-    if found.has_placeholders:
+    if pattern.has_placeholders:
         _warned.add(name)
         _log.warning(
             "%s is used as it is, with its braces: %r. Only names of decorators are filled from arguments; if the "

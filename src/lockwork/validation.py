@@ -1,4 +1,4 @@
-"""Checks of whole numbers, words and flags, and counts in messages."""
+"""Checks of whole numbers, words and flags."""
 
 from __future__ import annotations
 
@@ -30,8 +30,3 @@ def yes_or_no(value: object, what: str) -> bool:
     if not isinstance(value, bool):
         raise ConfigError(f"{what} must be True or False, not {value!r}")
     return value
-
-
-def several(count: int, one: str, more: str) -> str:
-    """Format a count with its noun: "1 job", "2 jobs"."""
-    return f"{count:,} {one if count == 1 else more}"

@@ -108,7 +108,7 @@ def test_reading_commands_work_without_scripts(viewer: str, lw: Lockwork) -> Non
             message = run(*words, url=viewer, code=int(command == "doctor"))  # it finds that no worker runs
             assert "does not let" not in message, command
         with Lockwork(viewer) as app:
-            locks = Watcher(app).look().locks
+            locks = Watcher(app).read().locks
             assert locks is not None
             assert [lock.name for lock in locks.locks] == ["a"]
     lw.queue("mail").clear()

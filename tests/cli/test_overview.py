@@ -11,7 +11,7 @@ import redis
 
 from lockwork import LockTimeout, Lockwork
 from lockwork.protocol.effects import Call, Indexed, Protocol, Shards
-from lockwork.protocol.locks.overview import Overview, look
+from lockwork.protocol.locks.overview import Overview, read_locks
 from processes import until
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ def lock(name: str, holder: str, fence: int, *line: tuple[str, int]) -> Entry:
 
 def played(*replies: Sequence[Entry]) -> Overview:
     """Return the overview made from these replies."""
-    protocol = look("lw")
+    protocol = read_locks("lw")
     effect = next(protocol)
     left, reply = iter([[7, [b"{lock:a}", b"{lock:b}"]], *replies]), None
     while not isinstance(effect, Call) or (reply := next(left, None)) is not None:
@@ -94,9 +94,9 @@ def limited(protocol: Protocol[T], client: redis.Redis, work: int) -> tuple[T, i
 
 def test_overview_is_read_in_steps(lw: Lockwork, admin: redis.Redis) -> None:
     grants = [lw.semaphore(f"s{at}", 3).acquire() for at in range(20) for _ in range(3)]
-    whole, calls = limited(look("lw"), admin, 10000)
+    whole, calls = limited(read_locks("lw"), admin, 10000)
     assert calls == 1
-    in_steps, calls = limited(look("lw"), admin, 7)
+    in_steps, calls = limited(read_locks("lw"), admin, 7)
     assert 5 < calls < 15
     assert [each.name for each in in_steps.locks] == [each.name for each in whole.locks]
     assert all(len(each.holders) == 3 for each in in_steps.locks)

@@ -24,7 +24,7 @@ def test_schedules_are_listed_and_paused(office: Office) -> None:
     assert (found["name"], found["queue"], found["when"], found["paused"]) == (
         "nightly",
         "sums",
-        "every 86400 s",
+        "0 3 29 2 * (UTC)",
         False,
     )
     assert len(found["next"]) == 1

@@ -17,8 +17,19 @@ from lockwork.cli.workers import COLUMNS as WORKERS
 
 LONG = "a.rather.long.name.of.some.team.in.the.warehouse"
 ERROR = "ConnectionError: no line to 5: refused by mail.example.org:25 after 3 attempts, the last one 10 s ago"
-JOB = ["P77xxbgPzx5xxg3o.00001", "mail", "send", "42", "succeeded", "1", "23 h 59 m ago", "17 ms", "", "web1/4711"]
-FULL = ["P77xxbgPzx5xxg3o.00002", LONG, LONG, "[1, 2, 3, 4, 5]" * 9, "scheduled", "2", "in 23 h 59 m", "", ERROR, "w/1"]
+JOB = ["P77xxbgPzx5xxg3o.00001", "mail", "send", "42", "succeeded", "1", "23 h 59 min ago", "17 ms", "", "web1/4711"]
+FULL = [
+    "P77xxbgPzx5xxg3o.00002",
+    LONG,
+    LONG,
+    "[1, 2, 3, 4, 5]" * 9,
+    "scheduled",
+    "2",
+    "in 23 h 59 min",
+    "",
+    ERROR,
+    "w/1",
+]
 WIDE = ["P77xxbgPzx5xxg3o", "mail", "send", "ü東京" * 30, "dead", "1", "1.0 s ago", "1 ms", ERROR, "web1/4711"]
 
 
@@ -33,33 +44,33 @@ def printed(columns: tuple[Column, ...], rows: list[list[str]], width: int, *, t
 
 def test_error_goes_below_its_row_where_there_is_no_room() -> None:
     head, first, second, error = printed(JOBS, [JOB, WIDE], 80)
-    assert head == "id                      queue  task  arguments          state               when"
-    assert first == "P77xxbgPzx5xxg3o.00001  mail   send  42                 succeeded  23 h 59 m ago"
-    assert second.startswith("P77xxbgPzx5xxg3o        mail   send  ü東京ü東京ü東京ü…")
+    assert head == "id                      queue  task  arguments        state                 when"
+    assert first == "P77xxbgPzx5xxg3o.00001  mail   send  42               succeeded  23 h 59 min ago"
+    assert second.startswith("P77xxbgPzx5xxg3o        mail   send  ü東京ü東京ü東 …")
     assert error == f"    {ERROR[:75]}…"
 
 
 def test_narrow_terminal_has_queue_and_task_below_the_id() -> None:
     head, first, below, second, *others = printed(JOBS, [JOB, WIDE], 60)
-    assert head == "id                      state               when"
-    assert first == "P77xxbgPzx5xxg3o.00001  succeeded  23 h 59 m ago"
+    assert head == "id                      state                 when"
+    assert first == "P77xxbgPzx5xxg3o.00001  succeeded  23 h 59 min ago"
     assert below == "    mail  send  42"
-    assert second == "P77xxbgPzx5xxg3o        dead           1.0 s ago"
+    assert second == "P77xxbgPzx5xxg3o        dead             1.0 s ago"
     assert [line[:14] for line in others] == ["    mail  send", f"    {'ü東京' * 3}ü", "    Connection"]
 
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_error_of_a_dead_job_is_not_folded_into_a_narrow_column(width: int) -> None:
-    lines = printed(DEAD, [[JOB[0], "send", ERROR, "3", "23 h 59 m"]], width)
+    lines = printed(DEAD, [[JOB[0], "send", ERROR, "3", "23 h 59 min"]], width)
     assert lines[0].split() == ["id", "task", "attempts", "died", "ago"]
     assert lines[2].startswith("    ConnectionError: no line to 5: refused by")
 
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_flows_fit(width: int) -> None:
-    row = [JOB[0][:16], "warehouse", "succeeded", "10,000", "10,000", "", "", "23 h 59 m ago"]
+    row = [JOB[0][:16], "warehouse", "succeeded", "10,000", "10,000", "", "", "23 h 59 min ago"]
     lines = printed(FLOWS, [row], width)
-    assert "23 h 59 m ago" in lines[1]
+    assert "23 h 59 min ago" in lines[1]
     assert "warehouse" in "\n".join(lines)
 
 
@@ -70,7 +81,7 @@ def test_jobs_fit_and_keep_their_ids_and_columns(width: int, terminal: bool) -> 
     text = "\n".join(lines)
     for title in ("id", "queue", "task", "state", "when"):
         assert title in lines[0].split()
-    for whole in (JOB[0], FULL[0], WIDE[0], "succeeded", "scheduled", "in 23 h 59 m", "23 h 59 m ago"):
+    for whole in (JOB[0], FULL[0], WIDE[0], "succeeded", "scheduled", "in 23 h 59 min", "23 h 59 min ago"):
         assert whole in text
     if not terminal:
         assert "…" not in text
@@ -99,5 +110,5 @@ def test_workers_of_many_queues_keep_their_names(width: int) -> None:
 
 
 def test_schedules_keep_when_they_fire_next() -> None:
-    row = [LONG, LONG, LONG, "0 3 * * mon-fri (Europe/Berlin)", "open", "in 23 h 59 m", "", "1,000", "", ""]
-    assert "in 23 h 59 m" in "\n".join(printed(SCHEDULES, [row], 80))
+    row = [LONG, LONG, LONG, "0 3 * * mon-fri (Europe/Berlin)", "open", "in 23 h 59 min", "", "1,000", "", ""]
+    assert "in 23 h 59 min" in "\n".join(printed(SCHEDULES, [row], 80))

@@ -79,10 +79,10 @@ async def test_screen_shows_the_state_of_the_server(office: Office, resting: str
 
 def test_rates_are_counted_from_one_look_to_the_next(lw: Lockwork, office: Office) -> None:
     watcher = Watcher(office.lw)
-    watcher.look()
+    watcher.read()
     for _ in range(3):
         office.app.send.enqueue(1).result(30)
-    found = watcher.look()
+    found = watcher.read()
     assert found.rates[-1] > 0
     assert {line.name: line.done > 0 for line in found.queues}["mail"]
     assert found.total("running") == sum(worker.running for worker in found.workers)
@@ -90,7 +90,7 @@ def test_rates_are_counted_from_one_look_to_the_next(lw: Lockwork, office: Offic
 
 def test_rates_begin_with_the_metrics_of_the_server(lw: Lockwork, office: Office) -> None:
     office.app.send.enqueue(1).result(30)
-    found = Watcher(office.lw).look()
+    found = Watcher(office.lw).read()
     assert {line.name: line.done > 0 for line in found.queues}["mail"]
     assert found.rates[-1] > 0
 
@@ -100,8 +100,8 @@ def test_minutes_before_the_first_look_are_drawn(own_url: str) -> None:
         settle(lw, 120)
         clock.step(60)
         watcher = Watcher(lw, every=10)
-        assert watcher.look().rates[:6] == (2.0,) * 6
-        assert len(watcher.look().rates) == 8
+        assert watcher.read().rates[:6] == (2.0,) * 6
+        assert len(watcher.read().rates) == 8
 
 
 def settle(lw: Lockwork, count: int) -> None:
@@ -117,13 +117,13 @@ def test_locks_that_take_long_to_read_are_read_seldom(own_url: str, monkeypatch:
     with Lockwork(own_url) as lw:
         monkeypatch.setattr(top_watcher, "_CHEAP", 10.0)
         watcher = Watcher(lw)
-        watcher.look()
+        watcher.read()
         with lw.lock("a"):
             monkeypatch.setattr(watcher._reader._all_locks, "cheap", -1.0)
-            seen = watcher.look().locks
+            seen = watcher.read().locks
         assert seen is not None
         assert [lock.name for lock in seen.locks] == ["a"]
-        assert watcher.look().locks is seen
+        assert watcher.read().locks is seen
 
 
 async def test_unreachable_server_is_reported_on_the_screen() -> None:

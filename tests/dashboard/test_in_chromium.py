@@ -19,6 +19,7 @@ from lockwork import Lockwork
 from lockwork.dashboard.pages import PAGES
 from lockwork.errors import LockLost
 from lockwork.jobs.current import slot
+from lockwork.words import rough_age
 from running_jobs import running
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
@@ -326,6 +327,26 @@ def test_times_are_relative_and_exact_in_the_zone_of_the_viewer(browser: Browser
     expect(time).to_have_text(re.compile(r"^(now|\d+ s ago)$"))
     assert "GMT+9" in (time.get_attribute("title") or "")
     context.close()
+
+
+AGES = (0, 1, 59, 60, 62, 600, 604, 3599, 3600, 3660, 36_000, 86_399, 86_400, 273_600, 864_000, 1_000_000, 100_000_000)
+"""Seconds."""
+RELATE = """(ages) => {
+  const times = ages.map((age) => {
+    const time = document.createElement("time");
+    time.className = "since";
+    time.setAttribute("datetime", new Date(Date.now() - age * 1000 - 100).toISOString());
+    document.body.append(time);
+    return time;
+  });
+  document.dispatchEvent(new Event("htmx:after:swap"));
+  return times.map((time) => time.textContent);
+}"""
+
+
+def test_ages_have_one_spelling_in_the_browser_and_on_the_server(page: Page) -> None:
+    page.goto("/queues")
+    assert page.evaluate(RELATE, AGES) == [rough_age(seconds) for seconds in AGES]
 
 
 def test_pages_read_and_act_without_javascript(browser: Browser, address: str, shop: Lockwork) -> None:

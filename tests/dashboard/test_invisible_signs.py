@@ -12,7 +12,8 @@ import pytest
 from dashboard.browsing import serving
 from dashboard.conftest import Client
 from lockwork import Lockwork
-from lockwork.dashboard.formats import Prose, cut, middle, short_id, visible
+from lockwork.dashboard.formats import Prose, cut, middle, visible
+from lockwork.words import short_id
 
 STEERING = [*"\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"]
 JOINERS = [*"\u200c\u200d"]
@@ -95,8 +96,10 @@ async def test_text_that_every_link_would_repeat_is_refused_without_repeating_it
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("report@1764060000000", "report@1764060060000"),
-        ("a-long-name-of-a-schedule@1764060000000", "a-long-name-of-a-schedule@1764060001000"),
+        ("report@2026-11-24T13:00:00Z", "report@2026-11-24T13:01:00Z"),
+        ("a-long-name-of-a-schedule@2026-11-24T13:00:00Z", "a-long-name-of-a-schedule@2026-11-24T13:00:01Z"),
+        ("report@2026-11-24T13:00:00.250Z", "report@2026-11-24T13:00:00.500Z"),
+        ("a-schedule@P7GzmK2cMWr17HWe", "a-schedule@P7GzmK2cMWr17HWf"),
         ("P7GzmK2cMWr17HWe.00003", "P7GzmK2cMWr18AWf.00003"),
         ("P7GzmK2cMWr17HWe.00003", "P7GzmK2cMWr17HWe.00004"),
         ("P7GzmK2cMWr17HWefC", "P7GzmK2cMWr17HWffC"),

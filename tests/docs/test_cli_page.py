@@ -36,7 +36,7 @@ _VARYING = (
     (re.compile(r"[\w.-]+/\d+(/[0-9a-f]{10})?"), "WORKER"),
     (re.compile(r'File ".*?"'), "FILE"),
     (re.compile(r"(?:Valkey|Redis) [\d.]+"), "SERVER"),
-    (re.compile(r"<?\d[\d.]* (?:[kMG]?B|ms|s|d)\b|\d+ m \d\d s|\d+ h \d\d m"), "SIZE"),
+    (re.compile(r"<?\d[\d.]* (?:[kMG]?B|ms|s|min|h|d)\b(?: \d+ (?:s|min|h)\b)?"), "SIZE"),
     (re.compile(r"\bnow\b|in SIZE"), "SOON"),
     (re.compile(r"SIZE ago"), "AGO"),
     (re.compile(r"[▁▂▃▄▅▆▇█ ]{9,}"), " "),

@@ -29,7 +29,7 @@ from lockwork.inspection.lock_cache import LockCache
 from lockwork.inspection.overview import OverviewReader
 from lockwork.jobs.current import slot
 from lockwork.protocol.effects import Clock
-from lockwork.protocol.locks.overview import look
+from lockwork.protocol.locks.overview import read_locks
 from processes import started, until
 from running_jobs import running
 
@@ -62,7 +62,7 @@ def test_deadlock_is_in_status_doctor_overview_and_top(shop: Lockwork, own_url: 
         assert (found.level, found.subject, found.link) == ("serious", "Deadlock", "locks")
         assert "A holds lock a and waits for lock b; " in found.text
         assert found.fix == "Release one of the locks: `lockwork locks release a`."
-        assert listed(own_url, "status") == listed(own_url, "doctor") == Watcher(shop).look().findings == [found]
+        assert listed(own_url, "status") == listed(own_url, "doctor") == Watcher(shop).read().findings == [found]
         status = printed(own_url, "status")
         assert "nothing is wrong" not in status
         assert found.text in status
@@ -101,7 +101,7 @@ def test_user_without_rights_sees_that_locks_are_not_checked(shop: Lockwork, wit
         assert found in listed(without_locks, "doctor")
         assert "Locks not checked" in overview_page(without_locks)
         with Lockwork(without_locks) as limited:
-            seen = Watcher(limited).look()
+            seen = Watcher(limited).read()
         assert (seen.locks, seen.findings) == (None, [found])
 
 
@@ -112,7 +112,7 @@ def test_findings_read_locks_with_waiters_alone(shop: Lockwork) -> None:
         for lock in free:
             stack.enter_context(lock)
         with deadlock(shop):
-            seen = shop.runtime.run(look("lw", contended=True))
+            seen = shop.runtime.run(read_locks("lw", contended=True))
             assert [lock.name for lock in seen.locks] == ["a", "b"]
             assert len(seen.deadlocks) == 1
             assert len(shop.locks().locks) == 6

@@ -258,6 +258,6 @@ async def test_django_q_722_a_cancelled_call_spoils_no_other(spoiled: Embedded, 
             with pytest.raises(asyncio.CancelledError):
                 await call
             assert await jobs_of[turn % 20].astate() == "ready"
-        sight = await lw.runtime.arun(job_control.look(KEYS, jobs_of[7].id))
-        assert b'["7"]' in sight.record
+        details = await lw.runtime.arun(job_control.inspect(KEYS, jobs_of[7].id))
+        assert b'["7"]' in details.record
         assert spoil.hlen(KEYS.jobs) == 20

@@ -93,7 +93,7 @@ class Populated:
             "cancel in line": lambda: control.cancel(KEYS, "waits", "lw"),
             "move": lambda: control.reschedule(KEYS, "expires", 1000),
             "revive": lambda: control.revive(KEYS, "gone"),
-            "look": lambda: control.look(KEYS, "later", "channel"),
+            "inspect": lambda: control.inspect(KEYS, "later", "channel"),
             "outcome": lambda: leases.job_state(KEYS, "done", "channel"),
             "expire": lambda: leases.expire(KEYS, WINDOW),
             "status": lambda: queue_status.status(KEYS),

@@ -12,6 +12,7 @@ from lockwork import Depends, JobContext, Lockwork
 from lockwork.jobs.current import QueueContext, SlotContext
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.worker.execution.contexts import ExecutionContext
 from lockwork.worker.execution.executor import Executor
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.outcomes import Outcomes
@@ -75,7 +76,8 @@ async def ways(lw: Lockwork, function: Callable[..., Any], patch: pytest.MonkeyP
     settled: Any = Settled()
     queue_context = QueueContext("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
     threads, caller = ThreadPool(1), _Caller()
-    executor = Executor(queue_context, lw.registry, lw.config, settled, threads, caller, WorkerSlots(1), JobLog())  # type: ignore[arg-type]
+    context = ExecutionContext(lw.registry, lw.config, threads, caller, WorkerSlots(1), JobLog())  # type: ignore[arg-type]
+    executor = Executor(queue_context, context, settled)
     slot = SlotContext()
     slot.task = asyncio.current_task()
     await executor.run(Leased("id", b"1 x", job.record, 1, 7), slot)

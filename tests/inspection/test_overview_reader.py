@@ -66,7 +66,7 @@ def readers(lw: Lockwork, url: str) -> dict[str, tuple[Callable[[], object], int
         "status": (run(url, "status"), 130),
         "doctor": (run(url, "doctor"), 100),
         "queue": (run(url, "queue"), 46),
-        "top": (Watcher(lw).look, 130),
+        "top": (Watcher(lw).read, 130),
         "exporter": (ClusterFamilies(lw.runtime, "lw").read, 130),
         "/": (page(url, "/"), 180),
         "/queues": (page(url, "/queues"), 132),

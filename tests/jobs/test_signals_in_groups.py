@@ -11,6 +11,7 @@ from lockwork import Lockwork, current_job
 from lockwork.jobs.current import QueueContext, SlotContext, slot
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.leases import Leased, Outcome
+from lockwork.worker.execution.contexts import ExecutionContext
 from lockwork.worker.execution.executor import Executor
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.slots import WorkerSlots
@@ -89,8 +90,9 @@ async def test_error_beside_a_signal_is_a_failure() -> None:
 async def outcomes(names: list[str], itself: bool) -> list[Outcome]:
     """Run one job like a worker."""
     settled, nothing = _Settled(), [None]
-    desk = QueueContext("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
-    executor = Executor(desk, lw.registry, lw.config, settled, nothing[0], nothing[0], WorkerSlots(1), JobLog())  # type: ignore[arg-type]
+    queue_context = QueueContext("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
+    context = ExecutionContext(lw.registry, lw.config, nothing[0], nothing[0], WorkerSlots(1), JobLog())  # type: ignore[arg-type]
+    executor = Executor(queue_context, context, settled)
     mine = SlotContext()
     mine.task = asyncio.current_task()
     slot.set(mine)

@@ -254,8 +254,8 @@ def test_suspect_that_waits_for_its_group_lets_others_run(bench: Bench) -> None:
 
 def test_waiting_suspect_is_cancelled_rescheduled_and_deleted(bench: Bench) -> None:
     _suspects(bench, "a", "b", "c", "d")
-    assert bench.run(job_control.where(QUEUE, "a")).state == "ready"
-    seen = bench.run(job_control.look(QUEUE, "a"))
+    assert bench.run(job_control.find_place(QUEUE, "a")).state == "ready"
+    seen = bench.run(job_control.inspect(QUEUE, "a"))
     assert (seen.state, seen.suspect, seen.counts) == ("active", True, (1, 0, 1))
     assert bench.run(job_control.cancel(QUEUE, "a", "sim")) == "cancelled"
     assert bench.run(job_control.delete(QUEUE, "b")) == "deleted"

@@ -43,7 +43,7 @@ def test_schedules_are_listed_with_their_next_times(lw: Lockwork, other: Lockwor
     assert (report.misfire, report.overlap, report.declared, report.paused) == ("once", "skip", True, False)
     assert (report.last, report.last_job) == (None, None)
     assert (report.enqueued, report.overlapped, report.missed) == (0, 0, 0)
-    assert (boss.name, everybody.name, everybody.when) == ("boss", "round", "every 600 s")
+    assert (boss.name, everybody.name, everybody.when) == ("boss", "round", "every 10 min")
     assert everybody.next[0] - datetime.now(UTC) <= timedelta(minutes=10)
     assert everybody.next[1] - everybody.next[0] == timedelta(minutes=10)
     # an app without the code lists the same schedules

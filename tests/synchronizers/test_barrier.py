@@ -157,10 +157,10 @@ def test_repeated_arrival_counts_once(lw: Lockwork, proxy: Proxy, phase: Phase, 
 def test_withdrawal_after_the_barrier_opened_is_a_pass(lw: Lockwork, url: str, admin: redis.Redis) -> None:
     """The time-out ends as the barrier opens; the server decides which came first."""
     phase = lw.barrier("phase", 2)
-    with Lockwork(url) as deaf, ThreadPoolExecutor(1) as pool:
-        wait = pool.submit(deaf.barrier("phase", 2).wait, 0.4)
+    with Lockwork(url) as unnotified, ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(unnotified.barrier("phase", 2).wait, 0.4)
         until(lambda: phase.inspect().arrived == 1, "it has come")
-        deaf.runtime.engine._mail.deliver = lambda ticket, text: None  # type: ignore[method-assign]
+        unnotified.runtime.engine._mail.deliver = lambda ticket, text: None  # type: ignore[method-assign]
         assert phase.wait(30) == 1
         assert wait.result(10) == 0
 
@@ -168,10 +168,10 @@ def test_withdrawal_after_the_barrier_opened_is_a_pass(lw: Lockwork, url: str, a
 def test_lost_wake_up_costs_a_moment(lw: Lockwork, url: str) -> None:
     """Redisson's semaphore waits without a timer: its message lost, it sleeps until the next one comes."""
     phase = lw.barrier("phase", 2)
-    with Lockwork(url) as deaf, ThreadPoolExecutor(1) as pool:
-        wait = pool.submit(deaf.barrier("phase", 2).wait, 30)
+    with Lockwork(url) as unnotified, ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(unnotified.barrier("phase", 2).wait, 30)
         until(lambda: phase.inspect().arrived == 1, "it has come")
-        deaf.runtime.engine._mail.deliver = lambda ticket, text: None  # type: ignore[method-assign]
+        unnotified.runtime.engine._mail.deliver = lambda ticket, text: None  # type: ignore[method-assign]
         assert phase.wait(30) == 1
         assert wait.result(6) == 0
 

@@ -16,7 +16,7 @@ from commandstats import command_calls
 from indexed import keys_but_indexes
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused
-from lockwork.protocol.retry import Looks
+from lockwork.protocol.retry import Rechecks
 from lockwork.protocol.scripts import script
 from lockwork.types import LatchStatus
 from processes import script as process
@@ -153,13 +153,13 @@ def test_lost_wake_up_costs_a_moment(lw: Lockwork, other: Lockwork, admin: redis
 
 def test_waiting_costs_little() -> None:
     """A waiter polls six times within the first ten seconds, and every five seconds afterwards."""
-    looks, now, times = Looks(0.1), 0.0, []
+    rechecks, now, times = Rechecks(0.1), 0.0, []
     while now < 60:
-        now = looks.next(now, None)
+        now = rechecks.next(now, None)
         times.append(now)
     assert len([at for at in times if at < 10]) == 6
     assert len(times) < 18
-    assert Looks(1.0).next(5.0, 5.5) == 5.5
+    assert Rechecks(1.0).next(5.0, 5.5) == 5.5
 
 
 def test_latch_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:

@@ -9,6 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
+from lockwork.ids import node_id
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.flows import flows
 from lockwork.protocol.flows.flows import FlowJob
@@ -138,8 +139,8 @@ class Recount:
         )
         self.bench.run(flows.cancel(QUEUE, flow, WINDOW_MS))
         for at, task in enumerate(TASKS, 1):
-            self.tasks[flows.job_id(flow, at)] = task
-            self.count(flows.job_id(flow, at), "cancelled")
+            self.tasks[node_id(flow, at)] = task
+            self.count(node_id(flow, at), "cancelled")
 
     def check(self, unit: Unit, length: int, count: int) -> None:
         """Compare the server's counts with ours."""

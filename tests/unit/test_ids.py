@@ -87,6 +87,22 @@ def test_suffix_of_an_id_matches_its_task_its_key_and_each_tag() -> None:
     assert passed["tag"] < 50
 
 
+@pytest.mark.parametrize("end", ["00001", "00001u", "20000", "123456"])
+def test_id_of_a_flows_job_names_the_flow_and_the_number(end: str) -> None:
+    flow = ids.new_id()
+    assert ids.node_of(f"{flow}.{end}") == (flow, int(end.rstrip("u")))
+    assert ids.enqueued_at(f"{flow}.{end}") == ids.made_at(flow)
+
+
+@pytest.mark.parametrize("id", ["", "order.1", ".00001", "order.00001x", "order-00001", "a.b@2026-02-03T00:00:00Z"])
+def test_other_id_is_of_no_flow(id: str) -> None:
+    assert ids.node_of(id) is None
+
+
+def test_node_id_is_read_back() -> None:
+    assert ids.node_of(ids.node_id("order.7", 12)) == ("order.7", 12)
+
+
 def test_ids_of_flows_have_no_suffix() -> None:
     assert ids.made_at(f"{ids.new_id()}.00001u") is None
 

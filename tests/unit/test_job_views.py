@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lockwork.jobs.snapshot import JobError, snapshot
-from lockwork.protocol.queue.job_control import JobSight, Note
+from lockwork.protocol.queue.job_control import JobDetails, Note
 
 _DEEP = b"[" * 100_000
 
 
-def seen(error: bytes, record: bytes = b"", note: Note | None = None) -> JobSight:
-    return JobSight("dead", 1, None, None, note or Note(), error, record)
+def seen(error: bytes, record: bytes = b"", note: Note | None = None) -> JobDetails:
+    return JobDetails("dead", 1, None, None, note or Note(), error, record)
 
 
 @pytest.mark.parametrize(

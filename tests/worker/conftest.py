@@ -22,7 +22,7 @@ def ask() -> Callable[[int, str], tuple[int, str]]:
 
 
 @pytest.fixture
-def deaf() -> Iterator[None]:
+def failing_log() -> Iterator[None]:
     """The app's log handler fails."""
 
     class Fails(logging.Handler):

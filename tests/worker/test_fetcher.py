@@ -12,7 +12,8 @@ from lockwork.errors import ServerRefused, ServerUnavailable
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.leases import Batch, Leased, SessionOver
 from lockwork.worker.execution import fetcher as fetching
-from lockwork.worker.execution import queue_state
+from lockwork.worker.execution import queue_client
+from lockwork.worker.execution.contexts import FetchOptions, SessionContext
 from lockwork.worker.execution.fetcher import Fetcher
 from lockwork.worker.execution.queue_state import FetchState, QueueState
 from lockwork.worker.execution.slots import WorkerSlots
@@ -76,7 +77,8 @@ def make(server: Server, settler: Any = None, **options: Any) -> Fetcher:
     driver, runner = [server], [None]
     places: Any = options.pop("places", WorkerSlots(5))
     source = QueueState("default", QueueKeys("lw", "default"), runner[0], settler=settler)  # type: ignore[arg-type]
-    return Fetcher(driver[0], [source], "host/1/a", "lw", places, 1000, queue_state.strict, **options)  # type: ignore[arg-type]
+    context = SessionContext(driver[0], "host/1/a", "lw", places, 1000)  # type: ignore[arg-type]
+    return Fetcher(context, [source], FetchOptions(**options))
 
 
 class Places(WorkerSlots):
@@ -318,7 +320,7 @@ async def test_process_with_jobs_ends_after_data_loss() -> None:
 
 
 async def test_process_pauses_between_repeated_rejoins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "_REJOIN", 0.05)
+    monkeypatch.setattr(queue_client, "_REJOIN", 0.05)
     server = Server(SessionOver("host/1/a"))
     made = make(server, lease=15.0)
     began = asyncio.get_running_loop().time()

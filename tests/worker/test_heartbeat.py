@@ -90,7 +90,7 @@ def test_heartbeat_continues_after_any_error(caplog: pytest.LogCaptureFixture) -
     assert "Traceback" in caplog.text
 
 
-def test_heartbeat_continues_when_logging_fails(deaf: None) -> None:
+def test_heartbeat_continues_when_logging_fails(failing_log: None) -> None:
     """A network failure may affect both the server and the app's log handler."""
     away = _Away()
     heartbeat = _heartbeat(away)

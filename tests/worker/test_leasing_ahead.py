@@ -15,8 +15,9 @@ from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.leases import Batch, Leased
+from lockwork.worker.execution.contexts import FetchOptions, SessionContext
 from lockwork.worker.execution.fetcher import Fetcher
-from lockwork.worker.execution.queue_state import QueueState, strict
+from lockwork.worker.execution.queue_state import QueueState
 from lockwork.worker.execution.slots import WorkerSlots
 
 
@@ -63,7 +64,7 @@ async def test_half_of_the_slots_are_filled_while_the_other_jobs_run(size: int, 
     events: list[str] = []
     slots = WorkerSlots(size)
     queue = QueueState("default", QueueKeys("lw", "default"), Runs(events, lambda: fetcher.stop()))
-    fetcher = Fetcher(cast("Any", Full(events)), [queue], "host/1/a", "lw", slots, 1000, strict)
+    fetcher = Fetcher(SessionContext(cast("Any", Full(events)), "host/1/a", "lw", slots, 1000), [queue], FetchOptions())
     async with asyncio.timeout(5):
         await fetcher.run()
     await slots.close()

@@ -101,7 +101,7 @@ async def test_settler_waits_for_queue_that_refuses_writes(
     assert "given up" not in caplog.text
 
 
-async def test_outcomes_are_kept_when_logging_fails(deaf: None) -> None:
+async def test_outcomes_are_kept_when_logging_fails(failing_log: None) -> None:
     troubles = [ServerUnavailable("away")]
     server = Server(lambda _ids: troubles.pop() if troubles else None)
     settler = make(server)

@@ -49,4 +49,4 @@ class ProcessLocks:
 
     def overview(self, pattern: str) -> Protocol[Overview]:
         """Read the locks that match; see `Lockwork.locks`."""
-        return overview.look(self._prefix, checked_name(pattern, "a pattern of locks' names"))
+        return overview.read_locks(self._prefix, checked_name(pattern, "a pattern of locks' names"))

@@ -101,10 +101,10 @@ class ActionGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         view = self.commands[self._default]
-        with view.make_context(self._default, [], parent=ctx, resilient_parsing=True) as shown:
+        with view.make_context(self._default, [], parent=ctx, resilient_parsing=True) as default_context:
             if incomplete.startswith("-"):
-                return view.shell_complete(shown, incomplete)
-            names = [item for each in _arguments(view)[:1] for item in each.shell_complete(shown, incomplete)]
+                return view.shell_complete(default_context, incomplete)
+            names = [item for each in _arguments(view)[:1] for item in each.shell_complete(default_context, incomplete)]
         return [*super().shell_complete(ctx, incomplete), *names]
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -13,7 +13,7 @@ from lockwork.cli.report import Output, Report
 from lockwork.cli.text import printable
 from lockwork.errors import ConfigError
 from lockwork.jobs.search import JobFilter, JobState
-from lockwork.validation import several
+from lockwork.words import several
 
 Action = Literal["cancel", "retry", "delete"]
 _STEP = 1000
@@ -61,7 +61,7 @@ class Bulk:
             raise ConfigError(f"nothing to {self._action}: {why}")
         if not yes:
             place = "of all queues" if self._queue is None else f"of queue {printable(self._queue)}"
-            click.confirm(f"{self._action} {several(selected, 'job', 'jobs')} {place}?", err=True, abort=True)
+            click.confirm(f"{self._action} {several(selected, 'job')} {place}?", err=True, abort=True)
         done = 0
 
         def follow(changed: int, _searched: int) -> None:
@@ -78,13 +78,13 @@ class Bulk:
         if not changed:
             why = ", or other jobs have their unique names" if self._action == "retry" else ""
             raise ConfigError(f"no job was changed: all matching jobs changed state first{why}")
-        left = f"; {selected - changed:,} changed state first" if changed < selected else ""
-        text = f"{several(changed, 'job', 'jobs')} {self._verb.done}{left}{self._left_out()}"
+        unchanged = f"; {selected - changed:,} changed state first" if changed < selected else ""
+        text = f"{several(changed, 'job')} {self._verb.done}{unchanged}{self._left_out()}"
         document = {"action": self._action, "matched": count, "changed": int(changed), "undecided": self._undecided}
         output.show(lambda: Report(document, [text]))
 
     def _left_out(self) -> str:
-        jobs = several(self._undecided, "job", "jobs")
+        jobs = several(self._undecided, "job")
         return f"; {jobs} left out: the kept part of the record does not decide" if self._undecided else ""
 
     def _count(self) -> int:
@@ -95,16 +95,16 @@ class Bulk:
         wanted = cast("JobFilter", {**self._wanted, "state": state})
         if not read:
             return self._lw.jobs(self._queue, limit=1, **wanted).total
-        found, after, before = 0, None, self._total
+        count, after, before = 0, None, self._total
         while True:
             page = self._lw.jobs(self._queue, limit=_STEP, budget=_STEP, after=after, **wanted)
-            found += len(page.jobs)
+            count += len(page.jobs)
             self._searched += page.searched
             self._undecided += page.undecided
             self._total = before + page.total
             after = page.next
             if after is None:
-                return found
+                return count
 
 
 def _states(verb: _Verb, chosen: JobState | None) -> tuple[JobState, ...]:

@@ -51,8 +51,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in _COMMANDS:
             return None
-        found: click.Command = getattr(import_module(f"lockwork.cli.{cmd_name}"), cmd_name)
-        return found
+        command: click.Command = getattr(import_module(f"lockwork.cli.{cmd_name}"), cmd_name)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

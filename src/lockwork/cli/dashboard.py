@@ -156,9 +156,9 @@ def _serve(lw: Lockwork, asgi: ASGIApp, host: str, port: int, root_path: str, *,
         lifespan="off",
     )
     with _bound(host, port) as listener:
-        shown = f"[{host}]" if ":" in host else host
+        url_host = f"[{host}]" if ":" in host else host
         actions = "actions are allowed" if allow_actions else "read-only: --allow-actions lets users change things"
-        click.echo(f"dashboard at http://{shown}:{listener.getsockname()[1]}{root_path}/ ({actions})")
+        click.echo(f"dashboard at http://{url_host}:{listener.getsockname()[1]}{root_path}/ ({actions})")
         asyncio.run(_run(uvicorn.Server(config), listener, lw))
 
 

@@ -67,7 +67,7 @@ def _filtered(command: F) -> F:
 @reports
 def _list(*, matching: Matching, limit: int, after: str, scope: Scope, output: Output) -> None:
     """List dead jobs, the newest first."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         names = lw.queues() if scope.queue is None else [scope.queue]
         if after and len(names) != 1:
             raise click.UsageError("--after needs the --queue of the earlier list")
@@ -87,7 +87,7 @@ def _list(*, matching: Matching, limit: int, after: str, scope: Scope, output: O
 @reports
 def _groups(*, matching: Matching, scope: Scope, output: Output) -> None:
     """Group dead jobs by error and task."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         names = lw.queues() if scope.queue is None else [scope.queue]
         hidden, sets = Announced.read(lw).hidden, {name: lw.queue(name).dead for name in names}
         output.show(
@@ -107,7 +107,7 @@ def _empty(matching: Matching) -> str:
 @prints_json
 def _show(*, id: str, scope: Scope, output: Output) -> None:
     """Show a dead job with its arguments and traceback."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         assert scope.queue is not None
         job = lw.queue(scope.queue).dead.get(id)
         if job is None:
@@ -184,7 +184,7 @@ class _Change:
             raise click.UsageError("pass ids or a filter, not both")
         if not ids and not chosen:
             raise click.UsageError(f"{self.action} needs ids, a filter, or --all")
-        with scope.open(looks=False) as lw:
+        with scope.open(read_only=False) as lw:
             assert scope.queue is not None
             jobs = lw.queue(scope.queue).dead
             if ids:

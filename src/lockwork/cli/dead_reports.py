@@ -9,9 +9,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from lockwork import words
 from lockwork.cli.report import Report
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import HIDDEN, STYLES, lasting, printable, unfolded
+from lockwork.cli.text import HIDDEN, STYLES, printable, unfolded
 from lockwork.jobs.snapshot import process_deaths
 from lockwork.protocol.dead.dead import DeadGroup, DeadJob, DeadPage
 
@@ -46,7 +47,7 @@ def jobs_report(pages: Mapping[str, DeadPage], hidden: Collection[str] = (), emp
             body.append(Text(text, style=STYLES["serious"]))
         if page.jobs:
             rows = [
-                (printable(job.id), _task(job), _error(job), str(job.attempts), lasting(job.dead_for))
+                (printable(job.id), _task(job), _error(job), str(job.attempts), words.age(job.dead_for))
                 for job in page.jobs
             ]
             body.append(Listing(_JOBS, rows, title=f"queue {queue}"))
@@ -57,18 +58,20 @@ def jobs_report(pages: Mapping[str, DeadPage], hidden: Collection[str] = (), emp
     return Report({"queues": document}, body)
 
 
-def groups_report(found: Mapping[str, Sequence[DeadGroup]], hidden: Collection[str], empty: str) -> Report:
+def groups_report(groups_by_queue: Mapping[str, Sequence[DeadGroup]], hidden: Collection[str], empty: str) -> Report:
     """Return the groups, a table for each queue that has some."""
-    document = {queue: {"groups": [_group(group, hidden) for group in groups]} for queue, groups in found.items()}
+    document = {
+        queue: {"groups": [_group(group, hidden) for group in groups]} for queue, groups in groups_by_queue.items()
+    }
     body: list[RenderableType] = []
-    for queue, groups in found.items():
+    for queue, groups in groups_by_queue.items():
         rows = [
             (
                 f"{group.count:,}",
                 _task(group.example),
                 _error(group.example),
-                lasting(group.oldest),
-                lasting(group.newest),
+                words.age(group.oldest),
+                words.age(group.newest),
             )
             for group in groups
         ]
@@ -92,8 +95,8 @@ def job_report(job: DeadJob, hidden: Collection[str] = ()) -> Report:
         else "",
         "priority": job.call.priority,
         "attempts": _attempts(job),
-        "died": f"{lasting(job.dead_for)} ago",
-        "enqueued": "" if job.age is None else f"{lasting(job.age)} ago",
+        "died": f"{words.age(job.dead_for)} ago",
+        "enqueued": "" if job.age is None else f"{words.age(job.age)} ago",
         "error": f"{job.error.type}: {job.error.text}" if job.error.type else job.error.text,
     }
     lines = [unfolded(line) for line in (job.error.traceback or "").splitlines()]

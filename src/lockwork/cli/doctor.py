@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from lockwork import words
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
@@ -20,7 +21,6 @@ from lockwork.doctor.finding import Finding
 from lockwork.doctor.findings import Examination, examine
 from lockwork.errors import FunctionsMissing, LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
 from lockwork.inspection.overview import OverviewReader
-from lockwork.validation import several
 
 _FIXES = (
     (FunctionsMissing, "Each version of Lockwork needs its own functions: see `lockwork functions`."),
@@ -79,9 +79,9 @@ def _scope(seen: Examination) -> list[Text]:
     """Return the line that lists the checked servers, and the numbers of checked queues, workers and apps."""
     if not seen.servers:
         return []
-    servers = [f"{each.version}, {_call(each.latency)} a call" for each in seen.servers if each.info]
+    servers = [f"{each.version}, {words.latency(each.latency)} a call" for each in seen.servers if each.info]
     counts = ((seen.queues, "queue"), (seen.workers, "worker"), (seen.apps, "app"))
-    parts = [*servers, ", ".join(several(number, what, f"{what}s") for number, what in counts)]
+    parts = [*servers, ", ".join(words.several(number, what, f"{what}s") for number, what in counts)]
     return [Text(f"checked: {'; '.join(parts)}", style="dim")]
 
 
@@ -90,18 +90,14 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
-def _call(seconds: float) -> str:
-    return "<0.1 ms" if seconds < 0.0001 else f"{seconds * 1000:.1f} ms"
-
-
-def listed(found: Sequence[Finding]) -> list[RenderableType]:
+def listed(findings: Sequence[Finding]) -> list[RenderableType]:
     """Return the findings as lines of text."""
-    if not found:
+    if not findings:
         return [state("succeeded", "nothing is wrong")]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for finding in found:
+    for finding in findings:
         subject, text, fix = map(printable, (finding.subject, finding.text, finding.fix))
         table.add_row(state(finding.level), Text.assemble((f"{subject}: ", "bold"), f"{text}\n{fix}"))
     return [table]

@@ -73,7 +73,7 @@ def enqueue(
         options["priority"] = priority
     if retries is not None:
         options["retries"] = retries
-    with scope.open(looks=False, create=create) as lw:
+    with scope.open(read_only=False, create=create) as lw:
         made = register(lw, _found(Announced.read(lw), task, scope.queue, create=create))
         try:
             job = made.options(**options).enqueue(*args, **kwargs)
@@ -81,25 +81,25 @@ def enqueue(
             raise ConfigError(f"{error}: see --args and --kwargs") from None
         in_force = made.options(**options).options_in_force
         document = {"job": job.id, "queue": job.queue, "task": task, "retries": in_force.retries}
-        said = f"task {printable(task)}, queue {printable(job.queue)}, retries {in_force.retries}"
+        summary = f"task {printable(task)}, queue {printable(job.queue)}, retries {in_force.retries}"
         if not lw.queue(job.queue).workers():
-            said += ": no worker serves it now"
+            summary += ": no worker serves it now"
         output.show(lambda: Report(document, [job.id]))
         if not output.as_json:
-            click.echo(said, err=True)  # the id alone is for programs
+            click.echo(summary, err=True)  # the id alone is for programs
 
 
 def _found(announced: Announced, name: str, queue: str | None, *, create: bool) -> AnnouncedTask:
     """Return the task of that name; raises ConfigError if none was announced, or several queues have one."""
-    found = [task for task in announced.tasks.values() if task.name == name]
-    there = [task for task in found if queue is None or task.queue == base_queue(queue)]
+    tasks = [task for task in announced.tasks.values() if task.name == name]
+    there = [task for task in tasks if queue is None or task.queue == base_queue(queue)]
     if len(there) == 1:
         return there[0] if queue is None else replace(there[0], queue=queue)
     if len(there) > 1:
         queues = ", ".join(sorted(printable(task.queue) for task in there))
         raise ConfigError(f"task {printable(name)} is in several queues ({queues}): pass its --queue")
-    if found and queue is not None:
-        return replace(found[0], queue=queue)
+    if tasks and queue is not None:
+        return replace(tasks[0], queue=queue)
     known = {task.name for task in announced.tasks.values()}
     if queue is None and not (known or create):
         raise ConfigError(f"no app has announced task {printable(name)}: pass its --queue")
@@ -123,10 +123,10 @@ def _as_json(words: tuple[str, ...]) -> str:
 
 def _json(text: str, option: str, kind: type[Any]) -> Any:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise click.UsageError(f"{option} is not JSON: {error}") from None
-    if not isinstance(found, kind):
+    if not isinstance(value, kind):
         shape = "an array, such as '[42]'" if kind is list else """an object, such as '{"day": 1}'"""
         raise click.UsageError(f"{option} must be {shape}, not {text!r:.80}")
-    return found
+    return value

@@ -69,11 +69,13 @@ def _fitted(cell: Text, column: FittedColumn, width: int) -> Text:
 def _widths(columns: Sequence[FittedColumn], rows: Sequence[Sequence[Text]], room: int) -> Mapping[int, int]:
     """Return the columns that fit, with their widths."""
     room -= GAP  # a blank is on both sides of each cell
-    shown = {at: max([len(column.title), *(row[at].cell_len for row in rows)]) for at, column in enumerate(columns)}
-    floors = {at: min(width, columns[at].floor or width) for at, width in shown.items()}
-    optional = sorted((at for at in shown if columns[at].optional), key=lambda at: columns[at].optional)
-    widths = shrunk(shown, floors, room)
+    natural_widths = {
+        at: max([len(column.title), *(row[at].cell_len for row in rows)]) for at, column in enumerate(columns)
+    }
+    floors = {at: min(width, columns[at].floor or width) for at, width in natural_widths.items()}
+    optional = sorted((at for at in natural_widths if columns[at].optional), key=lambda at: columns[at].optional)
+    widths = shrunk(natural_widths, floors, room)
     while total_width(widths) > room and optional:
-        del shown[optional.pop()]
-        widths = shrunk(shown, floors, room)
+        del natural_widths[optional.pop()]
+        widths = shrunk(natural_widths, floors, room)
     return shrunk(widths, {at: _LEAST if columns[at].floor else width for at, width in widths.items()}, room)

@@ -22,7 +22,7 @@ from lockwork.cli.text import ago, count, printable, state
 from lockwork.errors import ConfigError
 from lockwork.flows.runs import FlowPage, FlowRun, FlowStatus, FlowSummary
 from lockwork.protocol.flows.flow_graph import FlowNode
-from lockwork.validation import several
+from lockwork.words import several
 
 _COLUMNS = (
     Column("flow", whole=True),
@@ -65,7 +65,7 @@ _scope = scoped(queue_option("The queue of the flow. [default: all of them]"))
 @reports
 def _show(*, id: str | None, limit: int, scope: Scope, output: Output) -> None:
     """Show the newest flows, or one flow."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         if id is None:
             output.show(lambda: _list_report(lw.flows(scope.queue, limit=limit)))
             return
@@ -81,7 +81,7 @@ def _show(*, id: str | None, limit: int, scope: Scope, output: Output) -> None:
 @prints_json
 def _cancel(*, id: str, scope: Scope, output: Output) -> None:
     """Cancel all jobs of a flow that have not ended."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         run = _found(lw, id, scope.queue)
         if not run.cancel():
             raise ConfigError(f"flow {id} has ended: it cannot be cancelled")
@@ -143,7 +143,7 @@ def _flow_report(lw: Lockwork, run: FlowRun) -> Report:
     ]
     body: list[RenderableType] = [facts(rows), tree(nodes)]
     if status.jobs > len(nodes):
-        body.append(Text(f"and {several(status.jobs - len(nodes), 'more job', 'more jobs')}", style="dim"))
+        body.append(Text(f"and {several(status.jobs - len(nodes), 'more job')}", style="dim"))
     return Report({"id": run.id, "queue": run.queue, **_counts(status), "graph": nodes}, body)
 
 
@@ -200,8 +200,8 @@ class _Drawing:
         text.append_text(state(node.state))
         others = self.parents[node.number][:-1]
         if others:
-            shown = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
-            text.append(f"  also after {shown}", style="color(244)")
+            numbers = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
+            text.append(f"  also after {numbers}", style="color(244)")
         if node.id == self.marked:
             text.append("  <- this job")
         return text

@@ -11,7 +11,7 @@ from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
 from lockwork.protocol.functions import library
 from lockwork.runtime import function_libraries
-from lockwork.validation import several
+from lockwork.words import several
 
 _COLUMNS = (
     Column("library", whole=True),
@@ -85,20 +85,20 @@ def _report(lw: Lockwork) -> Report:
         (
             name,
             "this" if name == current else "other",
-            str(max(found.get(name, 0) for found in servers.values())),
-            f"{sum(name in found for found in servers.values())} of {len(servers)}",
+            str(max(versions.get(name, 0) for versions in servers.values())),
+            f"{sum(name in versions for versions in servers.values())} of {len(servers)}",
         )
         for name in sorted({current}.union(*servers.values()))
     ]
     document = {"library": current, "servers": servers}
-    lacking = [server for server, found in servers.items() if current not in found]
+    lacking = [server for server, versions in servers.items() if current not in versions]
     hint = [f"missing at {', '.join(lacking)}: lockwork functions load"] if lacking else []
     return Report(document, [Listing(_COLUMNS, rows), *hint])
 
 
 def _delete_libraries(lw: Lockwork, *, everything: bool, yes: bool) -> None:
     servers = function_libraries.loaded(lw.runtime.endpoint)
-    names = {name for found in servers.values() for name in found if everything or name != library().name}
+    names = {name for versions in servers.values() for name in versions if everything or name != library().name}
     if not names:
         click.echo("no library to delete")
         return

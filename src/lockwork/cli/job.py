@@ -20,7 +20,7 @@ from lockwork.cli.names import unknown
 from lockwork.cli.options import Scope, duration, queue_option, scoped
 from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import EMPTY, HIDDEN, ago, arguments, moment, printable, sized, state, unfolded, until, value
+from lockwork.cli.text import EMPTY, HIDDEN, ago, arguments, moment, printable, size, state, unfolded, until, value
 from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import Attempt, JobSnapshot, State, process_deaths
@@ -68,7 +68,7 @@ def _one_job(command: F) -> F:
 @reports
 def _show(*, id: str, scope: Scope, output: Output) -> None:
     """Show a job."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         chosen = _found(lw, id, scope.queue)
         output.show(lambda: _report(lw, chosen))
 
@@ -149,7 +149,7 @@ def _delete(*, id: str, scope: Scope, output: Output) -> None:
 
 def _change(id: str, scope: Scope, output: Output, change: Callable[[Job[Any], State], tuple[bool, str, str]]) -> None:
     """Change a job and print the result; `change` returns success, the result, and why it may fail."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         chosen = _found(lw, id, scope.queue)
         done, text, why = change(chosen, chosen.state())
         if not done:
@@ -160,24 +160,24 @@ def _change(id: str, scope: Scope, output: Output, change: Callable[[Job[Any], S
 
 def _time(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise click.UsageError(f"--at is a time such as 2026-12-24T18:00+01:00, not {text!r:.80}") from None
-    return found if found.tzinfo else found.astimezone()
+    return time if time.tzinfo else time.astimezone()
 
 
 def _found(lw: Lockwork, id: str, queue: str | None) -> Job[Any]:
     names = lw.queues() if queue is None else [each.name for each in lw.queue(queue).partitions]
     for name in names:
-        found = lw.job(id, queue=name)
-        if found.inspect().state != "unknown":
-            return found
+        job = lw.job(id, queue=name)
+        if job.inspect().state != "unknown":
+            return job
     raise unknown("job", id, [each.id for each in lw.jobs(queue, limit=200).jobs], ids=True)
 
 
-def _report(lw: Lockwork, found: Job[Any]) -> Report:
-    seen = found.inspect()
-    nodes = [] if seen.flow is None else graph(lw, seen.flow, found.queue)
+def _report(lw: Lockwork, job: Job[Any]) -> Report:
+    seen = job.inspect()
+    nodes = [] if seen.flow is None else graph(lw, seen.flow, job.queue)
     document = {field.name: getattr(seen, field.name) for field in fields(JobSnapshot)} | {"graph": nodes}
     hidden = seen.hidden or seen.task in Announced.read(lw).hidden
     if hidden:  # its key and group may contain its arguments
@@ -233,7 +233,7 @@ def _facts(seen: JobSnapshot, now: datetime, *, hidden: bool) -> Iterator[tuple[
     yield "schedule", printable(seen.schedule or "")
     yield "stock", _name(seen.stock)
     yield "checkpoints", ", ".join(f"{printable(name)}={_cut(value(each))}" for name, each in seen.checkpoints.items())
-    yield "size", sized(seen.size)
+    yield "size", size(seen.size)
 
 
 def _time_and_age(then: datetime | None, now: datetime) -> str:

@@ -18,10 +18,10 @@ from lockwork.cli.options import Scope, queue_argument, scoped, yes_option
 from lockwork.cli.progress import progress
 from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing
-from lockwork.cli.text import HIDDEN, ago, arguments, brief, printable, state, until
+from lockwork.cli.text import HIDDEN, ago, arguments, duration, printable, state, until
 from lockwork.errors import ConfigError
 from lockwork.jobs.search import MOST, JobFilter, JobPage, JobRow
-from lockwork.validation import several
+from lockwork.words import several
 
 F = TypeVar("F", bound=Callable[..., object])
 _COLUMNS = (
@@ -97,7 +97,7 @@ def _show(
     """
     if limit > MOST:
         raise click.UsageError(f"a list has at most {MOST:,} jobs: continue with --after")
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         mistake = unknown_task(lw, wanted)
         search = _Search(lw, scope.queue, wanted, limit, budget, newest=not oldest, mistake=mistake)
         output.show(lambda: search.report(after))
@@ -140,7 +140,7 @@ def _delete(**options: Unpack[_ChangeOptions]) -> None:
 
 def _run(action: Action, **options: Unpack[_ChangeOptions]) -> None:
     scope, wanted = options["scope"], options["wanted"]
-    with scope.open(looks=False) as lw:
+    with scope.open(read_only=False) as lw:
         Bulk(lw, scope.queue, action, wanted, options["limit"]).run(options["output"], yes=options["yes"])
 
 
@@ -214,7 +214,7 @@ class _Search:
         if page.sampled and self._wanted.get("state") in (None, "done", "succeeded"):
             notes += [f"{page.sampled:,} successful jobs are not in the history, only in the counters"]
         if self._undecided:
-            more = several(self._undecided, "more job", "more jobs")
+            more = several(self._undecided, "more job")
             notes += [f"{more} may match: history has only the beginning of a long record"]
         return [*body, *(Text(printable(note), style="dim") for note in notes)]
 
@@ -241,7 +241,7 @@ def shown_state(word: str, *, retrying: bool) -> Text:
 
 def ran(started: datetime | None, ended: datetime | None) -> str:
     """Return how long an attempt ran; empty if it is unknown."""
-    return "" if started is None or ended is None else brief((ended - started).total_seconds())
+    return "" if started is None or ended is None else duration((ended - started).total_seconds())
 
 
 def place(worker: str | None) -> str:

@@ -11,12 +11,13 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from lockwork import words
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.action_group import ActionGroup
 from lockwork.cli.completion import lock_names
 from lockwork.cli.options import connected, names_the_app, yes_option
 from lockwork.cli.report import Output, Report, reports
-from lockwork.cli.text import EMPTY, STYLES, lasting, printable, time_left
+from lockwork.cli.text import EMPTY, STYLES, printable
 from lockwork.inspection.lock_owners import OwnerNames, owner_name
 from lockwork.protocol.locks.deadlocks import Edge
 from lockwork.protocol.locks.overview import Holder, LockSnapshot, Overview, literal
@@ -91,8 +92,8 @@ def _narrow(overview: Overview, names: OwnerNames) -> Iterator[RenderableType]:
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1))
         table.add_column(min_width=9, overflow="fold")
         table.add_column(overflow="fold")
-        for state, name, since, left, fence in _rows(lock, names):
-            times = ", ".join(filter(None, (f"for {since}" if since else "", f"{left} left" if left else "")))
+        for state, name, since, remaining, fence in _rows(lock, names):
+            times = ", ".join(filter(None, (f"for {since}" if since else "", f"{remaining} left" if remaining else "")))
             details = [each for each in (name, times, f"fence {fence}" if fence else "") if each]
             table.add_row(f"  {state}", Text("\n".join(details)))
         yield table
@@ -103,14 +104,14 @@ def _rows(lock: LockSnapshot, names: OwnerNames) -> Iterator[_Row]:
     for held in lock.holders:
         name = _who(held.holder, names(held.holder.owner))
         state = "holds" + _units(lock, held.units)
-        yield state, name, lasting(held.held_for), time_left(held.expires_in), str(held.fence)
+        yield state, name, words.age(held.held_for), words.time_left(held.expires_in), str(held.fence)
     if lock.kept_for:
-        yield "kept", "free after its minimum time", "", time_left(lock.kept_for), ""
+        yield "kept", "free after its minimum time", "", words.time_left(lock.kept_for), ""
     if lock.more_holders:
         yield "", f"up to {lock.more_holders} more holders", "", "", ""
     for place, waiter in enumerate(lock.line, 1):
         name = _who(waiter.holder, names(waiter.holder.owner))
-        yield f"{place}. waits" + _units(lock, waiter.units), name, lasting(waiter.waited), "", ""
+        yield f"{place}. waits" + _units(lock, waiter.units), name, words.age(waiter.waited), "", ""
     if lock.more_waiters:
         yield "", f"up to {lock.more_waiters} more waiters", "", "", ""
 
@@ -122,8 +123,8 @@ def _waits(edges: tuple[Edge, ...], names: OwnerNames) -> Iterator[str]:
         places[edge.waiter, edge.resource].append(edge)
     for (waiter, resource), reasons in places.items():
         holders = [names(edge.blocker) for edge in reasons if not edge.ahead]
-        shown = holders if len(holders) <= 3 else [*holders[:2], f"{len(holders) - 2} others"]
-        why = [f"held by {', '.join(shown)}"] if shown else []
+        visible = holders if len(holders) <= 3 else [*holders[:2], f"{len(holders) - 2} others"]
+        why = [f"held by {', '.join(visible)}"] if visible else []
         why += [f"behind {names(edge.blocker)}" for edge in reasons if edge.ahead]
         yield printable(f"{names(waiter)} waits for {resource}, {', '.join(why)}")
 

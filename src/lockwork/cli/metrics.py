@@ -42,8 +42,8 @@ def metrics(url: str | None, prefix: str, port: int, host: str, *, once: bool) -
             ) from None
         stop = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
-        shown = f"[{host}]" if ":" in host else host
-        click.echo(f"metrics at http://{shown}:{server.server_port}/metrics", err=True)
+        url_host = f"[{host}]" if ":" in host else host
+        click.echo(f"metrics at http://{url_host}:{server.server_port}/metrics", err=True)
         try:
             stop.wait()
         finally:

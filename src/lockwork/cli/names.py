@@ -36,12 +36,12 @@ def hint(name: str, known: Iterable[str]) -> str:
 
 
 def check_queue(
-    lw: Lockwork, name: str, announced: Collection[str] = (), *, looks: bool, create: bool | None = None
+    lw: Lockwork, name: str, announced: Collection[str] = (), *, read_only: bool, create: bool | None = None
 ) -> None:
     """Raise ConfigError for a queue that neither exists nor was announced, unless `create`.
 
-    If only partitions of it exist, raise it unless the command only `looks`: then print a warning. `create` is None for
-    commands that cannot create a queue.
+    If only partitions of it exist, raise it unless the command is `read_only`: then print a warning. `create` is None
+    for commands that cannot create a queue.
     """
     if name in announced or _exists(lw, name):
         return
@@ -49,7 +49,7 @@ def check_queue(
     partitions = sorted((each for each in names if each != name and base_queue(each) == name), key=partition_number)
     if partitions:
         text = f"queue {printable(name)} has partitions ({_some(partitions)}): pass one of them, or --partitions N"
-        if not looks:
+        if not read_only:
             raise ConfigError(text)
         click.echo(text, err=True)
     elif not create:

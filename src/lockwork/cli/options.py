@@ -48,7 +48,7 @@ class Scope:
     partitions: int | None
 
     @contextmanager
-    def open(self, *, looks: bool, create: bool | None = None) -> Iterator[Lockwork]:
+    def open(self, *, read_only: bool, create: bool | None = None) -> Iterator[Lockwork]:
         """Open an app that knows the partitions that apps announced; raises ConfigError as `check_queue`."""
         if self.partitions is not None and self.queue is None:
             raise click.UsageError("--partitions needs the name of a queue")
@@ -61,7 +61,7 @@ class Scope:
             if counts:
                 lw = stack.enter_context(connected(self.url, self.prefix, counts))
             if self.queue is not None:
-                check_queue(lw, self.queue, announced.queues, looks=looks, create=create)
+                check_queue(lw, self.queue, announced.queues, read_only=read_only, create=create)
             yield lw
 
 
@@ -107,16 +107,16 @@ def duration(text: str, option: str) -> float:
     try:
         return seconds(unit_or_seconds(text), option, zero=True)
     except ConfigError as error:
-        said = str(error).replace("seconds, a timedelta or text such as", "a number of seconds or a time such as")
-        raise click.UsageError(said) from None
+        message = str(error).replace("seconds, a timedelta or text such as", "a number of seconds or a time such as")
+        raise click.UsageError(message) from None
 
 
 def size(text: str, what: str) -> int:
     """Return the bytes that a text such as "512MB" or "1.5GiB" means; raises ConfigError."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
         raise ConfigError(f'{what} must be a size such as "512MB" or "1.5GiB", not {text!r:.80}')
-    number, unit, binary = found.groups()
+    number, unit, binary = match.groups()
     bytes = int(float(number) * (1024 if binary else 1000) ** _POWERS[unit.lower()])
     if bytes < 1:
         raise ConfigError(f"{what} must be more than 0, not {text!r}")

@@ -23,7 +23,7 @@ from lockwork.inspection.queue_state import QueueOverview
 from lockwork.protocol.queue.status import QueueStatus
 from lockwork.queues.limits import LimitSettings, QueueLimits
 from lockwork.queues.queue import Queue
-from lockwork.validation import several
+from lockwork.words import several
 
 _COLUMNS = (
     Column("queue", whole=True),
@@ -84,12 +84,12 @@ class _QueueView:
 
 
 def _limits_text(limits: QueueLimits) -> str:
-    found = (
+    texts = (
         ("rate", limits.rate),
         ("concurrency", None if limits.concurrency is None else f"{limits.concurrency:,}"),
         ("size", None if limits.size is None else f"{limits.size:,}"),
     )
-    return ", ".join(f"{what} {limit}" for what, limit in found if limit is not None)
+    return ", ".join(f"{what} {limit}" for what, limit in texts if limit is not None)
 
 
 def _report(seen: Sequence[_QueueView], *, single: bool) -> Report:
@@ -124,7 +124,7 @@ _CREATE = click.option("--create", is_flag=True, help="Accept a queue that does 
 @reports
 def _show(*, scope: Scope, output: Output) -> None:
     """Show all queues, or one."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         name = scope.queue
         if name is None:
             reader = OverviewReader()
@@ -181,11 +181,11 @@ def _clear(*, scope: Scope, yes: bool, output: Output) -> None:
     with _changed(scope, output) as chosen:
         waiting = _waiting(chosen)
         if not yes and waiting:
-            jobs = several(waiting, "waiting job", "waiting jobs")
+            jobs = several(waiting, "waiting job")
             click.confirm(f"delete {jobs} in queue {chosen.name!r}?", err=True, abort=True)
         with progress("deleting", waiting, lambda: waiting - _waiting(chosen), changes=True):
             cleared = chosen.clear()
-        click.echo(f"{several(cleared, 'job', 'jobs')} deleted", err=True)
+        click.echo(f"{several(cleared, 'job')} deleted", err=True)
 
 
 @queue.command(
@@ -210,7 +210,7 @@ def _drain(*, scope: Scope, timeout: str | None, delayed: bool, output: Output) 
 @contextmanager
 def _changed(scope: Scope, output: Output, *, create: bool | None = None) -> Iterator[Queue]:
     """Open the queue for a change, and show it afterwards; `create` is None for actions that cannot create it."""
-    with scope.open(looks=False, create=create) as lw:
+    with scope.open(read_only=False, create=create) as lw:
         assert scope.queue is not None
         chosen = lw.queue(scope.queue)
         yield chosen

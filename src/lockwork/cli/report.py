@@ -20,6 +20,7 @@ from rich.console import Console, ConsoleDimensions, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from lockwork import words
 from lockwork.bases import as_base
 from lockwork.errors import ServerUnavailable
 
@@ -73,24 +74,24 @@ class Output:
 
     def _redraw(self, make: Callable[[], Report], pause: float) -> None:
         out = console()
-        shown: list[RenderableType] = list(map(line, make().body))
+        renderables: list[RenderableType] = list(map(line, make().body))
         before = signal.signal(signal.SIGTERM, _end)
         try:
             with Live(console=out, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
                 problem = ""
                 while True:
                     clock = datetime.now(UTC).astimezone().strftime("%H:%M:%S")
-                    head = Text(f"every {pause:g} s, Ctrl-C ends    {clock}", style="dim")
+                    head = Text(f"every {words.exact(pause)}, Ctrl-C ends    {clock}", style="dim")
                     warning = [Text(problem, style="color(160)")] if problem else []
-                    live.update(Group(head, *warning, *shown), refresh=True)
+                    live.update(Group(head, *warning, *renderables), refresh=True)
                     time.sleep(pause)
                     try:
-                        shown, problem = list(map(line, make().body)), ""
+                        renderables, problem = list(map(line, make().body)), ""
                     except ServerUnavailable as error:
                         problem = f"{error}: the figures below are old"
         finally:
             signal.signal(signal.SIGTERM, before)
-            out.print(*shown, sep="\n")  # so that the last state is seen after the end, too
+            out.print(*renderables, sep="\n")  # so that the last state is seen after the end, too
 
 
 def _end(number: int, _: FrameType | None) -> None:
@@ -100,10 +101,10 @@ def _end(number: int, _: FrameType | None) -> None:
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console that is wide where there is no terminal; rich follows NO_COLOR, TERM and COLUMNS."""
-    found = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
-    if not found.is_terminal and "COLUMNS" not in os.environ:
-        found.size = ConsoleDimensions(_WIDTH, _HEIGHT)
-    return found
+    created = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+    if not created.is_terminal and "COLUMNS" not in os.environ:
+        created.size = ConsoleDimensions(_WIDTH, _HEIGHT)
+    return created
 
 
 def line(part: RenderableType) -> RenderableType:

@@ -56,7 +56,7 @@ _NAME = click.argument("name", shell_complete=schedule_names)
 @reports
 def _show(*, name: str | None, scope: Scope, output: Output) -> None:
     """Show all schedules, or the schedules of one name."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         output.show(lambda: _report(lw, _chosen(_all(lw, scope.queue), name)))
 
 
@@ -84,7 +84,7 @@ def _resume(*, name: str, scope: Scope, output: Output) -> None:
 @prints_json
 def _run(*, name: str, scope: Scope, output: Output) -> None:
     """Enqueue the job of a schedule now."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         status = _only(lw, name, scope.queue)
         job = lw.schedule(status.name, queue=status.queue).run_now()
         if job is None:
@@ -99,7 +99,7 @@ def _run(*, name: str, scope: Scope, output: Output) -> None:
 
 def _change(name: str, scope: Scope, output: Output, change: Callable[[Schedule], bool]) -> None:
     """Pause or resume a schedule, and show it."""
-    with scope.open(looks=True) as lw:
+    with scope.open(read_only=True) as lw:
         status = _only(lw, name, scope.queue)
         if not change(lw.schedule(status.name, queue=status.queue)):
             raise ConfigError(f"schedule {status.name} has been deleted")
@@ -107,32 +107,32 @@ def _change(name: str, scope: Scope, output: Output, change: Callable[[Schedule]
 
 
 def _only(lw: Lockwork, name: str, queue: str | None) -> ScheduleStatus:
-    (found, *others) = _chosen(_all(lw, queue), name)
+    (schedule, *others) = _chosen(_all(lw, queue), name)
     if others:
-        places = ", ".join(printable(each.queue) for each in (found, *others))
+        places = ", ".join(printable(each.queue) for each in (schedule, *others))
         raise ConfigError(f"schedule {name} is in several queues ({places}): name its --queue")
-    return found
+    return schedule
 
 
 def _all(lw: Lockwork, queue: str | None) -> list[ScheduleStatus]:
     names = lw.queues() if queue is None else [queue]
-    return [found for name in names for found in lw.schedules(name)]
+    return [schedule for name in names for schedule in lw.schedules(name)]
 
 
-def _chosen(found: Sequence[ScheduleStatus], name: str | None) -> Sequence[ScheduleStatus]:
+def _chosen(schedules: Sequence[ScheduleStatus], name: str | None) -> Sequence[ScheduleStatus]:
     if name is None:
-        return found
-    chosen = [each for each in found if each.name == name]
+        return schedules
+    chosen = [each for each in schedules if each.name == name]
     if not chosen:
-        raise unknown("schedule", name, {each.name for each in found})
+        raise unknown("schedule", name, {each.name for each in schedules})
     return chosen
 
 
-def _report(lw: Lockwork, found: Sequence[ScheduleStatus]) -> Report:
-    served = {name: bool(lw.queue(name).workers()) for name in {each.queue for each in found}}
-    rows = [_row(each, fires=each.declared and served[each.queue]) for each in found]
+def _report(lw: Lockwork, schedules: Sequence[ScheduleStatus]) -> Report:
+    served = {name: bool(lw.queue(name).workers()) for name in {each.queue for each in schedules}}
+    rows = [_row(each, fires=each.declared and served[each.queue]) for each in schedules]
     empty = "no worker has declared a schedule: it is @lw.task(cron=...) or lw.schedule(...)"
-    return Report({"schedules": [_document(each) for each in found]}, [Listing(_COLUMNS, rows, empty=empty)])
+    return Report({"schedules": [_document(each) for each in schedules]}, [Listing(_COLUMNS, rows, empty=empty)])
 
 
 def _row(each: ScheduleStatus, *, fires: bool) -> list[str | Text]:

@@ -8,20 +8,20 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
+from lockwork import words
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.doctor import listed
 from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.table import Column, Listing
-from lockwork.cli.text import brief, count, lasting, printable, state
+from lockwork.cli.text import count, duration, printable, state
 from lockwork.cli.workers import listing
 from lockwork.doctor.findings import CHECKED_PARTS, findings_of
 from lockwork.inspection.overview import OverviewReader
 from lockwork.inspection.queue_state import PartitionState
 from lockwork.protocol.queue.ages import ReadyAge
 from lockwork.telemetry.metrics import activity
-from lockwork.validation import several
 
 _QUEUES = (
     Column("queue", whole=True),
@@ -54,7 +54,7 @@ def status(*, output: Output, url: str | None, prefix: str) -> None:
 def _report(lw: Lockwork, reader: OverviewReader) -> Report:
     overview = reader.read(lw.runtime, CHECKED_PARTS)
     read_hour = activity(lw.config.prefix, None, None, "1h", overview.names)
-    found, total = findings_of(overview), lw.runtime.run(read_hour).series().total
+    findings, total = findings_of(overview), lw.runtime.run(read_hour).series().total
     rows: list[Sequence[str | Text]] = [
         (
             printable(queue.name),
@@ -69,11 +69,11 @@ def _report(lw: Lockwork, reader: OverviewReader) -> Report:
         for queue in overview.partitions
     ]
     p95 = {"wait": total.wait.quantile(0.95), "run": total.run.quantile(0.95)}
-    failed = several(total.failed, "failed attempt", "failed attempts")
+    failed = words.several(total.failed, "failed attempt")
     hour = f"last hour: {total.succeeded:,} succeeded, {failed}, {total.dead:,} dead"
-    hour += "".join(f", {what} p95 {brief(seconds)}" for what, seconds in p95.items() if seconds is not None)
+    hour += "".join(f", {what} p95 {duration(seconds)}" for what, seconds in p95.items() if seconds is not None)
     body: list[RenderableType] = [
-        *listed(found),
+        *listed(findings),
         hour,
         "",
         Listing(_QUEUES, rows, title="queues", empty="no queue has had a job"),
@@ -90,7 +90,7 @@ def _report(lw: Lockwork, reader: OverviewReader) -> Report:
         }
         for queue in overview.partitions
     ]
-    document = {"findings": found, "last_hour": summary, "queues": listed_queues, "workers": overview.workers}
+    document = {"findings": findings, "last_hour": summary, "queues": listed_queues, "workers": overview.workers}
     return Report(document, body)
 
 
@@ -103,5 +103,5 @@ def _served(queue: PartitionState) -> Text:
 def _waited(age: ReadyAge) -> str:
     """Format the wait of the oldest ready job; empty if no job is ready."""
     if age.known:
-        return lasting(age.seconds) if age.seconds else ""
-    return f"at least {lasting(age.seconds)}" if age.seconds else "unknown"
+        return words.age(age.seconds) if age.seconds else ""
+    return f"at least {words.age(age.seconds)}" if age.seconds else "unknown"

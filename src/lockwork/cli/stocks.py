@@ -46,15 +46,15 @@ def stocks(*, output: Output, url: str | None, prefix: str, name: str | None) ->
 
 
 def _report(lw: Lockwork, name: str | None) -> Report:
-    found = lw.stocks()
+    stocks = lw.stocks()
     name = None if name is None else display(typed(name))
-    shown = [each for each in found if name in (None, each.name)]
-    if name is not None and not shown:
-        raise unknown("stock", name, {each.name for each in found})
+    matching = [each for each in stocks if name in (None, each.name)]
+    if name is not None and not matching:
+        raise unknown("stock", name, {each.name for each in stocks})
     rows: list[list[str | Text]] = []
-    for each in shown:
+    for each in matching:
         units = each.status
         counts = (units.total, units.available, units.reserved, units.sold, units.expired)
         rows.append([printable(each.name or EMPTY), printable(each.queue), *map(count, counts)])
-    document = [{"name": each.name, "queue": each.queue, "status": each.status} for each in shown]
+    document = [{"name": each.name, "queue": each.queue, "status": each.status} for each in matching]
     return Report({"stocks": document}, [Listing(_COLUMNS, rows, empty="no stock is on this server")])

@@ -80,29 +80,29 @@ class Listing:
             if longest and room >= column.least:
                 natural[at] = min(room, max(longest, cell_len(column.title)))
         floors, folded = self._floors(natural, fold=False), self._floors(natural, fold=True)
-        shown, optional = dict(natural), [at for at in natural if self._columns[at].least]
+        visible, optional = dict(natural), [at for at in natural if self._columns[at].least]
         while True:
-            widths = shrunk(shown, floors, room)
+            widths = shrunk(visible, floors, room)
             if total_width(widths) <= room:
                 return widths, ()
             if not optional:
                 break
             left_out = max(optional, key=lambda at: self._columns[at].least)
             optional.remove(left_out)
-            del shown[left_out]
-        below = [at for at in shown if room < self._columns[at].wide]
-        shown = {at: width for at, width in shown.items() if at not in below}
+            del visible[left_out]
+        below = [at for at in visible if room < self._columns[at].wide]
+        visible = {at: width for at, width in visible.items() if at not in below}
         while True:
-            widths = shrunk(shrunk(shown, floors, room), folded, room)
-            lower = [at for at in shown if self._columns[at].below]
+            widths = shrunk(shrunk(visible, floors, room), folded, room)
+            lower = [at for at in visible if self._columns[at].below]
             if total_width(widths) <= room or not lower:
                 return widths, below
             below = sorted([*below, lower[-1]])
-            del shown[lower[-1]]
+            del visible[lower[-1]]
 
     def _floors(self, natural: Mapping[int, int], *, fold: bool) -> dict[int, int]:
         """Return the least width of each column, if cells are folded or only cut."""
-        found: dict[int, int] = {}
+        floors: dict[int, int] = {}
         for at, width in natural.items():
             column = self._columns[at]
             if column.cut:
@@ -111,8 +111,8 @@ class Listing:
                 floor = column.below or (_NAME if column.whole else _FOLDED)
             else:
                 floor = width
-            found[at] = min(width, max(floor, cell_len(column.title)))
-        return found
+            floors[at] = min(width, max(floor, cell_len(column.title)))
+        return floors
 
     def _fitted(self, console: Console, at: int, cell: Text, width: int) -> Sequence[Text]:
         """Return the lines of a cell."""
@@ -133,9 +133,9 @@ class Listing:
                 blank = Text(" " * (width - cell_len(part.plain)))
                 parts += [blank, part] if self._columns[at].right else [part, blank]
                 parts += [Text(" " * GAP)]
-            found = _line(*parts)
-            found.rstrip()
-            yield found
+            line = _line(*parts)
+            line.rstrip()
+            yield line
 
 
 def _line(*parts: Text) -> Text:
@@ -153,13 +153,13 @@ def total_width(widths: Mapping[int, int]) -> int:
 
 def shrunk(widths: Mapping[int, int], floors: Mapping[int, int], room: int) -> dict[int, int]:
     """Take away from the widest columns until all fit, or each has its least width."""
-    found = dict(widths)
-    while total_width(found) > room:
-        left = [at for at, width in found.items() if width > floors[at]]
-        if not left:
+    new_widths = dict(widths)
+    while total_width(new_widths) > room:
+        shrinkable = [at for at, width in new_widths.items() if width > floors[at]]
+        if not shrinkable:
             break
-        found[max(left, key=found.__getitem__)] -= 1
-    return found
+        new_widths[max(shrinkable, key=new_widths.__getitem__)] -= 1
+    return new_widths
 
 
 def facts(rows: Iterable[tuple[str, str | Text]]) -> Table:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from math import ceil
 from typing import Any
 
 from rich.text import Text
 
+from lockwork import words
 from lockwork.protocol.queue.records import ResultOf
 
 STYLES: dict[str, str] = {
@@ -35,7 +35,6 @@ STYLES: dict[str, str] = {
 """Colors that are legible on black and on white; the word is always beside them."""
 _FAINT = "color(244)"
 _BREAK = re.compile(r"\s*[\r\n\t]\s*")
-_SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 def printable(text: str) -> str:
@@ -48,33 +47,14 @@ def unfolded(text: str) -> Text:
     return Text(printable(text), no_wrap=True, overflow="ignore")
 
 
-def time_left(seconds: float) -> str:
-    """The time until an end, as people read it: 0 only when it is over."""
-    return lasting(ceil(round(seconds * 1000) / 100) / 10)
-
-
-def lasting(seconds: float) -> str:
-    """A duration as people read it."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} m {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} m" if minutes < 2880 else f"{minutes // 1440} d"
-
-
-def brief(seconds: float | None) -> str:
-    """A measured duration, with milliseconds below one second; empty if it is not known."""
-    if seconds is None:
-        return ""
-    if 0 < seconds < 0.0005:
-        return "<1 ms"
-    return f"{seconds * 1000:.0f} ms" if 0 <= seconds < 0.9995 else lasting(max(0.0, seconds))
+def duration(seconds: float | None) -> str:
+    """Format a measured duration; empty if it is unknown, and 0 if a clock was set back."""
+    return "" if seconds is None else words.duration(max(0.0, seconds))
 
 
 def ago(then: datetime | None, now: datetime | None = None) -> str:
     """Return how long ago a time was; empty if it is unknown."""
-    return "" if then is None else lasting(max(0.0, ((now or datetime.now(UTC)) - then).total_seconds()))
+    return "" if then is None else words.age(((now or datetime.now(UTC)) - then).total_seconds())
 
 
 def until(then: datetime | None, now: datetime | None = None) -> str:
@@ -82,7 +62,7 @@ def until(then: datetime | None, now: datetime | None = None) -> str:
     if then is None:
         return ""
     seconds = (then - (now or datetime.now(UTC))).total_seconds()
-    return f"in {time_left(seconds)}" if seconds > 0 else "now"
+    return f"in {words.time_left(seconds)}" if seconds > 0 else "now"
 
 
 def moment(then: datetime | None) -> str:
@@ -90,21 +70,16 @@ def moment(then: datetime | None) -> str:
     return "" if then is None else then.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def sized(bytes: int | None) -> str:
-    """A number of bytes: "1.2 kB"; empty if it is not known."""
-    if bytes is None:
-        return ""
-    number, unit = float(bytes), 0
-    while number >= 999.95 and unit < len(_SIZES) - 1:
-        number, unit = number / 1000, unit + 1
-    return f"{number:.1f} {_SIZES[unit]}" if unit else f"{bytes} B"
+def size(count: int | None) -> str:
+    """Format a number of bytes; empty if it is unknown."""
+    return "" if count is None else words.size(count)
 
 
-def value(given: Any) -> str:
+def value(result: Any) -> str:
     """A value of a job as JSON, in one line; a result that is not known yet by the id of its job."""
-    if isinstance(given, ResultOf):
-        return printable(given)
-    return printable(json.dumps(given, ensure_ascii=False, default=str))
+    if isinstance(result, ResultOf):
+        return printable(result)
+    return printable(json.dumps(result, ensure_ascii=False, default=str))
 
 
 def arguments(args: Any, kwargs: Any) -> str:

@@ -12,9 +12,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Footer, Sparkline, Static
 
+from lockwork import words
 from lockwork.cli.fitted_table import FittedColumn, FittedTable, number
 from lockwork.cli.jobs import place, ran
-from lockwork.cli.text import EMPTY, HIDDEN, arguments, count, lasting, printable, state
+from lockwork.cli.text import EMPTY, HIDDEN, arguments, count, printable, state
 from lockwork.cli.top_watcher import Screen, Watcher
 from lockwork.errors import LockworkError
 from lockwork.inspection.lock_owners import owner_name
@@ -64,7 +65,7 @@ class Top(App[None]):
         self._watcher = watcher
         self._every = every
         self._paused = False
-        self._looking = False
+        self._reading = False
         self._head = Static(id="head")
 
     def compose(self) -> ComposeResult:
@@ -86,37 +87,37 @@ class Top(App[None]):
 
     def on_ready(self) -> None:
         """Refresh now, and then regularly."""
-        self.set_interval(self._every, self._look)
-        self._look()
+        self.set_interval(self._every, self._read_soon)
+        self._read_soon()
 
     def action_pause(self) -> None:
         """Stop refreshing, or continue."""
         self._paused = not self._paused
-        self._look()
+        self._read_soon()
 
-    def _look(self) -> None:
+    def _read_soon(self) -> None:
         if self._paused:
             self._head.update(state("paused", "paused: p resumes"))
-        elif not self._looking:
-            self._looking = True
+        elif not self._reading:
+            self._reading = True
             self.run_worker(self._read, thread=True)  # a slow server must not stop the keys
 
     def _read(self) -> None:
         try:
-            found = self._watcher.look()
+            screen = self._watcher.read()
         except LockworkError as error:
             self.call_from_thread(self._show_problem, str(error))
         else:
-            self.call_from_thread(self._show, found)
+            self.call_from_thread(self._show, screen)
 
     def _show_problem(self, text: str) -> None:
-        self._looking = False
+        self._reading = False
         if self._head.is_attached:
             self._head.update(state("serious", printable(f"the figures below are old: {text}")))
 
     def _show(self, view: Screen) -> None:
-        self._looking = False
-        if self._paused or not self._head.is_attached:  # the user paused or left during this look
+        self._reading = False
+        if self._paused or not self._head.is_attached:  # the user paused or left during this read
             return
         head = Text.assemble(
             (f"{view.rates[-1]:,.1f} jobs/s", "bold"),
@@ -159,30 +160,30 @@ def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
 def _running(view: Screen) -> Iterable[Sequence[str | Text]]:
     now = datetime.now(UTC)
     for job in view.running:
-        given = HIDDEN if job.hidden else arguments(job.args, job.kwargs)
+        call = HIDDEN if job.hidden else arguments(job.args, job.kwargs)
         yield [
             printable(job.id),
             printable(job.partition),
             printable(job.task or "?"),
             state("running", ran(job.started, now)),
             place(job.worker),
-            given if len(given) <= _LONGEST else f"{given[:_LONGEST]}...",
+            call if len(call) <= _LONGEST else f"{call[:_LONGEST]}...",
         ]
 
 
 def _workers(view: Screen) -> Iterable[Sequence[str | Text]]:
     for worker in view.workers:
-        yield [place(worker.session), f"{worker.running:,}", lasting(max(0.0, worker.expires_in))]
+        yield [place(worker.session), f"{worker.running:,}", words.age(worker.expires_in)]
 
 
 def _findings(view: Screen) -> Text:
     """Return a line for each of the first findings; `lockwork doctor` says more."""
-    shown = view.findings if len(view.findings) <= _FINDINGS else view.findings[: _FINDINGS - 1]
+    findings = view.findings if len(view.findings) <= _FINDINGS else view.findings[: _FINDINGS - 1]
     lines = [
         Text.assemble(state(finding.level), (f" {printable(finding.subject)}: ", "bold"), printable(finding.text))
-        for finding in shown
+        for finding in findings
     ]
-    if rest := len(view.findings) - len(shown):
+    if rest := len(view.findings) - len(findings):
         lines.append(Text(f"and {rest} more: lockwork doctor", style="dim"))
     return Text("\n").join(lines)
 
@@ -215,4 +216,4 @@ def _holders(lock: LockSnapshot) -> str:
 
 
 def _held_for(lock: LockSnapshot) -> str:
-    return lasting(lock.holders[0].held_for) if lock.holders else ""
+    return words.age(lock.holders[0].held_for) if lock.holders else ""

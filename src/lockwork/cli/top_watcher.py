@@ -19,18 +19,18 @@ from lockwork.queues.combining import combined_workers
 from lockwork.telemetry import metrics
 
 _HISTORY = 120
-"""Looks whose rates are kept for the line of throughput."""
+"""Number of reads whose rates the line of throughput shows."""
 _NEW = QueueStatus(0, 0, 0, 0, 0, 0, 0, 0, 0)
 """A queue before its first job."""
 _RUNNING = 100
 """Running jobs that are read."""
 _CHEAP = 0.05
-"""Seconds: locks are read at each look as long as this takes no longer, else every LOCKS_EVERY seconds."""
+"""Seconds: locks are read at each read as long as this takes no longer, else every LOCKS_EVERY seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLine:
-    """One queue: its jobs by place, and the jobs that ended a second since the look before."""
+    """One queue: its jobs by place, and the jobs that ended a second since the read before."""
 
     name: str
     status: QueueStatus
@@ -41,7 +41,7 @@ class QueueLine:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The data of one look."""
+    """The data of one read."""
 
     queues: list[QueueLine]
     workers: list[WorkerInfo]
@@ -51,7 +51,7 @@ class Screen:
     findings: list[Finding]
     """Findings of `doctor`, read every LOCKS_EVERY seconds."""
     rates: tuple[float, ...]
-    """Ended jobs per second in each of the last looks, the newest last; at first from the server's metrics."""
+    """Ended jobs per second in each of the last reads, the newest last; at first from the server's metrics."""
 
     def total(self, place: str) -> int:
         """Return the number of jobs of all queues in a place."""
@@ -59,7 +59,7 @@ class Screen:
 
 
 class Watcher:
-    """Looks at the server again and again, and computes rates from one look to the next."""
+    """Reads the server repeatedly, and computes rates from one read to the next."""
 
     def __init__(self, lw: Lockwork, every: float = 1.0) -> None:
         self._lw = lw
@@ -71,7 +71,7 @@ class Watcher:
         self._findings_due = 0.0
         self._reader = OverviewReader(cheap_locks=_CHEAP)
 
-    def look(self) -> Screen:
+    def read(self) -> Screen:
         """Read queues, workers, running jobs, locks and findings; raises LockworkError."""
         now = time.monotonic()
         parts = Part.QUEUES | Part.ALL_LOCKS
@@ -96,13 +96,13 @@ class Watcher:
         minutes = self._lw.runtime.run(metrics.minutes(self._lw.config.prefix, names))
         for points in [*zip(*minutes.values(), strict=True)][:-1]:
             rate = sum((point.succeeded + point.failed) / point.seconds for point in points)
-            looks = max(1, round(points[0].seconds / self._every))
+            reads = max(1, round(points[0].seconds / self._every))
             if rate or self._rates:
-                self._rates.extend([rate] * looks)
+                self._rates.extend([rate] * reads)
         return {name: metrics.speed(points) for name, points in minutes.items()}
 
     def _speeds(self, statuses: Mapping[str, QueueStatus], passed: float) -> dict[str, tuple[float, float]]:
-        """Return for each queue the jobs that succeeded and the attempts that failed per second since the last look."""
+        """Return for each queue the jobs that succeeded and the attempts that failed per second since the last read."""
         speeds: dict[str, tuple[float, float]] = {}
         for name, status in statuses.items():
             before = self._counts.get(name, _NEW)

@@ -39,7 +39,7 @@ _WEIGHT = re.compile(r"\d{1,4}")
 
 def read_queues(texts: Iterable[str]) -> dict[str, int | None]:
     """Read `a,b:5`, several times if need be; a name without a weight has None. Raises ConfigError."""
-    found: dict[str, int | None] = {}
+    weights: dict[str, int | None] = {}
     for text in ",".join(texts).split(",") if texts else ():
         # a queue's name may contain a colon: only a number after the last colon is a weight
         name, colon, weight = text.strip().rpartition(":")
@@ -47,14 +47,14 @@ def read_queues(texts: Iterable[str]) -> dict[str, int | None]:
             name, weight = text.strip(), ""
         if not name:
             raise ConfigError(f"--queues contains an empty name: {','.join(texts)!r}; write NAME or NAME:WEIGHT,...")
-        if name in found:
+        if name in weights:
             raise ConfigError(f"--queues names {name!r} twice")
         if weight and not (_WEIGHT.fullmatch(weight) and 1 <= int(weight) <= _HEAVIEST):
             raise ConfigError(
                 f"the weight of queue {name!r} must be a whole number from 1 to {_HEAVIEST}, not {weight:.80}"
             )
-        found[checked_queue(name)] = int(weight) if weight else None
-    return found
+        weights[checked_queue(name)] = int(weight) if weight else None
+    return weights
 
 
 def queues_of(app: Lockwork, options: WorkerOptions, named: dict[str, int | None]) -> WorkerOptions:
@@ -184,8 +184,8 @@ def worker(
         with configured(log_level, log_format):
             pass  # this process imports no app
         sys.exit(_reload(burst=burst, once=once))
-    kept = seconds(unit_or_seconds(lease), "--lease")
-    if kept < 1:
+    lease_seconds = seconds(unit_or_seconds(lease), "--lease")
+    if lease_seconds < 1:
         raise ConfigError(f"--lease must be at least 1 s, so that heartbeats can renew it, not {lease}")
     if once and processes > 1:
         raise ConfigError("--once runs one job in one process: omit --processes")
@@ -195,7 +195,7 @@ def worker(
         [],
         processes,
         1 if once else concurrency,
-        kept,
+        lease_seconds,
         seconds(unit_or_seconds(grace), _named("grace"), zero=True),
         burst=burst,
         once=once,
@@ -209,13 +209,13 @@ def worker(
     health = None if health_port is None else Health(health_host, health_port)
     try:
         with configured(log_level, log_format):
-            found = load(app)
+            loaded_app = load(app)
         if overruled(log_format):
             log.warning("--log-format %s has no effect: %s configures logging itself", log_format, app)
-        options = queues_of(found, options, named)
-        found.registry.complete(options.queues)
-        with found:
-            status = _run(found, options, loop, health)
+        options = queues_of(loaded_app, options, named)
+        loaded_app.registry.complete(options.queues)
+        with loaded_app:
+            status = _run(loaded_app, options, loop, health)
     finally:
         if health is not None:
             health.close()

@@ -15,9 +15,9 @@ from lockwork.cli.names import unknown
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import ago, brief, moment, printable, sized, state
+from lockwork.cli.text import ago, duration, moment, printable, size, state
 from lockwork.errors import ConfigError
-from lockwork.validation import several
+from lockwork.words import several
 from lockwork.workers import Worker, WorkerHandle
 
 COLUMNS = (
@@ -116,7 +116,7 @@ def _send(order: str, send: Callable[[WorkerHandle], bool], effect: str, **optio
         if not chosen:
             raise ConfigError(f"nothing to {order}: no worker runs")
         if name is None and not options["yes"]:
-            click.confirm(f"{order} {several(len(chosen), 'worker', 'workers')}?", err=True, abort=True)
+            click.confirm(f"{order} {several(len(chosen), 'worker')}?", err=True, abort=True)
         for worker in chosen:
             if not send(lw.worker(worker.name)):
                 raise ConfigError(f"worker {printable(worker.name)} is lost and takes no orders")
@@ -126,18 +126,18 @@ def _send(order: str, send: Callable[[WorkerHandle], bool], effect: str, **optio
             output.show(lambda: Report({"order": order, "workers": [worker.name for worker in chosen]}, []))
 
 
-def _chosen(found: list[Worker], name: str | None) -> list[Worker]:
+def _chosen(workers: list[Worker], name: str | None) -> list[Worker]:
     if name is None:
-        return found
-    one = [worker for worker in found if worker.name == name]
+        return workers
+    one = [worker for worker in workers if worker.name == name]
     if not one:
-        raise unknown("worker", name, [worker.name for worker in found])
+        raise unknown("worker", name, [worker.name for worker in workers])
     return one
 
 
-def _report(found: list[Worker], *, whole: bool) -> Report:
-    body: list[RenderableType] = [] if whole else [listing(found)]
-    for worker in found if whole else ():
+def _report(workers: list[Worker], *, whole: bool) -> Report:
+    body: list[RenderableType] = [] if whole else [listing(workers)]
+    for worker in workers if whole else ():
         body += [facts(_facts(worker)), ""]
         jobs = worker.jobs
         rows = [
@@ -152,7 +152,7 @@ def _report(found: list[Worker], *, whole: bool) -> Report:
             for job in jobs
         ]
         body.append(Listing(_JOB_COLUMNS, rows, empty="no running jobs"))
-    return Report({"workers": found}, body)
+    return Report({"workers": workers}, body)
 
 
 def _facts(worker: Worker) -> Iterator[tuple[str, str | Text]]:
@@ -162,11 +162,11 @@ def _facts(worker: Worker) -> Iterator[tuple[str, str | Text]]:
     yield "queues", printable(", ".join(worker.queues))
     waiting = f", {worker.waiting} of them wait for results" if worker.waiting else ""
     yield "busy", f"{worker.busy} of {worker.slots}{waiting}"
-    yield "processes", f"{worker.processes}, each runs {several(worker.concurrency, 'job', 'jobs')} at once"
+    yield "processes", f"{worker.processes}, each runs {several(worker.concurrency, 'job')} at once"
     yield "isolating", "" if not worker.isolating else several(worker.isolating, "process", "processes")
-    yield "memory", sized(worker.memory)
-    yield "lag", brief(worker.lag)
-    yield "lease", brief(worker.lease)
+    yield "memory", size(worker.memory)
+    yield "lag", duration(worker.lag)
+    yield "lease", duration(worker.lease)
     yield "started", f"{moment(worker.started)}, {ago(worker.started)} ago"
     yield "seen", f"{ago(worker.seen)} ago"
     if worker.app_version:
@@ -174,7 +174,7 @@ def _facts(worker: Worker) -> Iterator[tuple[str, str | Text]]:
     yield "lockwork", printable(worker.version)
 
 
-def listing(found: list[Worker], *, title: str = "") -> Listing:
+def listing(workers: list[Worker], *, title: str = "") -> Listing:
     """A table of workers."""
     rows = [
         (
@@ -183,12 +183,12 @@ def listing(found: list[Worker], *, title: str = "") -> Listing:
             printable(worker.app),
             printable(", ".join(worker.queues)),
             f"{worker.busy}/{worker.slots}",
-            sized(worker.memory),
-            brief(worker.lag),
+            size(worker.memory),
+            duration(worker.lag),
             ago(worker.started),
             ago(worker.seen),
             printable(worker.app_version or worker.version),
         )
-        for worker in found
+        for worker in workers
     ]
     return Listing(COLUMNS, rows, title=title, empty="no worker runs: start one with `lockwork worker MODULE:OBJECT`")

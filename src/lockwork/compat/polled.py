@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Unpack
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.durations import Duration
 from lockwork.errors import ConfigError
-from lockwork.locks.grant import Grant, LockHold, OnLost
+from lockwork.locks.grant import Grant, LockHold
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Hold
+from lockwork.locks.options import LeaseSettings
 from lockwork.owners import Owner
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
@@ -29,14 +30,11 @@ class PolledLock(Handle[Grant]):
         self,
         lw: Lockwork,
         key: str,
-        *,
-        wait: Duration | None = None,
-        lease: Duration | None = None,
-        on_lost: OnLost | None = None,
+        **settings: Unpack[LeaseSettings[Grant]],
     ) -> None:
         if not isinstance(lw, Lockwork):
             raise ConfigError(f"a shared lock is made with a Lockwork object and the key, not {lw!r:.60}")
-        super().__init__(lw.runtime, lw.config, "key", wait=wait, lease=lease, on_lost=on_lost)
+        super().__init__(lw.runtime, lw.config, "key", **settings)
         self._key = _checked_key(key)
         self.name: str = self._key
         self._options = replace(self._options, name=self._key, key=self._key)

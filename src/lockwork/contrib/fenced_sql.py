@@ -136,8 +136,8 @@ class Statements:
             return taken.statement(f"{into} ON DUPLICATE KEY UPDATE {self._key} = {self._key}")
         return taken.statement(f"{into} ON CONFLICT ({self._key}) DO NOTHING")
 
-    def look(self, key: object) -> Statement:
-        """Read the fence of a row."""
+    def read_fence(self, key: object) -> Statement:
+        """The query for the fence of a row."""
         taken = _Parameters(self._style)
         # without the lock, MySQL shows a transaction its initial snapshot
         lock = " FOR UPDATE" if self._mysql else ""
@@ -226,14 +226,14 @@ class FencedTable:
         self, on: Any, key: object, values: Mapping[str, object], fence: int, *, strict: bool, insert: bool
     ) -> None:
         make = self._named if is_sqlalchemy(on) else self._statements
-        update, look = make.update(key, values, fence, strict=strict), make.look(key)
+        update, fence_query = make.update(key, values, fence, strict=strict), make.read_fence(key)
         first = make.insert(key, values) if insert else None
         with executing(on) as database:
             for _ in range(_ROUNDS):
                 hits = database.hit(update)
                 if hits > 0:
                     return
-                row = database.row(look)
+                row = database.row(fence_query)
                 if row is None:
                     if first is None:
                         raise NoSuchRow(f"{self.table} has no row {key!r}: insert it first, or use put()")

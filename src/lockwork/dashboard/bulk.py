@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.dashboard.formats import refusal, several
+from lockwork.dashboard.formats import refusal
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.jobs.job import Job
 from lockwork.jobs.search import JobFilter, JobPage, JobState
 from lockwork.logs import Log
+from lockwork.words import several
 
 log: Log = Log("lockwork.dashboard")
 

@@ -255,7 +255,7 @@ class DeadGroups:
         sources: list[_Source] = []
         for at in range(0, len(names), _AT_ONCE):
             some = names[at : at + _AT_ONCE]
-            found = await asyncio.gather(*(self._look(lw, name) for name in some))
+            found = await asyncio.gather(*(self._start(lw, name) for name in some))
             for name, reading in zip(some, found, strict=True):
                 present[name], now = reading.count, int(reading.cursor.at)
                 since = whole.until.get(name) if whole else None
@@ -264,7 +264,7 @@ class DeadGroups:
                 sources.append(_Source(name, span, reading.cursor))
         return _Pass(sources, present, whole is None)
 
-    async def _look(self, lw: Lockwork, name: str) -> Reading:
+    async def _start(self, lw: Lockwork, name: str) -> Reading:
         keys = QueueKeys(lw.config.prefix, name)
         return await lw.runtime.arun(read_some(keys, Filter(least_age=1), Cursor(), 0, 0, newest=True))
 

@@ -6,10 +6,10 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from lockwork import words
 from lockwork.dashboard.redaction import Hidden
 from lockwork.protocol.queue.records import ResultOf
 
-_SIZES = ("B", "kB", "MB", "GB", "TB")
 _STEERING = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 """Invisible characters that change the direction or order of a text, or end its line."""
 _CODES = {code: f"\\u{code:04x}" for code in _STEERING}
@@ -30,32 +30,13 @@ def visible(text: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Format seconds as "840 ms", "2.1 s", "3 min 4 s", "5 h 12 min" or "3 d 4 h"; None is a dash."""
-    if seconds is None:
-        return NOTHING
-    if seconds < 0:
-        return f"-{duration(-seconds)}"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    for big, small, length, part in (("min", "s", 60, 1), ("h", "min", 3600, 60), ("d", "h", 86400, 3600)):
-        if whole < length * (60 if big == "min" else 24) or big == "d":
-            first, rest = divmod(whole, length)
-            rest //= part
-            return f"{first:,} {big} {rest} {small}" if rest else f"{first:,} {big}"
-    raise AssertionError
+    """Format a measured duration; None is a dash."""
+    return NOTHING if seconds is None else words.duration(seconds)
 
 
 def size(count: float | None) -> str:
-    """Format bytes as "512 B" or "1.2 kB"; None is a dash."""
-    if count is None:
-        return NOTHING
-    unit = 0
-    while count >= 999.5 and unit < len(_SIZES) - 1:
-        count, unit = count / 1000, unit + 1
-    return f"{count:.0f} {_SIZES[unit]}" if unit == 0 or count >= 99.5 else f"{count:.1f} {_SIZES[unit]}"
+    """Format bytes; None is a dash."""
+    return NOTHING if count is None else words.size(count)
 
 
 def number(count: float | None) -> str:
@@ -70,27 +51,6 @@ def number(count: float | None) -> str:
 def percent(share: float | None) -> str:
     """Format a share of 1; None is a dash."""
     return NOTHING if share is None else f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
-
-
-def several(count: int, one: str, many: str = "") -> str:
-    """Format a count and its noun, such as "1 job" or "1,204 jobs"."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def short_id(id: str) -> str:
-    """Shorten an id to the part that differs between neighbors: its end, or the characters before its suffix."""
-    if len(id) <= 14:
-        return id
-    name, at, slot = id.rpartition("@")
-    if at and slot.isdecimal() and len(slot) == 13:  # id of a schedule: ms of the slot, whose last digits are all 0
-        return f"{name if len(name) <= 8 else name[:7] + '…'}@…{slot[3:-3]}"
-    flow, dot, number = id.rpartition(".")
-    if dot and len(flow) == 16 and number.isdecimal():
-        return f"{id[:2]}…{flow[-5:]}.{number}"
-    if len(id) in (18, 23):  # many ids share a suffix
-        end = len(id) - 10
-        return f"{id[: max(2, 12 - end)]}…{id[-end:]}"
-    return id if len(id) <= 20 else f"{id[:8]}…{id[-11:]}"
 
 
 def middle(text: str, most: int = 80) -> str:
@@ -152,21 +112,12 @@ def clock(moment: datetime) -> str:
 def relative(moment: datetime) -> str:
     """Format a moment relative to now, such as "2 min 5 s ago" or "in 3 h"; app.js then updates it."""
     away = (moment - datetime.now(UTC)).total_seconds()
-    return "now" if abs(away) < 1 else f"in {_lasting(away)}" if away > 0 else f"{_lasting(-away)} ago"
+    return "now" if abs(away) < 1 else f"in {words.rough_age(away)}" if away > 0 else f"{words.rough_age(-away)} ago"
 
 
 def elapsed(moment: datetime) -> str:
     """Format the time since a moment, such as "2 min 5 s"; app.js then updates it."""
-    return _lasting((datetime.now(UTC) - moment).total_seconds())
-
-
-def _lasting(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    for unit, length, part, small in (("d", 86400, 3600, "h"), ("h", 3600, 60, "min"), ("min", 60, 1, "s")):
-        if whole >= length:
-            first, rest = whole // length, whole % length // part
-            return f"{first} {unit} {rest} {small}" if rest and first < 10 else f"{first} {unit}"
-    return f"{whole} s"
+    return words.rough_age((datetime.now(UTC) - moment).total_seconds())
 
 
 def ago(seconds: float) -> datetime:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lockwork.dashboard.formats import Prose, several, value
+from lockwork.dashboard.formats import Prose, value
+from lockwork.words import several
 
 _LINE = 100
 """Maximum characters of one line."""

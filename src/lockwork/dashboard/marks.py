@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from lockwork.dashboard.charts import Mark
-from lockwork.dashboard.formats import duration, several
 from lockwork.inspection.queue_state import QueueOverview
+from lockwork.words import duration, several
 from lockwork.workers import Worker
 
 _MOST = 6

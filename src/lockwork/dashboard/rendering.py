@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from lockwork import words
 from lockwork.dashboard import assets, charts, formats, json_tree
 from lockwork.dashboard.page import quoted
 
@@ -29,8 +30,8 @@ def _environment() -> jinja2.Environment:
         size=formats.size,
         number=formats.number,
         percent=formats.percent,
-        several=formats.several,
-        short_id=formats.short_id,
+        several=words.several,
+        short_id=words.short_id,
         cut=formats.cut,
         middle=formats.middle,
         exact=_exact,

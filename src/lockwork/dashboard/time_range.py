@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import cast
 
-from lockwork.dashboard.formats import duration
 from lockwork.errors import ConfigError
 from lockwork.telemetry.metrics import Activity, Span, buckets
+from lockwork.words import duration
 
 RANGES = {"15m": "15 min", "1h": "1 hour", "24h": "24 hours", "7d": "7 days"}
 """The time ranges of the top bar."""

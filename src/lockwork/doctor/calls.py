@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from lockwork.doctor.finding import Finding, lasting
+from lockwork import words
+from lockwork.doctor.finding import Finding
 from lockwork.inspection.overview import SystemOverview
 from lockwork.protocol.keys import base_queue
 from lockwork.protocol.queue.parked import ParkedTask
-from lockwork.validation import several
 from lockwork.workers import RunningVersions
 
 _BRIEF = 30.0
@@ -31,28 +31,28 @@ def check_calls(overview: SystemOverview) -> Iterator[Finding]:
 
 def shared_queues(running: RunningVersions) -> dict[str, list[str]]:
     """Return the queues that live workers of different apps serve although the apps share no task."""
-    found: dict[str, list[str]] = {}
+    apps_by_queue: dict[str, list[str]] = {}
     for queue in {queue for worker in running.workers for queue in worker.queues}:
         tasks: defaultdict[str, set[str]] = defaultdict(set)
         for app in running.of_workers(queue):
             tasks[app.name] |= {name for task in app.tasks for name in (task.name, *task.aliases)}
         apps = sorted(name for name, own in tasks.items() if own)
         if any(tasks[name].isdisjoint(tasks[other]) for at, name in enumerate(apps) for other in apps[:at]):
-            found[base_queue(queue)] = apps
-    return dict(sorted(found.items()))
+            apps_by_queue[base_queue(queue)] = apps
+    return dict(sorted(apps_by_queue.items()))
 
 
 def _check_parked(queue: str, parked: ParkedTask, running: RunningVersions) -> Iterator[Finding]:
     age = max(0.0, datetime.now(UTC).timestamp() - parked.since / 1000)
     about, link = f"Queue {queue}", f"queues/{queue}"
-    jobs = several(parked.jobs, "job", "jobs")
+    jobs = words.several(parked.jobs, "job")
     if parked.versions and not running.versions(parked.task, queue) - set(parked.versions):
-        text = f"{jobs} of task {parked.task!r} do not fit the task in any worker, for {lasting(age)}."
+        text = f"{jobs} of task {parked.task!r} do not fit the task in any worker, for {words.age(age)}."
         yield Finding("warning", about, text, "Deploy the version of the app that made the calls.", link)
     elif not running.known(parked.task, queue):
-        text = f"{jobs} of task {parked.task!r} wait for a worker that knows it, for {lasting(age)}."
+        text = f"{jobs} of task {parked.task!r} wait for a worker that knows it, for {words.age(age)}."
         fix = "Start a worker of the app that has this task, or add its former name to `aliases=` of the task."
         yield Finding("warning", about, text, fix, link)
     elif age > _BRIEF:
-        text = f"{jobs} of task {parked.task!r} wait for a free worker that knows it, for {lasting(age)}."
+        text = f"{jobs} of task {parked.task!r} wait for a free worker that knows it, for {words.age(age)}."
         yield Finding("info", about, text, "Start more workers of the version that has the task.", link)

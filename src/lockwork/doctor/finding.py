@@ -1,4 +1,4 @@
-"""One finding of the doctor, and the text of a duration."""
+"""One finding of the doctor."""
 
 from __future__ import annotations
 
@@ -20,15 +20,3 @@ class Finding:
     text: str
     fix: str
     link: str | None = None
-
-
-def lasting(seconds: float) -> str:
-    """Format a duration for people."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit}"
-    raise AssertionError

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 
+from lockwork import words
 from lockwork.doctor.calls import check_calls
-from lockwork.doctor.finding import Finding, Level, lasting
+from lockwork.doctor.finding import Finding, Level
 from lockwork.inspection.overview import NEWEST, RECENT, SystemOverview
 from lockwork.inspection.queue_state import Diagnosis, PartitionState
 from lockwork.protocol.keys import base_queue
 from lockwork.protocol.queue.ages import ReadyAge
 from lockwork.protocol.queue.status import QueueStatus
 from lockwork.stuck import StuckJob, stuck_jobs
-from lockwork.validation import several
 from lockwork.workers import newest
 
 _OLD = 60.0
@@ -53,15 +53,15 @@ def check(overview: SystemOverview) -> list[Finding]:
     queues: defaultdict[str, list[QueueFacts]] = defaultdict(list)
     for queue, diagnosis in overview.diagnosed:
         queues[base_queue(queue.name)].append(QueueFacts(queue, diagnosis))
-    found = [finding for name, parts in queues.items() for finding in _check_queue(name, parts, overview, apps)]
-    found += _check_waits(overview)
-    found += _check_workers(overview)
-    found += _check_apps(overview)
-    found += check_calls(overview)
+    findings = [finding for name, parts in queues.items() for finding in _check_queue(name, parts, overview, apps)]
+    findings += _check_waits(overview)
+    findings += _check_workers(overview)
+    findings += _check_apps(overview)
+    findings += check_calls(overview)
     if unchecked := _unchecked(overview):
         text = f"{unchecked:,} further queues and partitions were not checked."
-        found.append(Finding("info", "queues", text, "Check them by name: `lockwork queue NAME`."))
-    return found
+        findings.append(Finding("info", "queues", text, "Check them by name: `lockwork queue NAME`."))
+    return findings
 
 
 def _unchecked(overview: SystemOverview) -> int:
@@ -78,11 +78,11 @@ def _check_queue(
     name: str, parts: list[QueueFacts], overview: SystemOverview, apps: dict[str, str]
 ) -> Iterator[Finding]:
     """Check a queue; a problem of several partitions is one finding."""
-    found: defaultdict[str, list[QueueFacts]] = defaultdict(list)
+    parts_by_trouble: defaultdict[str, list[QueueFacts]] = defaultdict(list)
     for part in parts:
         for trouble in _troubles(part, overview):
-            found[trouble].append(part)
-    for trouble, some in found.items():
+            parts_by_trouble[trouble].append(part)
+    for trouble, some in parts_by_trouble.items():
         if trouble == "died":
             yield _said(trouble, some, f"Queue {name}", name, apps, ())
             continue
@@ -130,7 +130,7 @@ def _said(
             return Finding("serious", about, f"{ready:,} ready, and all of its workers are quiet.", fix, link)
         case "old":
             age = reduce(ReadyAge.older, (queue.state.oldest for queue in some))
-            oldest = lasting(age.seconds) if age.known else f"at least {lasting(age.seconds)}"
+            oldest = words.age(age.seconds) if age.known else f"at least {words.age(age.seconds)}"
             which = "Its only ready job" if ready == 1 else f"The oldest of {ready:,} ready jobs"
             text = f"{which} has waited for {oldest}."
             fix = "Start more workers, or raise --processes or --concurrency; check the queue's limits and slow tasks."
@@ -143,7 +143,7 @@ def _said(
             ]
             of = ", the newest of " if any(queue.diagnosis.died > NEWEST for queue in some) else ": "
             why = f"{of}{', '.join(causes[:_CAUSES])}{' and others' if len(causes) > _CAUSES else ''}" if causes else ""
-            text = f"{several(died, 'job', 'jobs')} died in the last {RECENT // 60} minutes{why}."
+            text = f"{words.several(died, 'job')} died in the last {RECENT // 60} minutes{why}."
             return Finding(
                 level, about, text, f"See the errors: `lockwork dead --queue {name}`.", f"dead?queue={base_queue(name)}"
             )
@@ -185,14 +185,14 @@ def _check_workers(overview: SystemOverview) -> Iterator[Finding]:
     for worker in overview.workers:
         about, link = f"Worker {worker.name}", f"workers/{worker.name}"
         if worker.state == "lost":
-            ago = lasting(max(0.0, (now - worker.seen).total_seconds()))
-            running = f" with {several(worker.busy, 'job', 'jobs')} running" if worker.busy else ""
+            ago = words.age((now - worker.seen).total_seconds())
+            running = f" with {words.several(worker.busy, 'job')} running" if worker.busy else ""
             text = f"It was lost {ago} ago{running}; other workers take over."
             fix = f"Find out why: see its log, the out-of-memory killer and the network of {worker.host}."
             yield Finding("warning", about, text, fix, link)
             continue
         if worker.lag is not None and worker.lag > _LAG:
-            text = f"Its event loop was late by {lasting(worker.lag)}."
+            text = f"Its event loop was late by {words.duration(worker.lag)}."
             fix = "Its log names the job that blocks the loop: await slow operations, or use a plain `def`."
             yield Finding("warning", about, text, fix, link)
         if not unchecked and known.isdisjoint(worker.queues):
@@ -211,8 +211,8 @@ def _check_apps(overview: SystemOverview) -> Iterator[Finding]:
         if app.name in alive:
             for queue in {task.queue for task in app.tasks}:
                 counts[queue][app.partitions.get(queue, 0)] = app.name
-    for queue, found in counts.items():
-        if len(found) > 1:
-            said = ", ".join(f"{count or 'none'} in {app}" for count, app in sorted(found.items()))
-            text = f"Apps differ in its number of partitions: {said}. Jobs of one key can run at the same time."
+    for queue, count_by_app in counts.items():
+        if len(count_by_app) > 1:
+            differences = ", ".join(f"{count or 'none'} in {app}" for count, app in sorted(count_by_app.items()))
+            text = f"Apps differ in its number of partitions: {differences}. Jobs of one key can run at the same time."
             yield Finding("serious", f"Queue {queue}", text, "Give all apps the same `partitions=`.", f"queues/{queue}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lockwork.doctor.finding import Finding, lasting
+from lockwork import words
+from lockwork.doctor.finding import Finding
 from lockwork.errors import ServerRefused
 from lockwork.protocol.effects import Clock, Protocol, Shards, script_call
-from lockwork.validation import several
 
 _LATENCY = 0.02
 _CLOCK = 5.0
@@ -73,12 +73,12 @@ def _read(shard: int) -> Protocol[ServerFacts]:
 
 def check_servers(servers: Sequence[ServerFacts], now: float) -> list[Finding]:
     """Apply all rules; `now` is the client's time, seconds since 1970."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for number, facts in enumerate(servers, 1):
         port = facts.info.get("tcp_port", "")
         about = "server" if len(servers) == 1 else f"server {number} of {len(servers)}, port {port}"
-        found += (replace(finding, subject=about) for finding in _check(facts, now))
-    return found
+        findings += (replace(finding, subject=about) for finding in _check(facts, now))
+    return findings
 
 
 def _check(facts: ServerFacts, now: float) -> list[Finding]:
@@ -90,11 +90,11 @@ def _check(facts: ServerFacts, now: float) -> list[Finding]:
 
 def _calls(facts: ServerFacts, now: float) -> Iterator[Finding]:
     if facts.latency > _LATENCY:
-        text = f"The fastest of {_CALLS} calls took {lasting(facts.latency)}."
+        text = f"The fastest of {_CALLS} calls took {words.duration(facts.latency)}."
         fix = "Run the workers in the server's data center, or reduce the load of the server."
         yield Finding("warning", "server", text, fix)
     if abs(facts.clock - now) > _CLOCK:
-        text = f"Its clock and this machine's differ by {lasting(abs(facts.clock - now))}."
+        text = f"Its clock and this machine's differ by {words.duration(abs(facts.clock - now))}."
         fix = "Set both clocks by NTP: `at=` and the age of jobs use the client's clock."
         yield Finding("warning", "server", text, fix)
 
@@ -110,8 +110,10 @@ def _slow_scripts(facts: ServerFacts) -> Iterator[Finding]:
         if command.upper() in ("EVALSHA", "EVAL", "FCALL_RO") and took > _SLOW and at > facts.clock - _LATELY
     ]
     if slow:
-        some = several(len(slow), "script", "scripts")
-        text = f"{some} took more than {lasting(_SLOW)} in the last hour, the slowest {lasting(max(slow))}."
+        some = words.several(len(slow), "script")
+        text = (
+            f"{some} took more than {words.duration(_SLOW)} in the last hour, the slowest {words.duration(max(slow))}."
+        )
         fix = "See `SLOWLOG GET`: very large jobs, very large batches or a busy machine cause it."
         yield Finding("warning", "server", text, fix)
 

@@ -9,7 +9,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.index import index
 from lockwork.protocol.index.index import LOCKS, QUEUES, STOCKS, IndexedKind
 from lockwork.protocol.names import shown
-from lockwork.validation import several
+from lockwork.words import several
 
 _NAMED = 10
 
@@ -19,9 +19,9 @@ def list_unlisted(prefix: str) -> Protocol[list[Finding]]:
 
     Returns a finding for each kind, except locks: many locks are held too briefly for the index.
     """
-    found = yield from index.scan(prefix)
+    names_by_kind = yield from index.scan(prefix)
     findings: list[Finding] = []
-    for kind, names in found.items():
+    for kind, names in names_by_kind.items():
         listed = set((yield from index.read(prefix, kind)))
         missing = [name for name in names if name not in listed]
         if not missing:

@@ -11,13 +11,13 @@ from lockwork import codecs
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError, JobCancelled, JobFailed, ResultTimeout, ResultUnavailable
 from lockwork.failures import Errors, Failure
-from lockwork.ids import made_at
+from lockwork.ids import made_at, node_id
 from lockwork.jobs.job import Job, Origin
 from lockwork.jobs.waits import Wait, warn_if_unserved
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.flows import flows as flows_protocol
 from lockwork.protocol.flows.flow_graph import FlowNode, graph
-from lockwork.protocol.flows.flows import FlowSight
+from lockwork.protocol.flows.flows import FlowDetails
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import job_control as control
 from lockwork.runtime.runtime import Runtime
@@ -96,22 +96,22 @@ class FlowRun:
         if the flow is unknown or deleted.
         """
         with Wait(self, self._keys.name):
-            sight, blobs = self._runtime.run(self._outcome(timeout))
-        return self._read(sight, blobs)
+            details, blobs = self._runtime.run(self._outcome(timeout))
+        return self._read(details, blobs)
 
     async def aresult(self, timeout: Duration | None = None) -> Any:
         """Async version of `result`."""
         with Wait(self, self._keys.name):
-            sight, blobs = await self._runtime.arun(self._outcome(timeout))
-        return self._read(sight, blobs)
+            details, blobs = await self._runtime.arun(self._outcome(timeout))
+        return self._read(details, blobs)
 
     def inspect(self) -> FlowStatus:
         """Read the flow's state, and count its jobs by outcome."""
-        return _status(self._runtime.run(flows_protocol.look(self._keys, self.id)))
+        return _status(self._runtime.run(flows_protocol.inspect(self._keys, self.id)))
 
     async def ainspect(self) -> FlowStatus:
         """Async version of `inspect`."""
-        return _status(await self._runtime.arun(flows_protocol.look(self._keys, self.id)))
+        return _status(await self._runtime.arun(flows_protocol.inspect(self._keys, self.id)))
 
     def cancel(self) -> bool:
         """Cancel all of its jobs that have not ended; False if the flow has ended, or is unknown.
@@ -130,15 +130,15 @@ class FlowRun:
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= flows_protocol.MOST_JOBS:
             raise ConfigError(f"a flow's job is a node of its plan, or a number from 1 on, not {node!r:.60}")
         origin = Origin(self._runtime, self._keys, self._returns.get(number, Any), self._errors)
-        return Job(origin, flows_protocol.job_id(self.id, number))
+        return Job(origin, node_id(self.id, number))
 
     def jobs(self) -> list[Job[Any]]:
         """Return all jobs of the flow, in the order of their `add` calls; none if the flow is unknown."""
-        return self._all(self._runtime.run(flows_protocol.look(self._keys, self.id)))
+        return self._all(self._runtime.run(flows_protocol.inspect(self._keys, self.id)))
 
     async def ajobs(self) -> list[Job[Any]]:
         """Async version of `jobs`."""
-        return self._all(await self._runtime.arun(flows_protocol.look(self._keys, self.id)))
+        return self._all(await self._runtime.arun(flows_protocol.inspect(self._keys, self.id)))
 
     def graph(self, limit: int = 1000, *, first: int = 1) -> list[FlowNode]:
         """Read up to `limit` of its jobs from number `first` on: their states and dependencies."""
@@ -155,8 +155,8 @@ class FlowRun:
         )
         return graph(self._keys, self.id, begin, most)
 
-    def _all(self, sight: FlowSight | None) -> list[Job[Any]]:
-        return [self.job(number) for number in range(1, sight.jobs + 1)] if sight else []
+    def _all(self, details: FlowDetails | None) -> list[Job[Any]]:
+        return [self.job(number) for number in range(1, details.jobs + 1)] if details else []
 
     def _cancel(self) -> Protocol[bool]:
         state, running = yield from flows_protocol.cancel(self._keys, self.id, self._runtime.window_ms)
@@ -164,37 +164,37 @@ class FlowRun:
             yield from control.cancel(self._keys, id, self._runtime.prefix, self._runtime.window_ms)
         return state == "cancelled"
 
-    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[FlowSight | None, dict[int, bytes]]]:
+    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[FlowDetails | None, dict[int, bytes]]]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
         unserved = warn_if_unserved(self._keys, self.id, f"flow {self.id}") if limit is None else None
-        sight = yield from flows_protocol.ended(self._keys, self.id, self._runtime.channel, limit, unserved)
-        if sight is None or sight.state != "ended" or sight.failure or sight.stopped:
-            return sight, {}
-        numbers = list(_numbers(sight.answer))
+        details = yield from flows_protocol.ended(self._keys, self.id, self._runtime.channel, limit, unserved)
+        if details is None or details.state != "ended" or details.failure or details.stopped:
+            return details, {}
+        numbers = list(_numbers(details.answer))
         blobs = yield from flows_protocol.results(self._keys, self.id, numbers)
-        return sight, dict(zip(numbers, blobs, strict=True))
+        return details, dict(zip(numbers, blobs, strict=True))
 
-    def _read(self, sight: FlowSight | None, blobs: dict[int, bytes]) -> Any:
+    def _read(self, details: FlowDetails | None, blobs: dict[int, bytes]) -> Any:
         name = f"flow {self.id} in queue {self.queue!r}"
-        if sight is None or not all(blobs.values()):
+        if details is None or not all(blobs.values()):
             raise ResultUnavailable(
                 f"nothing is known of {name}: its results have expired, or it never existed; for another queue, use "
                 "lw.flow(id=..., queue=...)"
             )
-        if sight.state != "ended":
-            done = sight.succeeded + sight.failed + sight.cancelled
-            raise ResultTimeout(f"{name} has not ended yet: {done} of its {sight.jobs} jobs have")
-        if sight.blob[:1] == b"f":
-            undone = f"; {sight.compensated} compensations have run" if sight.compensated else ""
-            if sight.uncompensated:
-                undone += f"; {sight.uncompensated} compensations failed"
-            job = flows_protocol.job_id(self.id, sight.failure)
-            failure = Failure.read(sight.blob[1:])
+        if details.state != "ended":
+            done = details.succeeded + details.failed + details.cancelled
+            raise ResultTimeout(f"{name} has not ended yet: {done} of its {details.jobs} jobs have")
+        if details.blob[:1] == b"f":
+            undone = f"; {details.compensated} compensations have run" if details.compensated else ""
+            if details.uncompensated:
+                undone += f"; {details.uncompensated} compensations failed"
+            job = node_id(self.id, details.failure)
+            failure = Failure.read(details.blob[1:])
             message = f"{name} failed: job {job}: {failure}{undone}"
             raise JobFailed(message, failure.type, failure.text, failure.traceback)
-        if sight.failure or sight.stopped:
+        if details.failure or details.stopped:
             raise JobCancelled(f"{name} was cancelled")
-        return self._filled(sight.answer, blobs)
+        return self._filled(details.answer, blobs)
 
     def _filled(self, answer: Any, blobs: dict[int, bytes]) -> Any:
         if isinstance(answer, list):
@@ -202,7 +202,7 @@ class FlowRun:
         blob = blobs[answer]
         if blob[:1] != b"s" or len(blob) == 1:
             return None
-        return codecs.result(blob[1:], self._returns.get(answer, Any), f"job {flows_protocol.job_id(self.id, answer)}")
+        return codecs.result(blob[1:], self._returns.get(answer, Any), f"job {node_id(self.id, answer)}")
 
     def __repr__(self) -> str:
         return f"<FlowRun {self.id} queue={self.queue!r}>"
@@ -212,13 +212,13 @@ def _numbers(answer: Any) -> list[int]:
     return [number for one in answer for number in _numbers(one)] if isinstance(answer, list) else [answer]
 
 
-def page(found: Iterable[tuple[str, dict[str, FlowSight], int, bool]], limit: int) -> FlowPage:
+def page(found: Iterable[tuple[str, dict[str, FlowDetails], int, bool]], limit: int) -> FlowPage:
     """Return the newest flows of several queues: of each its name, its flows, and how much of it was searched."""
     rows: list[FlowSummary] = []
     searched, whole_of_it = 0, True
     for queue, flows, looked, complete in found:
         searched, whole_of_it = searched + looked, whole_of_it and complete
-        rows += [FlowSummary(id, queue, _enqueued(id), _status(sight)) for id, sight in flows.items()]
+        rows += [FlowSummary(id, queue, _enqueued(id), _status(details)) for id, details in flows.items()]
     rows.sort(key=lambda row: row.id, reverse=True)  # an id begins with its time
     return FlowPage(rows[:limit], searched, searched if whole_of_it else None)
 
@@ -228,15 +228,22 @@ def _enqueued(id: str) -> datetime | None:
     return None if made is None else datetime.fromtimestamp(made / 1000, UTC)
 
 
-def _status(sight: FlowSight | None) -> FlowStatus:
-    if sight is None:
+def _status(details: FlowDetails | None) -> FlowStatus:
+    if details is None:
         return FlowStatus("unknown")
     state: FlowState
-    if sight.state != "ended":
-        state = sight.state
-    elif sight.blob[:1] == b"f":
+    if details.state != "ended":
+        state = details.state
+    elif details.blob[:1] == b"f":
         state = "failed"
     else:
-        state = "cancelled" if sight.failure or sight.stopped else "succeeded"
-    counts = (sight.jobs, sight.succeeded, sight.failed, sight.cancelled, sight.compensated, sight.uncompensated)
-    return FlowStatus(state, *counts)
+        state = "cancelled" if details.failure or details.stopped else "succeeded"
+    return FlowStatus(
+        state,
+        details.jobs,
+        details.succeeded,
+        details.failed,
+        details.cancelled,
+        details.compensated,
+        details.uncompensated,
+    )

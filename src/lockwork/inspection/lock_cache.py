@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lockwork.errors import ServerRefused
 from lockwork.protocol.effects import Clock, Protocol
-from lockwork.protocol.locks.overview import Overview, look
+from lockwork.protocol.locks.overview import Overview, read_locks
 
 LOCKS_EVERY = 15.0
 """Seconds between two reads of locks."""
@@ -33,7 +33,7 @@ class LockCache:
         self._due = now + LOCKS_EVERY  # set before the read, so that other readers of the same page skip it
         try:
             try:
-                self._locks = yield from look(prefix, contended=self._contended)
+                self._locks = yield from read_locks(prefix, contended=self._contended)
             except ServerRefused:
                 self._locks = None
             self._known = True

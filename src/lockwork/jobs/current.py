@@ -19,6 +19,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.overview import job_text
 from lockwork.protocol.queue import job_control as control
 from lockwork.protocol.queue.leases import Leased
+from lockwork.protocol.scripts import codes
 from lockwork.runtime.runtime import Runtime
 
 T = TypeVar("T")
@@ -108,10 +109,10 @@ class JobContext:
     """The current delivery of a job; `attempt` starts at 1, and `fence` is higher than in every earlier delivery."""
 
     __slots__ = (
-        "_desk",
         "_in_requests",
         "_leased",
         "_note",
+        "_queue_context",
         "cancelled",
         "over",
         "overran",
@@ -122,9 +123,9 @@ class JobContext:
         "waits",
     )
 
-    def __init__(self, leased: Leased, task: str, desk: QueueContext, tags: tuple[str, ...] = ()) -> None:
+    def __init__(self, leased: Leased, task: str, queue_context: QueueContext, tags: tuple[str, ...] = ()) -> None:
         self._leased = leased
-        self._desk = desk
+        self._queue_context = queue_context
         self._note: control.Note | None = None
         self._in_requests = ""
         self.task: str = task
@@ -149,7 +150,7 @@ class JobContext:
     @property
     def queue(self) -> str:
         """The name of its queue."""
-        return self._desk.queue
+        return self._queue_context.queue
 
     @property
     def attempt(self) -> int:
@@ -186,17 +187,17 @@ class JobContext:
         """Note that it ignored its time-out; for the worker."""
         if not self.overran:
             self.overran = True
-            self._desk.on_overrun(self.task)
+            self._queue_context.on_overrun(self.task)
 
     def begin_wait(self, wait: ResultWait) -> None:
         """Note that its code waits for a result; on any thread."""
         self.waits.append(wait)
-        self._desk.on_wait()
+        self._queue_context.on_wait()
 
     def end_wait(self, wait: ResultWait) -> None:
         """Note that this wait is over; on any thread."""
         self.waits.remove(wait)
-        self._desk.on_wait()
+        self._queue_context.on_wait()
 
     def progress(self, value: object) -> None:
         """Store the job's progress, as JSON, and notify its watchers at once.
@@ -215,12 +216,12 @@ class JobContext:
         Raises DeliveryOver if this delivery has ended, ConfigError, PayloadTooLarge.
         """
         self._written(self._run(self._write(checkpoint_name(name), value)))
-        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
+        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._queue_context.cap).decode()
 
     async def acheckpoint(self, name: str, value: object = None) -> None:
         """Async version of `checkpoint`."""
         self._written(await self._arun(self._write(checkpoint_name(name), value)))
-        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
+        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._queue_context.cap).decode()
 
     @property
     def checkpoints(self) -> dict[str, Any]:
@@ -236,10 +237,10 @@ class JobContext:
         raise Again(milliseconds(delay, "delay", zero=True), counted=False)
 
     def _run(self, protocol: Protocol[T]) -> T:
-        return self._desk.runtime.run(protocol)
+        return self._queue_context.runtime.run(protocol)
 
     def _arun(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:
-        return self._desk.runtime.arun(protocol)
+        return self._queue_context.runtime.arun(protocol)
 
     def _notes(self) -> control.Note:
         if self._note is None:
@@ -248,17 +249,19 @@ class JobContext:
 
     def _write(self, step: str, value: object) -> Protocol[int]:
         what = f"checkpoint {step!r}" if step else "the progress"
-        encoded = codecs.encode(value, f"{what} of job {self.id}", self._desk.cap)
-        return control.note(self._desk.keys, self._desk.session, self._leased, step, encoded, self._desk.cap)
+        context = self._queue_context
+        encoded = codecs.encode(value, f"{what} of job {self.id}", context.cap)
+        return control.note(context.keys, context.session, self._leased, step, encoded, context.cap)
 
     def _written(self, answer: int) -> None:
-        if answer == 0:
+        results = codes("queue/note")
+        if answer == results.lease_over:
             raise DeliveryOver(
                 f"job {self.id}: this delivery has ended, so nothing was written; the job runs elsewhere"
             )
-        if answer < 0:
+        if answer == results.too_large:
             raise PayloadTooLarge(
-                f"job {self.id}: its checkpoints and progress would exceed {self._desk.cap} bytes in total"
+                f"job {self.id}: its checkpoints and progress would exceed {self._queue_context.cap} bytes in total"
             )
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from lockwork.protocol.effects import Call, Effect, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.job_control import Note
 from lockwork.protocol.queue.leases import Leased
+from lockwork.protocol.scripts import codes
 from lockwork.runtime.runtime import Opened, Runtime
 from lockwork.runtime.sync_driver import drive, no_running_loop
 
@@ -75,7 +76,7 @@ class FakeJobContext(JobContext):
 
     def run_as(self, task: str, queue_context: QueueContext, tags: tuple[str, ...]) -> None:
         """Become a job of this task."""
-        self.task, self.tags, self._desk = task, self.tags or tags, queue_context
+        self.task, self.tags, self._queue_context = task, self.tags or tags, queue_context
         self._in_requests = ""
 
     def retry(self, delay: Duration | None = None) -> NoReturn:
@@ -105,8 +106,9 @@ class FakeJobContext(JobContext):
         """Keep a note, in place of the script queue/note."""
         assert isinstance(effect, Call)
         assert effect.script.name == "queue/note", effect.script.name
+        results = codes("queue/note")
         if self.log.over:
-            return 0
+            return int(results.lease_over)
         _id, _token, _most, step, encoded = effect.args
         assert isinstance(encoded, bytes)
         assert isinstance(step, str)
@@ -115,7 +117,7 @@ class FakeJobContext(JobContext):
             self.log.checkpoints[step] = value
         else:
             self.log.progress.append(value)
-        return 1
+        return int(results.stored)
 
 
 def fake_here() -> FakeJobContext | None:

@@ -53,8 +53,8 @@ class FoundJob(Job[R]):
 
     def _find_in(self, origins: Sequence[Origin]) -> Protocol[bool]:
         for origin in origins:
-            found = yield from control.look(origin.keys, self.id)
-            if found.state != "unknown" or found.row is not None:
+            details = yield from control.inspect(origin.keys, self.id)
+            if details.state != "unknown" or details.row is not None:
                 self._from, self._left = origin, ()
                 return True
         return False

@@ -20,7 +20,7 @@ from lockwork.errors import (
 )
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
-from lockwork.jobs.snapshot import JobError, JobSnapshot, State, snapshot, state_of, whereabouts
+from lockwork.jobs.snapshot import JobError, JobSnapshot, State, describe_place, snapshot, state_of
 from lockwork.jobs.waits import Wait, warn_if_unserved
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
@@ -107,30 +107,30 @@ class Job(Generic[R]):
 
     def attempts(self) -> int | None:
         """The number of ended attempts, by one call; None if unknown, for instance after a success."""
-        return self._seen(self._from.runtime.run(self._look())).attempts
+        return self._seen(self._from.runtime.run(self._inspect())).attempts
 
     async def aattempts(self) -> int | None:
         """Async version of `attempts`."""
-        return self._seen(await self._from.runtime.arun(self._look())).attempts
+        return self._seen(await self._from.runtime.arun(self._inspect())).attempts
 
     def progress(self) -> Any:
         """The job's last progress value, by one call; None without one, or if the job ended while it waited."""
-        return self._seen(self._from.runtime.run(self._look())).progress
+        return self._seen(self._from.runtime.run(self._inspect())).progress
 
     async def aprogress(self) -> Any:
         """Async version of `progress`."""
-        return self._seen(await self._from.runtime.arun(self._look())).progress
+        return self._seen(await self._from.runtime.arun(self._inspect())).progress
 
     def error(self) -> JobError | None:
         """`type`, `text` and `traceback` of a dead job's error, by one call.
 
         While a job waits for its next attempt, the error of the last one, without its traceback. None without an error.
         """
-        return self._seen(self._from.runtime.run(self._look())).error
+        return self._seen(self._from.runtime.run(self._inspect())).error
 
     async def aerror(self) -> JobError | None:
         """Async version of `error`."""
-        return self._seen(await self._from.runtime.arun(self._look())).error
+        return self._seen(await self._from.runtime.arun(self._inspect())).error
 
     def watch(self) -> Iterator[Any]:
         """Yield the job's progress each time that it changes, until the job has ended.
@@ -139,11 +139,11 @@ class Job(Generic[R]):
         """
         last, hints = "", Hints()
         while True:
-            found = self._from.runtime.run(self._look(self._from.runtime.channel))
-            if found.note.progress not in ("", last):
-                last = found.note.progress
+            details = self._from.runtime.run(self._inspect(self._from.runtime.channel))
+            if details.note.progress not in ("", last):
+                last = details.note.progress
                 yield codecs.decode(last.encode())
-            if found.state not in leases.UNENDED:
+            if details.state not in leases.UNENDED:
                 return
             self._from.runtime.run(self._changed(hints))
 
@@ -151,11 +151,11 @@ class Job(Generic[R]):
         """Async version of `watch`: `async for progress in job.awatch()`."""
         last, hints = "", Hints()
         while True:
-            found = await self._from.runtime.arun(self._look(self._from.runtime.channel))
-            if found.note.progress not in ("", last):
-                last = found.note.progress
+            details = await self._from.runtime.arun(self._inspect(self._from.runtime.channel))
+            if details.note.progress not in ("", last):
+                last = details.note.progress
                 yield codecs.decode(last.encode())
-            if found.state not in leases.UNENDED:
+            if details.state not in leases.UNENDED:
                 return
             await self._from.runtime.arun(self._changed(hints))
 
@@ -210,35 +210,35 @@ class Job(Generic[R]):
         """Run a protocol on the job's queue; `patience`: seconds to look for that queue while the server is away."""
         return made(self._from.keys)
 
-    def _look(self, channel: str = "") -> Protocol[control.JobSight]:
-        return self._at(lambda keys: control.look(keys, self.id, channel, self._from.runtime.window_ms))
+    def _inspect(self, channel: str = "") -> Protocol[control.JobDetails]:
+        return self._at(lambda keys: control.inspect(keys, self.id, channel, self._from.runtime.window_ms))
 
     def _changed(self, hints: Hints) -> Protocol[None]:
         return self._at(lambda keys: control.changed(keys, self.id, hints))
 
-    def _placed(self) -> Protocol[control.JobSight]:
+    def _placed(self) -> Protocol[control.JobDetails]:
         """Inspect the job; a second call distinguishes ready from running."""
         while True:
-            sight = yield from self._look()
-            if sight.state != "active":
-                return sight
-            found = yield from self._at(lambda keys: control.where(keys, self.id))
-            if found.state != "gone":  # else it has ended between the two calls
-                return replace(sight, state=found.state, session=found.session, token=found.token)
+            details = yield from self._inspect()
+            if details.state != "active":
+                return details
+            place = yield from self._at(lambda keys: control.find_place(keys, self.id))
+            if place.state != "gone":  # else it has ended between the two calls
+                return replace(details, state=place.state, session=place.session, token=place.token)
 
     def _state(self, keys: QueueKeys) -> Protocol[State]:
         while True:
-            found = yield from leases.job_state(keys, self.id)
-            if found.state == "unknown":  # its result is gone, and its queue's history may still have it
-                return self._seen((yield from control.look(keys, self.id))).state
-            if found.state != "active":
-                return state_of(found)
-            place = yield from control.where(keys, self.id)
+            state = yield from leases.job_state(keys, self.id)
+            if state.state == "unknown":  # its result is gone, and its queue's history may still have it
+                return self._seen((yield from control.inspect(keys, self.id))).state
+            if state.state != "active":
+                return state_of(state)
+            place = yield from control.find_place(keys, self.id)
             if place.state != "gone":
                 return cast("State", place.state)
 
-    def _seen(self, sight: control.JobSight) -> JobSnapshot:
-        return snapshot(self.id, self.queue, sight)
+    def _seen(self, details: control.JobDetails) -> JobSnapshot:
+        return snapshot(self.id, self.queue, details)
 
     def _cancel(self) -> Protocol[str]:
         runtime = self._from.runtime
@@ -252,52 +252,50 @@ class Job(Generic[R]):
         return self._at(lambda keys: control.delete(keys, self.id, self._from.runtime.window_ms))
 
     def _reschedule(self, delay: Duration | None, at: datetime | None) -> Protocol[str]:
-        given = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}
-        due = job_options.moment(given)
+        times = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}
+        due = job_options.moment(times)
         if due is None:
             raise ConfigError("say when the job should run: reschedule(delay=...) or reschedule(at=...)")
         return self._at(lambda keys: control.reschedule(keys, self.id, due))
 
-    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[JobState, control.Whereabouts | None]]:
+    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[JobState, control.JobPlace | None]]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
         return self._at(lambda keys: self._outcome_in(keys, limit), limit)
 
-    def _outcome_in(
-        self, keys: QueueKeys, limit: float | None
-    ) -> Protocol[tuple[JobState, control.Whereabouts | None]]:
+    def _outcome_in(self, keys: QueueKeys, limit: float | None) -> Protocol[tuple[JobState, control.JobPlace | None]]:
         """Wait for the outcome; if there is none in time, find out where the job is, for the error to say."""
         runtime = self._from.runtime
         unserved = warn_if_unserved(keys, self.id, f"job {self.id}") if limit is None else None
-        found = yield from leases.outcome(keys, self.id, runtime.channel, limit, runtime.window_ms, unserved)
-        if found.state not in leases.UNENDED:
-            return found, None
+        outcome = yield from leases.outcome(keys, self.id, runtime.channel, limit, runtime.window_ms, unserved)
+        if outcome.state not in leases.UNENDED:
+            return outcome, None
         try:
-            return found, (yield from sessions.within(LOOK_AFTER_TIMEOUT, control.where(keys, self.id)))
+            return outcome, (yield from sessions.within(LOOK_AFTER_TIMEOUT, control.find_place(keys, self.id)))
         except LockworkError:
-            return found, None
+            return outcome, None
 
-    def _read(self, found: JobState, place: control.Whereabouts | None) -> R:
-        if found.state == "unknown":
+    def _read(self, state: JobState, place: control.JobPlace | None) -> R:
+        if state.state == "unknown":
             raise ResultUnavailable(
                 f"nothing is known of job {self.id} in {self._searched}: its result has expired, or it never "
                 "existed; for another queue, use lw.job(id, queue=...)"
             )
-        if found.blob[:1] == b"c":
-            reason = f", because job {found.blob[2:].decode()} failed" if found.blob[1:2] == b">" else ""
+        if state.blob[:1] == b"c":
+            reason = f", because job {state.blob[2:].decode()} failed" if state.blob[1:2] == b">" else ""
             raise JobCancelled(f"job {self.id} in queue {self.queue!r} was cancelled{reason}")
-        if found.blob == b"x" or found.state == "overdue":
+        if state.blob == b"x" or state.state == "overdue":
             raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it did not start in time")
-        if found.state == "dead" or found.blob[:1] == b"f":
-            error = found.blob if found.state == "dead" else found.blob[1:]
+        if state.state == "dead" or state.blob[:1] == b"f":
+            error = state.blob if state.state == "dead" else state.blob[1:]
             self._raise(Failure.read(error))
-        if found.state != "ended":
-            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{whereabouts(place)}")
-        if len(found.blob) == 1:
+        if state.state != "ended":
+            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{describe_place(place)}")
+        if len(state.blob) == 1:
             raise ResultUnavailable(
                 f"job {self.id} in queue {self.queue!r} succeeded, but has no result: its task keeps none, or "
                 "result_ttl has passed"
             )
-        value: R = codecs.result(found.blob[1:], self._from.returns, f"job {self.id} in queue {self.queue!r}")
+        value: R = codecs.result(state.blob[1:], self._from.returns, f"job {self.id} in queue {self.queue!r}")
         return value
 
     def _raise(self, failure: Failure) -> NoReturn:

@@ -115,5 +115,5 @@ class AEnqueuesMany:
 
     async def aenqueue_many(self, arguments: Iterable[Any]) -> list[Any]:
         """Async version of `enqueue_many`."""
-        found: list[Any] = await self._aenqueue_all(arguments)  # type: ignore[attr-defined]
-        return found
+        jobs: list[Any] = await self._aenqueue_all(arguments)  # type: ignore[attr-defined]
+        return jobs

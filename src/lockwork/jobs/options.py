@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lockwork import backoff, codecs
+from lockwork import backoff, codecs, words
 from lockwork.backoff import Exponential, Policy
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, PayloadTooLarge
@@ -58,14 +58,14 @@ class RunOptions:
     def _may_retry(self, error: BaseException) -> bool:
         if self.retry_on is None:
             return True
-        left = [error]
-        while left:
-            each = left.pop()
+        unread = [error]
+        while unread:
+            each = unread.pop()
             if isinstance(each, Again) or _is_one_of(each, self.retry_on):
                 continue  # a call of `retry` in a task group does not prevent a retry
             if not isinstance(each, BaseExceptionGroup):
                 return False
-            left += each.exceptions
+            unread += each.exceptions
         return True
 
     @property
@@ -77,50 +77,50 @@ class RunOptions:
 Options = TypeVar("Options", bound=RunOptions)
 
 
-def read(given: Mapping[str, Any], options: Options) -> Options:
+def read(settings: Mapping[str, Any], options: Options) -> Options:
     """Return the options with the given changes, checked; raises ConfigError."""
     changes: dict[str, Any] = {}
-    if "retries" in given:
-        changes["retries"] = whole(given["retries"], "retries", 0, _MOST)
-    if "max_deliveries" in given:
-        most = given["max_deliveries"]
+    if "retries" in settings:
+        changes["retries"] = whole(settings["retries"], "retries", 0, _MOST)
+    if "max_deliveries" in settings:
+        most = settings["max_deliveries"]
         changes["max_deliveries"] = None if most is None else whole(most, "max_deliveries", 1, _MOST)
-    if "backoff" in given:
-        changes["backoff"] = backoff.read(given["backoff"])
+    if "backoff" in settings:
+        changes["backoff"] = backoff.read(settings["backoff"])
     for name in ("timeout", "hard_timeout"):
-        if name in given:
-            changes[name] = None if given[name] is None else seconds(given[name], name)
-    if "retry_on" in given:
-        changes["retry_on"] = None if given["retry_on"] is None else _classes(given["retry_on"], "retry_on")
-    if "give_up_on" in given:
-        changes["give_up_on"] = _classes(given["give_up_on"], "give_up_on")
-    if "tags" in given:
-        changes["tags"] = _tags(given["tags"])
-    if "result_ttl" in given:
-        kept = given["result_ttl"]
-        changes["result_ms"] = 0 if kept is None else milliseconds(kept, "result_ttl")
+        if name in settings:
+            changes[name] = None if settings[name] is None else seconds(settings[name], name)
+    if "retry_on" in settings:
+        changes["retry_on"] = None if settings["retry_on"] is None else _classes(settings["retry_on"], "retry_on")
+    if "give_up_on" in settings:
+        changes["give_up_on"] = _classes(settings["give_up_on"], "give_up_on")
+    if "tags" in settings:
+        changes["tags"] = _tags(settings["tags"])
+    if "result_ttl" in settings:
+        result_ttl = settings["result_ttl"]
+        changes["result_ms"] = 0 if result_ttl is None else milliseconds(result_ttl, "result_ttl")
     return _with_limits_in_order(replace(options, **changes))
 
 
-def replicas(given: Mapping[str, Any]) -> int:
+def replicas(settings: Mapping[str, Any]) -> int:
     """Return how many replicas must have a job; 0 unless given. Raises ConfigError."""
-    return whole(given.get("replicas", 0), "replicas", 0, _REPLICAS)
+    return whole(settings.get("replicas", 0), "replicas", 0, _REPLICAS)
 
 
-def moment(given: Mapping[str, Any]) -> int | None:
+def moment(settings: Mapping[str, Any]) -> int | None:
     """Return when a job is due: ms from now on, or -ms since 1970; None unless given. Raises ConfigError."""
-    if "at" in given and "delay" in given:
+    if "at" in settings and "delay" in settings:
         raise ConfigError("pass delay or at, not both")
-    if "delay" in given:
-        return milliseconds(given["delay"], "delay", zero=True)
-    if "at" in given:
-        return at(given["at"], "at")
+    if "delay" in settings:
+        return milliseconds(settings["delay"], "delay", zero=True)
+    if "at" in settings:
+        return at(settings["at"], "at")
     return None
 
 
-def limit(given: Duration | datetime) -> int:
+def limit(value: Duration | datetime) -> int:
     """Return when a job that has not started expires, in the form of `moment`."""
-    return at(given, "expires") if isinstance(given, datetime) else milliseconds(given, "expires")
+    return at(value, "expires") if isinstance(value, datetime) else milliseconds(value, "expires")
 
 
 def check_order(due: int, expires: int | None) -> None:
@@ -130,25 +130,25 @@ def check_order(due: int, expires: int | None) -> None:
         raise ConfigError(f"the job would expire before it may start{both}: pass a later expires, or None")
 
 
-def at(given: object, what: str) -> int:
+def at(value: object, what: str) -> int:
     """Return a datetime with a time zone as -ms since 1970; raises ConfigError."""
-    if not isinstance(given, datetime):
-        raise ConfigError(f"{what} must be a datetime, not {given!r}")
-    if given.utcoffset() is None:
+    if not isinstance(value, datetime):
+        raise ConfigError(f"{what} must be a datetime, not {value!r}")
+    if value.utcoffset() is None:
         raise ConfigError(
-            f"{what} must be a datetime with a zone, such as datetime.now(UTC), not {given!r}: "
+            f"{what} must be a datetime with a zone, such as datetime.now(UTC), not {value!r}: "
             "machines may disagree about what it means"
         )
-    found = int(given.timestamp() * 1000)
-    if found <= 0 or found > time.time() * 1000 + _FAR:
-        raise ConfigError(f"{what} must be after 1970 and at most 366 days from now, not {given!r}")
-    return -found
+    milliseconds = int(value.timestamp() * 1000)
+    if milliseconds <= 0 or milliseconds > time.time() * 1000 + _FAR:
+        raise ConfigError(f"{what} must be after 1970 and at most 366 days from now, not {value!r}")
+    return -milliseconds
 
 
-def sent(given: Mapping[str, Any], options: RunOptions, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def sent(settings: Mapping[str, Any], options: RunOptions, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the options for a job's record, added to `known`; raises ConfigError for a function as backoff."""
     extra: dict[str, Any] = dict(known or {})
-    if "backoff" in given:
+    if "backoff" in settings:
         extra.pop("pauses", None)
         policy = options.backoff
         if isinstance(policy, Exponential):
@@ -160,11 +160,11 @@ def sent(given: Mapping[str, Any], options: RunOptions, known: Mapping[str, Any]
         else:
             raise ConfigError("a backoff function cannot travel with a job: set it for the task")
     for name in ("timeout", "hard_timeout", "retry_on", "give_up_on"):
-        if name in given:
+        if name in settings:
             extra[name] = getattr(options, name)
-    if options.tags or "tags" in given:
+    if options.tags or "tags" in settings:
         extra["tags"] = options.tags
-    if "result_ttl" in given:
+    if "result_ttl" in settings:
         extra["result_ms"] = options.result_ms
     return extra
 
@@ -176,13 +176,13 @@ def carried(extra: object, options: Options) -> Options:
     try:
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in extra.items()}
         pauses = changes.pop("pauses", None)
-        given = changes.get("backoff")
+        backoff = changes.get("backoff")
         if pauses is not None:
             changes["backoff"] = tuple(map(float, pauses))
-        elif isinstance(given, tuple):
-            changes["backoff"] = Exponential(*given)
-        elif given is not None:
-            changes["backoff"] = float(given)
+        elif isinstance(backoff, tuple):
+            changes["backoff"] = Exponential(*backoff)
+        elif backoff is not None:
+            changes["backoff"] = float(backoff)
         known: dict[str, Any] = {name: value for name, value in changes.items() if name in _CARRIED}
         return replace(options, **known)
     except (TypeError, ValueError, ConfigError) as error:
@@ -251,18 +251,18 @@ _CARRIED = ("backoff", "timeout", "hard_timeout", "retry_on", "give_up_on", "tag
 def _with_limits_in_order(options: Options) -> Options:
     soft, hard = options.timeout, options.hard_timeout
     if soft is not None and hard is not None and hard < soft:
-        raise ConfigError(f"hard_timeout ({hard:g} s) must not be shorter than timeout ({soft:g} s)")
+        raise ConfigError(f"hard_timeout ({words.exact(hard)}) must not be shorter than timeout ({words.exact(soft)})")
     return options
 
 
 def _parts(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and, if it is an exception group, all errors nested in it."""
-    left = [error]
-    while left:
-        each = left.pop()
+    unread = [error]
+    while unread:
+        each = unread.pop()
         yield each
         if isinstance(each, BaseExceptionGroup):
-            left += each.exceptions
+            unread += each.exceptions
 
 
 def _is_one_of(error: BaseException, names: tuple[str, ...]) -> bool:
@@ -274,18 +274,18 @@ def _name(known: type) -> str:
     return f"{known.__module__}.{known.__qualname__}"
 
 
-def _classes(given: ErrorClasses | Sequence[type[BaseException]], what: str) -> tuple[str, ...]:
-    classes = tuple(given) if isinstance(given, list | tuple) else (given,)
+def _classes(errors: ErrorClasses | Sequence[type[BaseException]], what: str) -> tuple[str, ...]:
+    classes = tuple(errors) if isinstance(errors, list | tuple) else (errors,)
     for one in classes:
         if not isinstance(one, type) or not issubclass(one, BaseException):
             raise ConfigError(f"{what} must be exception classes, not {one!r}")
     return tuple(_name(one) for one in classes if isinstance(one, type))
 
 
-def _tags(given: object) -> tuple[str, ...]:
-    if isinstance(given, str) or not isinstance(given, list | tuple | set | frozenset):
-        raise ConfigError(f"tags must be a list of texts, not {given!r}")
-    for tag in given:
+def _tags(tags: object) -> tuple[str, ...]:
+    if isinstance(tags, str) or not isinstance(tags, list | tuple | set | frozenset):
+        raise ConfigError(f"tags must be a list of texts, not {tags!r}")
+    for tag in tags:
         if not isinstance(tag, str) or not 1 <= len(tag) <= 200:
             raise ConfigError(f"a tag must be text of 1 to 200 characters, not {tag!r}")
-    return tuple(given)
+    return tuple(tags)

@@ -146,7 +146,7 @@ class JobPage:
 
 
 def read_filter(
-    given: JobFilter,
+    fields: JobFilter,
     newest: object,
     parameters: Parameters,
     visible: Visible | None = None,
@@ -158,18 +158,18 @@ def read_filter(
     visible: limits on the fields that the search shows, with `hide_arguments`.
     from_now_on: include jobs that are enqueued later.
     """
-    check_names(given, JobFilter, "jobs cannot be searched by")
+    check_names(fields, JobFilter, "jobs cannot be searched by")
     for name in ("tag", "arg", "error", "text"):
-        if not isinstance(given.get(name, ""), str):
-            raise ConfigError(f"{name} is text, not {given.get(name)!r}")
-    if "task" in given:
-        checked(given.get("task"), "a job's task")
-    key, group = (_stored(given.get(name), f"a job's {name}") if name in given else None for name in ("key", "group"))
-    state = given.get("state")
+        if not isinstance(fields.get(name, ""), str):
+            raise ConfigError(f"{name} is text, not {fields.get(name)!r}")
+    if "task" in fields:
+        checked(fields.get("task"), "a job's task")
+    key, group = (_stored(fields.get(name), f"a job's {name}") if name in fields else None for name in ("key", "group"))
+    state = fields.get("state")
     if state is not None:
         one_of(state, "state", tuple(_PLACES))
-    task, tag = given.get("task"), given.get("tag")
-    if not yes_or_no(given.get("hide_arguments", False), "hide_arguments"):
+    task, tag = fields.get("task"), fields.get("tag")
+    if not yes_or_no(fields.get("hide_arguments", False), "hide_arguments"):
         visible = None
     now = time.time()
     return Wanted(
@@ -177,13 +177,13 @@ def read_filter(
         _LETTERS.get(state or "", ""),
         key,
         group,
-        _second(given["since"], "since", now) if "since" in given else None,
-        _second(given["until"], "until", now) if "until" in given else None if from_now_on else now + 1,
-        tuple(_texts(given, key, group)) if visible is None or visible.hints else (),
+        _second(fields["since"], "since", now) if "since" in fields else None,
+        _second(fields["until"], "until", now) if "until" in fields else None if from_now_on else now + 1,
+        tuple(_texts(fields, key, group)) if visible is None or visible.hints else (),
         suffix_pattern(task, tag, key) if (task, tag, key) != (None, None, None) else "",
-        _shown(_matcher(given, key, group, parameters, visible), visible),
+        _shown(_matcher(fields, key, group, parameters, visible), visible),
         newest=yes_or_no(newest, "newest"),
-        whole=bool({"tag", "arg", "text"} & given.keys()),
+        whole=bool({"tag", "arg", "text"} & fields.keys()),
         guarded=visible is not None,
     )
 
@@ -197,38 +197,38 @@ def _stored(name: object, what: str) -> str:
     return names.stored(names.typed(names.checked_name(name, what)))
 
 
-def _texts(given: JobFilter, key: str | None, group: str | None) -> list[str]:
+def _texts(fields: JobFilter, key: str | None, group: str | None) -> list[str]:
     """Return texts that the id, the record or the error of each matching job contains."""
-    found = [] if key is None else [f",{key},"]
-    found += [f'"{text}"' for text in (given.get("task", ""), given.get("tag", "")) if _SAFE.fullmatch(text)]
-    found += [] if group is None else [group]
-    value = named_value(given.get("arg", ""))[1]
+    texts = [] if key is None else [f",{key},"]
+    texts += [f'"{text}"' for text in (fields.get("task", ""), fields.get("tag", "")) if _SAFE.fullmatch(text)]
+    texts += [] if group is None else [group]
+    value = named_value(fields.get("arg", ""))[1]
     number = as_float(value)
     # a float may be stored in another form, such as 1e-7 for 1e-07
     if _SAFE.fullmatch(value) and value.lower() not in ("true", "false", "none", "null") and number is None:
-        found.append(value)
-    error, text = given.get("error", ""), given.get("text", "")
+        texts.append(value)
+    error, text = fields.get("error", ""), fields.get("text", "")
     if _SAFE.fullmatch(error):  # it may begin in an error's type and end in its text
-        found += [part for each in error.split(": ") if (part := each.strip(" :"))]
+        texts += [part for each in error.split(": ") if (part := each.strip(" :"))]
     # the text may also be in a name, which has escaped spaces, or which is shown as a hash
     if _SAFE.fullmatch(text) and not any(part in text for part in names.HASHED.split()):
-        found += [part for each in text.split(" ") if (part := each.strip(":"))]
-    return found
+        texts += [part for each in text.split(" ") if (part := each.strip(":"))]
+    return texts
 
 
 def _matcher(
-    given: JobFilter, key: str | None, group: str | None, parameters: Parameters, visible: Visible | None
+    fields: JobFilter, key: str | None, group: str | None, parameters: Parameters, visible: Visible | None
 ) -> Callable[[StoredJob], bool | None]:
-    task, tag = given.get("task"), given.get("tag")
-    arg, error, text = given.get("arg"), given.get("error"), given.get("text")
-    if not any(name in given for name in ("task", "tag", "key", "group", "arg", "error", "text")):
+    task, tag = fields.get("task"), fields.get("tag")
+    arg, error, text = fields.get("arg"), fields.get("error"), fields.get("text")
+    if not any(name in fields for name in ("task", "tag", "key", "group", "arg", "error", "text")):
         return lambda _: True
 
     def verdicts(job: StoredJob) -> Iterator[bool | None]:
         """Yield each filter's decision about a job: None if the read part of its record does not decide it."""
-        said = f"{job.error.type}: {job.error.text}" if job.error else ""
+        description = f"{job.error.type}: {job.error.text}" if job.error else ""
         unknown = None if len(job.record) < job.size else False
-        yield error is None or error in said
+        yield error is None or error in description
         if (key, group) != (None, None):
             of = record_header.names(job.record)
             same = (key is None or of.key == key) and (group is None or of.group == group)
@@ -238,7 +238,7 @@ def _matcher(
             return
         call = records.read(job.record, job.size, job.id)
         yield task is None or (unknown if call.task is None else call.task == task)
-        if text is not None and (text in job.id or text in said):
+        if text is not None and (text in job.id or text in description):
             text_found: bool | None = True
         elif visible is not None and _is_hidden(call, visible):
             text_found = text is None or text in (call.task or "") or any(text in each for each in tags_of(job.record))
@@ -271,9 +271,9 @@ def _shown(matches: Callable[[StoredJob], bool | None], visible: Visible | None)
         return matches
 
     def shown(job: StoredJob) -> bool | None:
-        found = matches(job)
-        if not found:
-            return found
+        match = matches(job)
+        if not match:
+            return match
         seen = row(job, visible)
         if finds is not None and not finds(seen):
             return None if len(job.record) < job.size else False  # as if the kept part did not match
@@ -282,10 +282,10 @@ def _shown(matches: Callable[[StoredJob], bool | None], visible: Visible | None)
     return shown
 
 
-def page(found: StoredPage, visible: Visible | None = None) -> JobPage:
+def page(stored: StoredPage, visible: Visible | None = None) -> JobPage:
     """Return the jobs as users read them; `visible`: without hidden values."""
-    jobs = [row(job, visible) for job in found.jobs]
-    return JobPage(jobs, found.searched, found.total, found.next, found.sampled, len(found.undecided))
+    jobs = [row(job, visible) for job in stored.jobs]
+    return JobPage(jobs, stored.searched, stored.total, stored.next, stored.sampled, len(stored.undecided))
 
 
 def row(job: StoredJob, visible: Visible | None = None) -> JobRow:

@@ -12,9 +12,9 @@ from lockwork.protocol.history import history
 from lockwork.protocol.history.history import PastAttempt
 from lockwork.protocol.names import shown_or_none
 from lockwork.protocol.queue import record_header, records
-from lockwork.protocol.queue.job_control import JobSight, Whereabouts
+from lockwork.protocol.queue.job_control import JobDetails, JobPlace
 from lockwork.protocol.queue.leases import JobState
-from lockwork.validation import several
+from lockwork.words import several
 
 State = Literal["scheduled", "blocked", "ready", "running", "succeeded", "dead", "cancelled", "expired", "unknown"]
 ENDINGS: dict[bytes, State] = {b"s": "succeeded", b"f": "dead", b"c": "cancelled", b"x": "expired"}
@@ -114,10 +114,10 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
+def snapshot(id: str, queue: str, details: JobDetails) -> JobSnapshot:
     """Convert the server's data about a job to a snapshot."""
-    row, blob, record = sight.row, sight.blob, sight.record
-    state: Any = sight.state
+    row, blob, record = details.row, details.blob, details.record
+    state: Any = details.state
     if state == "ended" or (state == "unknown" and row is not None):
         state = ENDINGS.get(blob[:1] or (row.letter.encode() if row else b""), "unknown")
     size = len(record)
@@ -125,9 +125,13 @@ def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
         record, size = row.record, row.size
     call = records.read(record, size, id) if record else None
     named = record_header.names(record)
-    error = records.fault(blob if sight.state == "dead" else blob[1:]) if state == "dead" else None
-    timeline = _timeline(state, sight)
-    attempts = row.attempts if row is not None and sight.attempts is None else sight.attempts
+    error = records.fault(blob if details.state == "dead" else blob[1:]) if state == "dead" else None
+    if error:
+        last_error: JobError | None = JobError(error.type, error.text, error.traceback or "")
+    else:
+        last_error = _last_error(state, details.timeline)
+    timeline = _timeline(state, details)
+    attempts = row.attempts if row is not None and details.attempts is None else details.attempts
     past = timeline[-1] if timeline else None
     return JobSnapshot(
         id=id,
@@ -135,16 +139,16 @@ def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
         task=None if call is None else call.task,
         state=state,
         attempts=attempts,
-        progress=records.decoded(sight.note.progress.encode()),
-        checkpoints={name: records.decoded(value.encode()) for name, value in sight.note.steps.items()},
-        error=JobError(error.type, error.text, error.traceback or "") if error else _last_error(state, sight.timeline),
-        due=_moment(sight.due),
-        expires=_moment(sight.expires),
+        progress=records.decoded(details.note.progress.encode()),
+        checkpoints={name: records.decoded(value.encode()) for name, value in details.note.steps.items()},
+        error=last_error,
+        due=_moment(details.due),
+        expires=_moment(details.expires),
         tags=tags_of(record),
         attempt=past.number if past else attempts,
         enqueued=moment(records.made(id)),
         started=past.started if past else None,
-        ended=moment_us(sight.ended),
+        ended=moment_us(details.ended),
         worker=past.worker if past else None,
         timeline=timeline,
         args=None if call is None or call.args is None else tuple(call.args),
@@ -157,24 +161,24 @@ def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
         flow=history.flow_of(id, record),
         schedule=history.schedule_of(id),
         stock=options.stock(record),
-        crashes=sight.counts.crashes,
-        shared_crashes=sight.counts.shared,
-        suspect=sight.suspect,
+        crashes=details.counts.crashes,
+        shared_crashes=details.counts.shared,
+        suspect=details.suspect,
         overran=row is not None and row.overran and state == "succeeded",
         hidden=record_header.is_hidden(record),
     )
 
 
-def _timeline(state: State, sight: JobSight) -> tuple[Attempt, ...]:
-    row = sight.row
-    found = [past_attempt(each) for each in (row.timeline if row else sight.timeline)]
+def _timeline(state: State, details: JobDetails) -> tuple[Attempt, ...]:
+    row = details.row
+    attempts = [past_attempt(each) for each in (row.timeline if row else details.timeline)]
     if row is not None and row.started and state in ("succeeded", "cancelled"):
         ended = moment_us(row.ended)
-        found.append(Attempt(row.attempts, moment_us(row.started), ended, row.session, state, overran=row.overran))
-    elif sight.token:
-        number, started = attempt_of(sight.token)
-        found.append(Attempt(number, started, None, sight.session, "running"))
-    return tuple(found)
+        attempts.append(Attempt(row.attempts, moment_us(row.started), ended, row.session, state, overran=row.overran))
+    elif details.token:
+        number, started = attempt_of(details.token)
+        attempts.append(Attempt(number, started, None, details.session, "running"))
+    return tuple(attempts)
 
 
 def past_attempt(stored: PastAttempt) -> Attempt:
@@ -206,28 +210,28 @@ def tags_of(record: bytes) -> tuple[str, ...]:
         return ()
 
 
-def state_of(found: JobState) -> State:
+def state_of(stored: JobState) -> State:
     """Return the state of a job that is not active."""
-    if found.state == "overdue":
+    if stored.state == "overdue":
         return "expired"
-    if found.state == "ended":
-        return ENDINGS.get(found.blob[:1], "unknown")
-    return found.state  # type: ignore[return-value]  # the script has the same words for the others
+    if stored.state == "ended":
+        return ENDINGS.get(stored.blob[:1], "unknown")
+    return stored.state  # type: ignore[return-value]  # the script has the same words for the others
 
 
-def whereabouts(place: Whereabouts | None) -> str:
+def describe_place(place: JobPlace | None) -> str:
     """Describe the state of a job that has not ended, and whether a worker serves its queue."""
     if place is None or place.state == "gone":
         return ""
-    said = f": it is {place.state}"
+    sentence = f": it is {place.state}"
     if place.state != "running" and place.paused:
-        return f"{said}, and the queue is paused"
+        return f"{sentence}, and the queue is paused"
     served = (
         several(place.workers, "worker process serves", "worker processes serve")
         if place.workers
         else "no worker serves"
     )
-    return f"{said}, and {served} the queue"
+    return f"{sentence}, and {served} the queue"
 
 
 def moment(seconds: float | None) -> datetime | None:

@@ -72,7 +72,7 @@ class Wait:
 def warn_if_unserved(keys: QueueKeys, id: str, what: str) -> Protocol[None]:
     """Log that a wait without a time-out may never end, if no worker serves the queue; `what` is waited for."""
     try:
-        place = yield from sessions.within(_PATIENCE, control.where(keys, id))
+        place = yield from sessions.within(_PATIENCE, control.find_place(keys, id))
     except (ServerUnavailable, ServerRefused):
         return
     if not place.workers and place.state != "running":

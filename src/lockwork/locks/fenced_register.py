@@ -21,13 +21,13 @@ HIGHEST = 2**53 - 1
 
 def number(fence: Grant | int) -> int:
     """Return a grant's fence, or the number itself; raises ConfigError unless it is a fence that protects a write."""
-    found = fence.fence if isinstance(fence, Grant) else fence
-    if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= HIGHEST:
+    value = fence.fence if isinstance(fence, Grant) else fence
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= HIGHEST:
         raise ConfigError(
-            f"a fence is the whole number that a lock's grant carries, 1 to 2**53 - 1, not {found!r} "
+            f"a fence is the whole number that a lock's grant carries, 1 to 2**53 - 1, not {value!r} "
             "(0 comes from a lock of a shared format, which has none)"
         )
-    return found
+    return value
 
 
 class Written(NamedTuple):
@@ -76,5 +76,5 @@ class Register:
         return f"<Register {names.display(self.name)!r}>"
 
 
-def _written(found: tuple[bytes, int] | None) -> Written | None:
-    return None if found is None else Written(codecs.decode(found[0]), found[1])
+def _written(stored: tuple[bytes, int] | None) -> Written | None:
+    return None if stored is None else Written(codecs.decode(stored[0]), stored[1])

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import msgspec
 
+from lockwork import words
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.locks.hold import Hold
@@ -107,7 +108,7 @@ class Grant:
                 raise
 
     def __repr__(self) -> str:
-        state = "lost" if self.lost else f"{self.remaining:.1f} s left"
+        state = "lost" if self.lost else f"{words.time_left(self.remaining)} left"
         return f"<Grant {names.display(self.name)!r} fence={self.fence} {state}>"
 
 
@@ -135,11 +136,11 @@ def read_export(exported: str, key: str) -> ExportedGrant:
     try:
         if not isinstance(exported, str) or len(exported) > _LONGEST:
             raise ValueError
-        found = msgspec.json.decode(urlsafe_b64decode(exported.encode("ascii")), type=ExportedGrant)
+        grant = msgspec.json.decode(urlsafe_b64decode(exported.encode("ascii")), type=ExportedGrant)
     except (ValueError, binascii.Error, msgspec.MsgspecError):
         raise ConfigError("this is not a text that a lock's export() has returned") from None
-    if found.key != key:
+    if grant.key != key:
         raise ConfigError(
-            f"this grant was exported by {names.shown(found.key)!r}, and cannot be adopted by {names.shown(key)!r}"
+            f"this grant was exported by {names.shown(grant.key)!r}, and cannot be adopted by {names.shown(key)!r}"
         )
-    return found
+    return grant

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 from asyncio import _get_running_loop
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 from lockwork import owners
 from lockwork.config import Config
@@ -17,7 +17,7 @@ from lockwork.errors import LockLost, LockTimeout, LockworkError, NotHeld
 from lockwork.locks.decorator import Decorating
 from lockwork.locks.grant import Grant
 from lockwork.locks.hold import CancellableBody, Hold, disown, new_lease
-from lockwork.locks.options import LockOptions, LockRuntime, Steps
+from lockwork.locks.options import LockOptions, LockRuntime, LockSettings, Steps
 from lockwork.naming import has_braces, warn_of_template
 from lockwork.owners import Owner
 from lockwork.protocol import keys, names
@@ -48,11 +48,8 @@ class Handle(Decorating, Generic[G]):
         config: Config,
         name: str,
         *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[G], object] | None,
-        tags: Sequence[str] = (),
         runner: LockRuntime | None = None,
+        **settings: Unpack[LockSettings[G]],
     ) -> None:
         self._runtime = runtime
         self._runner = runner or runtime
@@ -60,9 +57,7 @@ class Handle(Decorating, Generic[G]):
         self.name: str = names.checked_name(name, self._what())
         self._braced = has_braces(name)
         self._key = self._key_of(name)
-        options = LockOptions.read(
-            runtime, config, self.scripts, self.noun, wait=wait, lease=lease, on_lost=on_lost, tags=tags, runner=runner
-        )
+        options = LockOptions.read(runtime, config, self.scripts, self.noun, settings, runner)
         self._options = replace(options, name=self.name, key=self._key)
 
     # -- for users ----------------------------------------------------------------------------------------------------

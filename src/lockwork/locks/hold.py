@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
+from lockwork import words
 from lockwork.durations import Duration, lease_milliseconds
 from lockwork.errors import LockLost, LockworkError, NotHeld
 from lockwork.locks.options import LockOptions, Steps
@@ -102,11 +103,11 @@ class Hold(Generic[G]):
 
     def extend(self, lease: Duration | None) -> Steps[None]:
         """Let the lease last for `lease` from now on at least (None: as long as when acquired). Raises LockLost."""
-        kept = self.lease  # before the check: another thread may release it at any time
+        own_lease = self.lease  # before the check: another thread may release it at any time
         self.check()
-        assert kept is not None
+        assert own_lease is not None
         lease_ms = self.options.lease_ms if lease is None else lease_milliseconds(lease)
-        if not (yield from extend(self.options.runtime.engine, [kept], lease_ms)):
+        if not (yield from extend(self.options.runtime.engine, [own_lease], lease_ms)):
             raise LockLost(f"the lease of {self.shown} ended before it was extended")
 
     def owner_gone(self) -> bool:
@@ -116,9 +117,9 @@ class Hold(Generic[G]):
     def notify_abandoned(self) -> None:
         """Warn that the lease is not renewed any more because the owner is gone; on the engine's thread."""
         log.warning(
-            "%s is not renewed any more, and ends in %.1f s: %s acquired it, and ended without releasing it. %s",
+            "%s is not renewed any more, and ends in %s: %s acquired it, and ended without releasing it. %s",
             self.shown,
-            self.remaining,
+            words.time_left(self.remaining),
             self.owner.described,
             self.abandoned_advice,
         )
@@ -194,8 +195,8 @@ class Hold(Generic[G]):
 
     def release_arguments(self) -> tuple[int, ...]:
         """Return extra arguments of the release script: how long a lock with `at_least` stays taken."""
-        left = self.since + self.options.at_least - now() if self.options.at_least else 0
-        return (round(left * 1000),) if left >= 0.001 else ()
+        remaining = self.since + self.options.at_least - now() if self.options.at_least else 0
+        return (round(remaining * 1000),) if remaining >= 0.001 else ()
 
     def ended(self, *, lost: bool = False) -> None:
         """Call `on_end`, once."""
@@ -258,7 +259,7 @@ class Hold(Generic[G]):
         """Raise LockLost if this process has forgotten the hold because its lease was lost."""
         lease = self.lease
         if lease is not None and lease.lost:
-            self._check_released(kept=False)
+            self._check_released(released=False)
 
     def _not_held(self) -> NotHeld:
         return NotHeld(f"{self.shown} was already released")
@@ -273,13 +274,13 @@ class Hold(Generic[G]):
             self.options.runtime.lost.pop(self, None)
 
     def _end_on_server(self, lease: Lease, in_time: bool, extra: tuple[int, ...]) -> Steps[None]:
-        kept = (yield from release(lease, extra, self.options.scripts)) and in_time
-        if not kept and not lease.lost:  # else the engine has counted it
+        released = (yield from release(lease, extra, self.options.scripts)) and in_time
+        if not released and not lease.lost:  # else the engine has counted it
             self.options.runtime.lock_counts.lost(lease.renewal.key)
-        self._check_released(kept)
+        self._check_released(released)
 
-    def _check_released(self, kept: bool) -> None:
-        if not kept:
+    def _check_released(self, released: bool) -> None:
+        if not released:
             raise LockLost(f"the lease of {self.shown} ended before it was released: another process may have held it")
 
 
@@ -327,9 +328,9 @@ def nothing() -> None:
 
 
 def _note(engine: Engine, leases: Sequence[Lease], deadlines: Sequence[float | None]) -> bool:
-    kept = True
+    alive = True
     for lease, deadline in zip(leases, deadlines, strict=True):
         if deadline is None:
             engine.lost(lease)
-        kept = deadline is not None and engine.prolong(lease, deadline) and kept
-    return kept
+        alive = deadline is not None and engine.prolong(lease, deadline) and alive
+    return alive

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from lockwork.config import Config
 from lockwork.durations import Duration, lease_milliseconds, milliseconds
@@ -13,6 +12,7 @@ from lockwork.errors import ConfigError, LockLost, LockworkError
 from lockwork.locks.grant import ExportedGrant, Grant, LockHold, read_export
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Hold
+from lockwork.locks.options import LockSettings
 from lockwork.owners import Owner
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
@@ -35,14 +35,11 @@ class ExclusiveLock(Handle[G]):
         config: Config,
         name: str,
         *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[G], object] | None,
-        tags: Sequence[str] = (),
         at_least: Duration | None = None,
         replicas: int = 0,
+        **settings: Unpack[LockSettings[G]],
     ) -> None:
-        super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        super().__init__(runtime, config, name, **settings)
         options, at_least_ms = self._options, 0 if at_least is None else milliseconds(at_least, "at_least")
         if not options.renewed and at_least_ms > options.lease_ms:
             raise ConfigError("at_least must not be longer than the lease, after which the lock is free in any case")
@@ -64,30 +61,30 @@ class ExclusiveLock(Handle[G]):
 
     def locked(self) -> bool:
         """Return whether the lock is held, or kept for its minimum time. One round trip; `inspect` reads everything."""
-        return self._runtime.run(self._looking()).expires_in > 0
+        return self._runtime.run(self._short_state()).expires_in > 0
 
     async def alocked(self) -> bool:
         """Async version of `locked`."""
-        return (await self._runtime.arun(self._looking())).expires_in > 0
+        return (await self._runtime.arun(self._short_state())).expires_in > 0
 
     def owner(self) -> Holder | None:
         """Return the owner of the lock: host, process, thread or task, and tags; None if it is free. One round trip."""
-        return _owner(self._runtime.run(self._looking()))
+        return _owner(self._runtime.run(self._short_state()))
 
     async def aowner(self) -> Holder | None:
         """Async version of `owner`."""
-        return _owner(await self._runtime.arun(self._looking()))
+        return _owner(await self._runtime.arun(self._short_state()))
 
     def remaining(self) -> float:
         """Return the seconds that the current lease lasts unless it is renewed; 0 if the lock is free.
 
         One round trip.
         """
-        return self._runtime.run(self._looking()).expires_in
+        return self._runtime.run(self._short_state()).expires_in
 
     async def aremaining(self) -> float:
         """Async version of `remaining`."""
-        return (await self._runtime.arun(self._looking())).expires_in
+        return (await self._runtime.arun(self._short_state())).expires_in
 
     def force_release(self) -> bool:
         """Release the lock by force; True if it was held.
@@ -125,7 +122,7 @@ class ExclusiveLock(Handle[G]):
         hold = await self._runtime.arun(self._adopting(exported))
         return hold.grant or hold.new_grant()
 
-    def _looking(self) -> Protocol[LockState]:
+    def _short_state(self) -> Protocol[LockState]:
         return grants.state(self._used_key(), count=False)
 
     def _exporting(self, lease: Duration | None) -> Protocol[str]:
@@ -152,7 +149,7 @@ class ExclusiveLock(Handle[G]):
         return ExportedGrant(request.key, transit.owner, moved.fence).text()
 
     def _adopting(self, exported: str) -> Protocol[Hold[G]]:
-        found = read_export(exported, self._used_key())
+        export = read_export(exported, self._used_key())
         again = self._reenter()
         if again is not None:
             again.depth -= 1
@@ -162,7 +159,7 @@ class ExclusiveLock(Handle[G]):
         owner = self._owner()
         request = self._new_request(owner)
         return self._acquire_and_register(
-            owner, request, self._adopted(grants.adopt(request, found.owner, found.fence))
+            owner, request, self._adopted(grants.adopt(request, export.owner, export.fence))
         )
 
     def _adopted(self, adopting: Protocol[Granted | None]) -> Protocol[Granted]:
@@ -176,7 +173,7 @@ class ExclusiveLock(Handle[G]):
 
     def _force(self) -> Protocol[bool]:
         # the fence identifies the grant: called again after a lost reply, it must not end the next one
-        seen = yield from self._looking()
+        seen = yield from self._short_state()
         if not seen.expires_in:
             return False
         return (yield from grants.force(self._key, seen.fence, self._runtime.channels))

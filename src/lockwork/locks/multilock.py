@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from lockwork.config import Config
 from lockwork.durations import Duration, lease_milliseconds
@@ -12,7 +12,7 @@ from lockwork.errors import ConfigError, LockLost
 from lockwork.locks.grant import Grant, LockHold
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Ended, Hold, disown, extend, new_lease, nothing, release
-from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.options import LockOptions, LockSettings, Steps
 from lockwork.naming import literal, template
 from lockwork.owners import Owner
 from lockwork.protocol import keys
@@ -88,26 +88,26 @@ class MultiHold(Hold[MultiGrant]):
     def extend(self, lease: Duration | None) -> Protocol[None]:
         """Extend all leases. Raises LockLost."""
         # before the check: another thread may release it, or a part, at any time
-        kept = {had.renewal.key: had for part in self.parts if (had := part.lease) is not None}
+        leases = {had.renewal.key: had for part in self.parts if (had := part.lease) is not None}
         self.check()
         lease_ms = self.options.lease_ms if lease is None else lease_milliseconds(lease)
         for group in self.grouped(self._keys()):
-            if not (yield from extend(self.options.runtime.engine, [kept[key] for key in group], lease_ms)):
+            if not (yield from extend(self.options.runtime.engine, [leases[key] for key in group], lease_ms)):
                 raise LockLost(f"the lease of {self.shown} ended before it was extended")
 
     def end(self) -> Steps[None]:
         """Release every part once, and return the calls to the server. Raises NotHeld."""
-        left = self._leave_parts()
-        if left is None:
+        parts = self._leave_parts()
+        if parts is None:
             raise self._not_held()
-        return self._end_parts(left[1], left[0][1])
+        return self._end_parts(parts[1], parts[0][1])
 
     def forget(self) -> Ended | None:
         """Release every part once; the engine ends the parts on the server: without the lost part they are useless."""
-        left = self._leave_parts()
-        if left is None:
+        parts_left = self._leave_parts()
+        if parts_left is None:
             return None
-        ended, parts = left
+        ended, parts = parts_left
         for _, lease, extra in parts:
             self.options.runtime.engine.give_back(lease, extra)
         return ended
@@ -152,18 +152,18 @@ class MultiHold(Hold[MultiGrant]):
 
     def _end_parts(self, parts: list[Part], in_time: bool) -> Protocol[None]:
         """Release the ended parts on the server; one script releases the parts of one owner and group."""
-        kept = True
+        released = True
         together: dict[str, dict[str, int]] = {}
         for options, lease, extra in parts:
             renewal = lease.renewal
             if extra:  # a lock with `at_least` stays taken for some time
-                kept = (yield from release(lease, extra, options.scripts)) and kept
+                released = (yield from release(lease, extra, options.scripts)) and released
             else:
                 together.setdefault(renewal.owner, {})[renewal.key] = renewal.fence
         for owner, fences in together.items():
             done = yield from multilock_protocol.release(owner, fences, self.grouped(self._keys()))
-            kept = kept and all(done.values())
-        self._check_released(kept and in_time)
+            released = released and all(done.values())
+        self._check_released(released and in_time)
 
     def _keys(self) -> list[str]:
         return [part.options.key for part in self.parts]
@@ -222,11 +222,7 @@ class MultiLock(Handle[MultiGrant]):
         runtime: Runtime,
         config: Config,
         names: Sequence[str],
-        *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[MultiGrant], object] | None,
-        tags: Sequence[str] = (),
+        **settings: Unpack[LockSettings[MultiGrant]],
     ) -> None:
         for name in names:
             literal(name, "a lock's name")
@@ -236,7 +232,7 @@ class MultiLock(Handle[MultiGrant]):
         if len(ordered) < len(names):
             twice = next(name for at, name in enumerate(names) if name in names[:at])
             raise ConfigError(f"a multilock takes each lock once: {twice!r} is duplicated")
-        super().__init__(runtime, config, names[0], wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        super().__init__(runtime, config, names[0], **settings)
         self.names: tuple[str, ...] = tuple(names)
         self.name: str = ", ".join(names)
         self._braced: bool = False
@@ -260,8 +256,8 @@ class MultiLock(Handle[MultiGrant]):
     def _check_decorated(self, function: Callable[..., Any]) -> None:
         super()._check_decorated(function)
         for name in self.names:
-            found = template(name, "a lock's name")
-            if found is not None and found.has_placeholders:
+            pattern = template(name, "a lock's name")
+            if pattern is not None and pattern.has_placeholders:
                 raise ConfigError(
                     f"the names of a multilock are not filled from arguments, and {name!r} looks like a template: "
                     "acquire the multilock inside the function"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 from typing import Protocol as Interface
 
 from lockwork.config import Config
@@ -20,6 +20,7 @@ from lockwork.protocol.locks.overview import described
 from lockwork.runtime.runtime import Runtime
 
 T = TypeVar("T")
+G = TypeVar("G")
 Steps = Generator[Any, Any, T]
 """A protocol of one server, or the rounds of a quorum."""
 _requests = itertools.count()
@@ -37,6 +38,30 @@ class LockRuntime(Interface):
     def arun(self, steps: Steps[T], /) -> Coroutine[Any, Any, T]:
         """Async version of `run`."""
         ...
+
+
+class LeaseSettings(TypedDict, Generic[G], total=False):
+    """Options of every lock, as users give them. The docstring of `Lockwork.lock` explains all options.
+
+    G: the class of its grants.
+    """
+
+    wait: Duration | None
+    lease: Duration | None
+    on_lost: Callable[[G], object] | None
+
+
+class LockSettings(LeaseSettings[G], total=False):
+    """Options of locks that `Lockwork.locks` shows."""
+
+    tags: Sequence[str]
+
+
+class ExclusiveSettings(LockSettings[G], total=False):
+    """Options of locks with one holder at a time, on one server."""
+
+    at_least: Duration | None
+    replicas: int
 
 
 @dataclass(slots=True, eq=False)
@@ -72,14 +97,11 @@ class LockOptions:
         config: Config,
         scripts: LockScripts,
         noun: str,
-        *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[Any], object] | None,
-        tags: Sequence[str] = (),
+        settings: LockSettings[Any],
         runner: LockRuntime | None = None,
     ) -> LockOptions:
         """Check the options that locks of all kinds have; raises ConfigError. The name and key are set later."""
+        wait, lease, on_lost = settings.get("wait"), settings.get("lease"), settings.get("on_lost")
         if on_lost is not None and not callable(on_lost):
             raise ConfigError(f"on_lost is a function that takes the grant, not {on_lost!r}")
         return cls(
@@ -93,7 +115,7 @@ class LockOptions:
             lease_milliseconds(config.lock_lease if lease is None else lease),
             lease is None,
             on_lost,
-            _checked_tags(tags),
+            _checked_tags(settings.get("tags", ())),
         )
 
     @property

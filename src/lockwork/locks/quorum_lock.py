@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Unpack
 
 from lockwork.config import Config
 from lockwork.durations import Duration, lease_milliseconds
@@ -13,7 +13,7 @@ from lockwork.jobs.current import job_in_requests
 from lockwork.locks.grant import Grant
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Ended, Hold, nothing
-from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.options import LockOptions, LockSettings, Steps
 from lockwork.locks.quorum_calls import QuorumCalls
 from lockwork.owners import Owner
 from lockwork.protocol import keys
@@ -173,8 +173,8 @@ class QuorumHold(Hold[QuorumGrant]):
         return len(self.calls.runtimes)
 
     def _end_everywhere(self, in_time: bool) -> Rounds[None]:
-        kept = yield from quorum_protocol.release(self.requests, self.fence, self._servers, self.patience)
-        self._check_released(kept and in_time)
+        released = yield from quorum_protocol.release(self.requests, self.fence, self._servers, self.patience)
+        self._check_released(released and in_time)
 
     def _extend(self, lease_ms: int) -> Rounds[int]:
         extended = 0
@@ -189,8 +189,8 @@ class QuorumHold(Hold[QuorumGrant]):
         return extended
 
     def _vote_lost(self) -> None:
-        left = sum(not vote.lost for vote in self.votes.values())
-        if left < majority(self._servers) and self.lease is not None and not self.notified:
+        votes_left = sum(not vote.lost for vote in self.votes.values())
+        if votes_left < majority(self._servers) and self.lease is not None and not self.notified:
             self.notified = True
             self.notify_lost()
 
@@ -207,18 +207,12 @@ class QuorumLock(Handle[QuorumGrant]):
         patience: float,
         config: Config,
         name: str,
-        *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[QuorumGrant], object] | None,
-        tags: Sequence[str],
+        **settings: Unpack[LockSettings[QuorumGrant]],
     ) -> None:
         self._calls = calls
         self._prefixes = prefixes
         self._limit = patience
-        super().__init__(
-            calls.runtimes[0], config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags, runner=calls
-        )
+        super().__init__(calls.runtimes[0], config, name, runner=calls, **settings)
 
     def acquire(self, wait: Duration | None = None) -> QuorumGrant:
         """Try until a majority of the servers grants it, at most `wait` (None: as given to the handle).

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Unpack
 
 from lockwork import owners
 from lockwork.config import Config
@@ -13,7 +12,7 @@ from lockwork.errors import LockLost, WouldDeadlock
 from lockwork.locks.grant import Grant
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Hold
-from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.options import LockOptions, LockSettings, Steps
 from lockwork.owners import Owner
 from lockwork.protocol import keys, names
 from lockwork.protocol.effects import Protocol
@@ -99,13 +98,9 @@ class Side(Handle[RWGrant]):
         runtime: Runtime,
         config: Config,
         name: str,
-        *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[RWGrant], object] | None,
-        tags: Sequence[str] = (),
+        **settings: Unpack[LockSettings[RWGrant]],
     ) -> None:
-        super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        super().__init__(runtime, config, name, **settings)
         units = permits.ALL if self.mode == "write" else 1
         self._options = replace(self._options, extra=(units, permits.ALL))
 
@@ -206,17 +201,13 @@ class RWLock:
         runtime: Runtime,
         config: Config,
         name: str,
-        *,
-        wait: Duration | None = None,
-        lease: Duration | None = None,
-        on_lost: Callable[[RWGrant], object] | None = None,
-        tags: Sequence[str] = (),
+        **settings: Unpack[LockSettings[RWGrant]],
     ) -> None:
         self._runtime = runtime
         self.name: str = name
         self._prefix = config.prefix
-        self._read = ReadSide(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
-        self._write = WriteSide(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        self._read = ReadSide(runtime, config, name, **settings)
+        self._write = WriteSide(runtime, config, name, **settings)
 
     def read(self) -> ReadSide:
         """Return the handle of the read mode, which threads and tasks may share."""
@@ -228,11 +219,11 @@ class RWLock:
 
     def inspect(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
         """Read the holders and waiters from the server, at most the requested number of each."""
-        return _shown(self._runtime.run(self._look(readers, waiters)))
+        return _shown(self._runtime.run(self._state(readers, waiters)))
 
     async def ainspect(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
         """Async version of `inspect`."""
-        return _shown(await self._runtime.arun(self._look(readers, waiters)))
+        return _shown(await self._runtime.arun(self._state(readers, waiters)))
 
     def force_release(self) -> int:
         """Release it by force for the writer or all readers; returns their number. The waiters are next."""
@@ -242,7 +233,7 @@ class RWLock:
         """Async version of `force_release`."""
         return await self._runtime.arun(permits.force(self._key(), self._runtime.channels))
 
-    def _look(self, readers: int, waiters: int) -> Protocol[PermitsState]:
+    def _state(self, readers: int, waiters: int) -> Protocol[PermitsState]:
         holders = max(1, whole(readers, "readers", 0, permits.ALL))
         return permits.state(self._key(), holders=holders, waiters=whole(waiters, "waiters", 0, permits.ALL))
 

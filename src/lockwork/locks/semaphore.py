@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 from weakref import WeakValueDictionary, ref
 
 from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import LockLost
-from lockwork.locks.grant import Grant, LockHold, OnLost
+from lockwork.locks.grant import Grant, LockHold
 from lockwork.locks.handle import Handle
 from lockwork.locks.hold import Ended, Hold
-from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.options import LockOptions, LockSettings, Steps
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
@@ -76,8 +75,8 @@ class PermitHold(LockHold):
 
     def new_grant(self) -> Grant:
         """Return the program's grant, or a new grant of this hold."""
-        given = self._given and self._given()
-        return given or super().new_grant()
+        grant = self._given and self._given()
+        return grant or super().new_grant()
 
     def owner_gone(self) -> bool:
         """Return True if the taker has ended, and the program does not refer to the grant any more."""
@@ -126,12 +125,9 @@ class Semaphore(Handle[Grant]):
         permits: int,
         *,
         units: int = 1,
-        wait: Duration | None = None,
-        lease: Duration | None = None,
-        on_lost: OnLost | None = None,
-        tags: Sequence[str] = (),
+        **settings: Unpack[LockSettings[Grant]],
     ) -> None:
-        super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        super().__init__(runtime, config, name, **settings)
         self.permits: int = whole(permits, "permits", 1, permits_protocol.ALL)
         self.units: int = whole(units, "units", 1, self.permits)
         self._options = replace(self._options, extra=(self.units, self.permits))
@@ -165,11 +161,11 @@ class Semaphore(Handle[Grant]):
 
     def inspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
         """Read the number of permits in total and in use, and at most the requested number of holders and waiters."""
-        return self._shown(self._runtime.run(self._look(holders, waiters)))
+        return self._shown(self._runtime.run(self._state(holders, waiters)))
 
     async def ainspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
         """Async version of `inspect`."""
-        return self._shown(await self._runtime.arun(self._look(holders, waiters)))
+        return self._shown(await self._runtime.arun(self._state(holders, waiters)))
 
     def force_release(self) -> int:
         """Release all permits by force; returns the number of ended grants. The waiters are next."""
@@ -249,7 +245,7 @@ class Semaphore(Handle[Grant]):
         stack.discard(hold)
         return None
 
-    def _look(self, holders: int, waiters: int) -> Protocol[PermitsState]:
+    def _state(self, holders: int, waiters: int) -> Protocol[PermitsState]:
         most = whole(holders, "holders", 0, permits_protocol.ALL)
         return permits_protocol.state(
             self._used_key(), holders=most, waiters=whole(waiters, "waiters", 0, permits_protocol.ALL)

@@ -15,7 +15,7 @@ _AGAIN = 1.0
 """Seconds to retry while the server is unreachable, for a caller whose time is up."""
 
 
-class Looks:
+class Rechecks:
     """The pauses of one waiter, which double from `first` seconds on."""
 
     __slots__ = ("_pause",)

@@ -128,10 +128,10 @@ class DeadSet:
         return await self._runtime.arun(self._delete_all(checked_filter(matching), _all_or(limit)))
 
     def _count(self, wanted: Filter) -> Protocol[int]:
-        found = 0
+        total = 0
         for partition in self._partitions:
-            found += yield from dead_protocol.count(partition, wanted)
-        return found
+            total += yield from dead_protocol.count(partition, wanted)
+        return total
 
     def _groups(self, wanted: Filter) -> Protocol[list[DeadGroup]]:
         same: defaultdict[tuple[str, str], list[DeadGroup]] = defaultdict(list)
@@ -180,14 +180,14 @@ class DeadSet:
         for partition in self._partitions:
             page = yield from dead_protocol.page(partition, wanted, cursor, most, newest=True)
             pages.append(page)
-        found = [job for page in pages for job in page.jobs]
-        found.sort(key=lambda job: (float(job.died), raw(job.id)), reverse=True)
+        jobs = [job for page in pages for job in page.jobs]
+        jobs.sort(key=lambda job: (float(job.died), raw(job.id)), reverse=True)
         problem = next((page.problem for page in pages if page.problem), None)
         read_at = max((page.at_ms for page in pages), default=0)
-        shown = DeadPage(found[:most], None, problem, read_at)
-        if shown.jobs and (len(found) > most or any(page.next for page in pages)):
-            shown = replace(shown, next=dead_protocol.behind(shown, shown.jobs[-1]))
-        return shown
+        result = DeadPage(jobs[:most], None, problem, read_at)
+        if result.jobs and (len(jobs) > most or any(page.next for page in pages)):
+            result = replace(result, next=dead_protocol.behind(result, result.jobs[-1]))
+        return result
 
     def __repr__(self) -> str:
         return f"<DeadSet of queue {self._queue!r}>"
@@ -224,9 +224,9 @@ def checked_filter(matching: Matching) -> Filter:
     """Check what to search by; raises ConfigError."""
     check_names(matching, Matching, "dead jobs cannot be searched by")
     task, error, text = matching.get("task"), matching.get("error"), matching.get("text")
-    for name, given in (("error", error), ("text", text)):
-        if given is not None and not isinstance(given, str):
-            raise ConfigError(f"{name} is text, not {given!r}")
+    for name, value in (("error", error), ("text", text)):
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{name} is text, not {value!r}")
     return Filter(
         None if task is None else checked(task, "a task's name"),
         error,
@@ -236,8 +236,8 @@ def checked_filter(matching: Matching) -> Filter:
     )
 
 
-def _age(given: Duration | None, what: str) -> int | None:
-    return None if given is None else milliseconds(given, what, zero=True)
+def _age(value: Duration | None, what: str) -> int | None:
+    return None if value is None else milliseconds(value, what, zero=True)
 
 
 def _jobs(groups: Sequence[DeadGroup]) -> int:

@@ -40,19 +40,19 @@ class QueueLimits:
         return cls(None if rules.rate is None else _text(*rules.rate), rules.concurrency, rules.size)
 
 
-def changes(given: LimitSettings) -> dict[str, Argument]:
+def changes(limits: LimitSettings) -> dict[str, Argument]:
     """Check the limits, and return them in the server's form; raises ConfigError."""
-    check_names(given, LimitSettings, "a queue has no limit")
-    if not given:
+    check_names(limits, LimitSettings, "a queue has no limit")
+    if not limits:
         raise ConfigError("limit() sets rate, concurrency or size: pass one of them, or None to remove it")
-    found: dict[str, Argument] = {}
-    if "rate" in given:
-        found["rate"] = "" if given["rate"] is None else _rate(given["rate"])
-    if "concurrency" in given:
-        found["concurrency"] = _whole(given["concurrency"], "concurrency", 1)
-    if "size" in given:
-        found["size"] = _whole(given["size"], "size", 0)
-    return found
+    arguments: dict[str, Argument] = {}
+    if "rate" in limits:
+        arguments["rate"] = "" if limits["rate"] is None else _rate(limits["rate"])
+    if "concurrency" in limits:
+        arguments["concurrency"] = _whole(limits["concurrency"], "concurrency", 1)
+    if "size" in limits:
+        arguments["size"] = _whole(limits["size"], "size", 0)
+    return arguments
 
 
 def _rate(text: object) -> str:

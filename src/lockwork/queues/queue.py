@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Literal, TypeVar, Unpack
 
+from lockwork import words
 from lockwork.config import Config
 from lockwork.durations import Duration, in_milliseconds, seconds
 from lockwork.errors import ConfigError, WaitTimeout
@@ -176,9 +177,9 @@ class Queue:
         return (yield from concurrently([ask(partition) for partition in self._partitions]))
 
     def _status(self) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
-        found = yield from queue_status.statuses(self._partitions)
-        status = combined_status([status for status, _ in found])
-        return status, combined_workers([worker for _, workers in found for worker in workers])
+        statuses = yield from queue_status.statuses(self._partitions)
+        status = combined_status([status for status, _ in statuses])
+        return status, combined_workers([worker for _, workers in statuses for worker in workers])
 
     def _clear(self) -> Protocol[int]:
         return sum((yield from self._each(lambda keys: browse.clear(keys, new_id(), self._window_ms))))
@@ -209,12 +210,12 @@ class Queue:
         while True:
             waited = False
             for partition in self._partitions:
-                left = None if limit is None else max(0.0, limit - ((yield Clock()) - began))
+                remaining = None if limit is None else max(0.0, limit - ((yield Clock()) - began))
                 try:
-                    waited |= not (yield from rules.drain(partition, channel, left, delayed=delayed))
+                    waited |= not (yield from rules.drain(partition, channel, remaining, delayed=delayed))
                 except WaitTimeout as error:
                     raise WaitTimeout(
-                        f"queue {self.name!r} was not drained within {limit:g} s; of its partitions, {error}"
+                        f"queue {self.name!r} was not drained within {words.exact(limit)}; of its partitions, {error}"
                     ) from None
             if not waited:
                 return at_once
@@ -227,11 +228,11 @@ class Queue:
     def _peeked(self, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
         if len(self._partitions) == 1:
             return (yield from browse.peek(self._partitions[0], place, skip, most))
-        found = yield from self._each(lambda keys: browse.peek(keys, place, 0, skip + most))
+        peeked = yield from self._each(lambda keys: browse.peek(keys, place, 0, skip + most))
         if place == "scheduled":
-            jobs = sorted((job for some in found for job in some), key=lambda job: job.due_in or 0.0)
+            jobs = sorted((job for some in peeked for job in some), key=lambda job: job.due_in or 0.0)
         else:
-            jobs = [job for row in zip_longest(*found) for job in row if job is not None]
+            jobs = [job for row in zip_longest(*peeked) for job in row if job is not None]
             jobs.sort(key=lambda job: PRIORITIES.index(job.call.priority))
         return jobs[skip : skip + most]
 

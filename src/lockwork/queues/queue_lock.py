@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from lockwork.config import Config
-from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
 from lockwork.failures import Errors
 from lockwork.ids import new_id
@@ -15,7 +13,7 @@ from lockwork.jobs.job import Job, Origin
 from lockwork.locks.grant import Grant
 from lockwork.locks.hold import Hold, release
 from lockwork.locks.lock import ExclusiveLock
-from lockwork.locks.options import LockOptions
+from lockwork.locks.options import ExclusiveSettings, LockOptions
 from lockwork.owners import Owner
 from lockwork.partitions import Partitions
 from lockwork.protocol.effects import Protocol
@@ -123,27 +121,12 @@ class QueueLock(ExclusiveLock[QueueGrant]):
         queue: str,
         name: str,
         *,
-        wait: Duration | None,
-        lease: Duration | None,
-        on_lost: Callable[[QueueGrant], object] | None,
-        tags: Sequence[str],
-        at_least: Duration | None,
-        replicas: int,
         errors: Errors | None = None,
+        **settings: Unpack[ExclusiveSettings[QueueGrant]],
     ) -> None:
         self._whole_queue, self._config, self._errors = queue, config, errors
         self._place(checked_name(name, self._what()))
-        super().__init__(
-            runtime,
-            config,
-            name,
-            wait=wait,
-            lease=lease,
-            on_lost=on_lost,
-            tags=tags,
-            at_least=at_least,
-            replicas=replicas,
-        )
+        super().__init__(runtime, config, name, **settings)
 
     def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[QueueGrant]:
         return QueueHold(self._options, owner, lease, since, self._queue)

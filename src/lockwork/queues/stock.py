@@ -15,7 +15,7 @@ from lockwork.protocol.keys import QueueKeys, StockKeys, checked, checked_queue
 from lockwork.protocol.names import checked_name, stored
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.stock import stock as stock_protocol
-from lockwork.protocol.stock.stock import Books, Reservation, StockMinute, StockStatus
+from lockwork.protocol.stock.stock import Reservation, StockMinute, StockRules, StockStatus
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.announcing import Announcing
 from lockwork.tasks.call import TaskCall
@@ -38,8 +38,8 @@ class StockSummary:
 def stocks(prefix: str, minutes: int) -> Protocol[list[StockSummary]]:
     """Find all stocks, and read their counts."""
     read = whole(minutes, "minutes", 0, stock_protocol.MOST_MINUTES)
-    found = yield from stock_protocol.overview(prefix, read)
-    return [StockSummary(name, queue, status, by_minute) for queue, name, status, by_minute in found]
+    rows = yield from stock_protocol.overview(prefix, read)
+    return [StockSummary(name, queue, status, by_minute) for queue, name, status, by_minute in rows]
 
 
 class Stock:
@@ -66,7 +66,7 @@ class Stock:
         self._max_payload = config.max_payload
         self.queue: str = self._partitions.place(checked_queue(queue), stored(name))
         self._runtime = runtime
-        self._books = Books(
+        self._rules = StockRules(
             QueueKeys(config.prefix, self.queue),
             name,
             whole(quantity, "quantity", 0, MOST),
@@ -111,22 +111,22 @@ class Stock:
 
         Raises ReservationEnded if it expired or was released.
         """
-        self._runtime.run(stock_protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
+        self._runtime.run(stock_protocol.confirm(self._rules, _id(reservation), self._job(enqueue)))
 
     async def aconfirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
         """Async version of `confirm`."""
-        await self._runtime.arun(stock_protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
+        await self._runtime.arun(stock_protocol.confirm(self._rules, _id(reservation), self._job(enqueue)))
 
     def release(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
         """Return the units; no effect if they were already returned. Raises ReservationEnded if it was confirmed.
 
         With a job, it also raises ReservationEnded if the units were already returned; then nothing is enqueued.
         """
-        self._runtime.run(stock_protocol.release(self._books, _id(reservation), self._job(enqueue)))
+        self._runtime.run(stock_protocol.release(self._rules, _id(reservation), self._job(enqueue)))
 
     async def arelease(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
         """Async version of `release`."""
-        await self._runtime.arun(stock_protocol.release(self._books, _id(reservation), self._job(enqueue)))
+        await self._runtime.arun(stock_protocol.release(self._rules, _id(reservation), self._job(enqueue)))
 
     def refund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
         """Reverse a sale and put its units on sale again; a second call has no effect.
@@ -134,32 +134,32 @@ class Stock:
         Raises ReservationEnded if the reservation is not confirmed: release it instead. With a job, it also raises it
         if the units were already returned; then nothing is enqueued.
         """
-        self._runtime.run(stock_protocol.refund(self._books, _id(reservation), self._job(enqueue)))
+        self._runtime.run(stock_protocol.refund(self._rules, _id(reservation), self._job(enqueue)))
 
     async def arefund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
         """Async version of `refund`."""
-        await self._runtime.arun(stock_protocol.refund(self._books, _id(reservation), self._job(enqueue)))
+        await self._runtime.arun(stock_protocol.refund(self._rules, _id(reservation), self._job(enqueue)))
 
     def extend(self, reservation: str | Reservation, hold: Duration) -> float:
         """Make a reservation last at least `hold` from now; returns the seconds that it lasts.
 
         Raises ReservationEnded if it expired, was released, or is confirmed.
         """
-        return self._runtime.run(stock_protocol.extend(self._books, _id(reservation), milliseconds(hold, "hold")))
+        return self._runtime.run(stock_protocol.extend(self._rules, _id(reservation), milliseconds(hold, "hold")))
 
     async def aextend(self, reservation: str | Reservation, hold: Duration) -> float:
         """Async version of `extend`."""
         return await self._runtime.arun(
-            stock_protocol.extend(self._books, _id(reservation), milliseconds(hold, "hold"))
+            stock_protocol.extend(self._rules, _id(reservation), milliseconds(hold, "hold"))
         )
 
     def get(self, reservation: str | Reservation) -> Reservation | None:
         """Read a reservation; None if it expired, was released, or never existed."""
-        return self._runtime.run(stock_protocol.look(self._books, _id(reservation)))
+        return self._runtime.run(stock_protocol.read_reservation(self._rules, _id(reservation)))
 
     async def aget(self, reservation: str | Reservation) -> Reservation | None:
         """Async version of `get`."""
-        return await self._runtime.arun(stock_protocol.look(self._books, _id(reservation)))
+        return await self._runtime.arun(stock_protocol.read_reservation(self._rules, _id(reservation)))
 
     def reservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
         """List up to `limit` reservations, held and confirmed, of one buyer or of all, in no particular order.
@@ -174,39 +174,39 @@ class Stock:
 
     def inspect(self) -> StockStatus:
         """Count the units: total = available + reserved + sold, always."""
-        return self._runtime.run(stock_protocol.status(self._books))
+        return self._runtime.run(stock_protocol.status(self._rules))
 
     async def ainspect(self) -> StockStatus:
         """Async version of `inspect`."""
-        return await self._runtime.arun(stock_protocol.status(self._books))
+        return await self._runtime.arun(stock_protocol.status(self._rules))
 
     def restock(self, n: int) -> StockStatus:
         """Put `n` more units on sale."""
-        return self._runtime.run(stock_protocol.status(self._books, whole(n, "n", 1, MOST), new_id()))
+        return self._runtime.run(stock_protocol.status(self._rules, whole(n, "n", 1, MOST), new_id()))
 
     async def arestock(self, n: int) -> StockStatus:
         """Async version of `restock`."""
-        return await self._runtime.arun(stock_protocol.status(self._books, whole(n, "n", 1, MOST), new_id()))
+        return await self._runtime.arun(stock_protocol.status(self._rules, whole(n, "n", 1, MOST), new_id()))
 
     def withdraw(self, n: int) -> StockStatus:
         """Withdraw `n` unsold units from sale; raises SoldOut, without any effect, if fewer are on sale."""
-        return self._runtime.run(stock_protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
+        return self._runtime.run(stock_protocol.status(self._rules, -whole(n, "n", 1, MOST), new_id()))
 
     async def awithdraw(self, n: int) -> StockStatus:
         """Async version of `withdraw`."""
-        return await self._runtime.arun(stock_protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
+        return await self._runtime.arun(stock_protocol.status(self._rules, -whole(n, "n", 1, MOST), new_id()))
 
     def delete(self) -> bool:
         """Delete the stock; False if it did not exist. The next use creates it again."""
-        return self._runtime.run(stock_protocol.delete(self._books, new_id()))
+        return self._runtime.run(stock_protocol.delete(self._rules, new_id()))
 
     async def adelete(self) -> bool:
         """Async version of `delete`."""
-        return await self._runtime.arun(stock_protocol.delete(self._books, new_id()))
+        return await self._runtime.arun(stock_protocol.delete(self._rules, new_id()))
 
     def _reservations(self, buyer: str | None, limit: int) -> Protocol[list[Reservation]]:
         name = "" if buyer is None else stored(checked_name(buyer, "a buyer"))
-        return stock_protocol.reservations(self._books, name, whole(limit, "limit", 1, MOST))
+        return stock_protocol.reservations(self._rules, name, whole(limit, "limit", 1, MOST))
 
     def _reserve(
         self, buyer: str, n: int, hold: Duration, key: str | None, enqueue: TaskCall | None, wait: Duration | None
@@ -219,11 +219,11 @@ class Stock:
         hold_ms = milliseconds(hold, "hold")
         patience = None if wait is None else seconds(wait, "wait", zero=True)
         if patience == 0:
-            reserving = stock_protocol.reserve(self._books, id, name, wanted, hold_ms, known, job)
+            reserving = stock_protocol.reserve(self._rules, id, name, wanted, hold_ms, known, job)
         else:
             channel = self._runtime.channel
             reserving = stock_protocol.reserve_waiting(
-                self._books, id, name, wanted, hold_ms, known, job, channel=channel, wait=patience
+                self._rules, id, name, wanted, hold_ms, known, job, channel=channel, wait=patience
             )
         return reserving if job is None else self._announcing.after(reserving)
 
@@ -232,16 +232,16 @@ class Stock:
             return None
         if not isinstance(call, TaskCall):
             raise ConfigError(f"a stock enqueues a call of a task, such as place_order.call(42), not {call!r:.60}")
-        if not self._partitions.belongs(self.queue, call.queue, call.record, f"stock {self._books.shown!r}"):
+        if not self._partitions.belongs(self.queue, call.queue, call.record, f"stock {self._rules.shown!r}"):
             raise ConfigError(
-                f"stock {self._books.shown!r} lives with queue {self.queue!r} and the task's queue is {call.queue!r}: "
-                f"one atomic step needs one queue: make it lw.stock({self._books.shown!r}, ..., queue={call.queue!r})"
+                f"stock {self._rules.shown!r} lives with queue {self.queue!r} and the task's queue is {call.queue!r}: "
+                f"one atomic step needs one queue: make it lw.stock({self._rules.shown!r}, ..., queue={call.queue!r})"
             )
         job = call.job(id or new_id())
-        return job._replace(record=with_stock(job.record, self._books.shown, self._max_payload))
+        return job._replace(record=with_stock(job.record, self._rules.shown, self._max_payload))
 
     def __repr__(self) -> str:
-        return f"<Stock {self._books.shown!r} queue={self.queue!r}>"
+        return f"<Stock {self._rules.shown!r} queue={self.queue!r}>"
 
 
 def _id(reservation: str | Reservation) -> str:

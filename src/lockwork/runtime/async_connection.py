@@ -59,7 +59,7 @@ class Answers(asyncio.Protocol):
 
 _SOON = 8
 """Number of calls that are written at once, unless many more are under way."""
-_LOOK = 0.00015
+_POLL = 0.00015
 """Seconds that the loop polls for the first answer before it sleeps: a wake-up costs more than a poll."""
 _SKIPPED = 64
 """Number of calls without polling after an answer that took longer: the server is distant, or busy."""
@@ -193,7 +193,7 @@ class Mux:
             if self._skip:
                 self._skip -= 1
             else:
-                self._loop.call_soon(self._look, future, began + _LOOK)
+                self._loop.call_soon(self._poll, future, began + _POLL)
             return future
         pending.append(future)
         unsent.append(packed)
@@ -266,12 +266,12 @@ class Mux:
             self._writer.transport.write(packed)
             self._written += len(packed)
 
-    def _look(self, future: asyncio.Future[Any], until: float) -> None:
+    def _poll(self, future: asyncio.Future[Any], until: float) -> None:
         """Let the loop poll for the reply without sleeping."""
         if future.done():
             return
         if now() < until:
-            self._loop.call_soon(self._look, future, until)
+            self._loop.call_soon(self._poll, future, until)
         else:
             self._skip = _SKIPPED
 
@@ -300,8 +300,8 @@ class Mux:
         self._watch = None
         if not self._pending:
             return
-        left = self._progress + self._silence - now()
-        if left <= 0 and self._writer is not None:
+        remaining = self._progress + self._silence - now()
+        if remaining <= 0 and self._writer is not None:
             transport = self._writer.transport
             waiting = transport.get_write_buffer_size() + unacknowledged(transport.get_extra_info("socket").fileno())
             before, self._arrived = self._arrived, self._written - waiting
@@ -309,5 +309,5 @@ class Mux:
                 self._drop(self._answers, "the server stopped answering")
                 return
             # the peer makes progress with the written bytes: the reply may take longer
-            self._progress, left = now(), self._silence
-        self._watch = self._loop.call_later(max(left, 0.05), self._check)
+            self._progress, remaining = now(), self._silence
+        self._watch = self._loop.call_later(max(remaining, 0.05), self._check)

@@ -163,9 +163,9 @@ class AsyncDriver:
                 call = call.again()
 
     async def _limited(self, mux: Mux, call: Call, began: float, *, whole: bool, asking: bool) -> Any:
-        left = self._left(call, began)
-        seconds = min(TIMEOUT, max(left, SHORTEST))
-        shown, sent = self._endpoint.shown, False
+        remaining = self._left(call, began)
+        seconds = min(TIMEOUT, max(remaining, SHORTEST))
+        server, sent = self._endpoint.shown, False
         try:
             async with asyncio.timeout(seconds):
                 if not mux.connected:
@@ -178,7 +178,7 @@ class AsyncDriver:
                     return await reply
                 count = mux.submit(pack_wait(call.replicas, REPLICAS))
                 first = await reply
-                return first if type(first) is hiredis.ReplyError else (first, acknowledged(await count, shown))
+                return first if type(first) is hiredis.ReplyError else (first, acknowledged(await count, server))
         except TimeoutError:
             late = Late("no answer", seconds)
             late.sent = sent

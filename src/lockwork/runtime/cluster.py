@@ -25,7 +25,7 @@ from lockwork.runtime.reentry import entered_once, new_lock
 from lockwork.runtime.replies import Busy, Moved, Retry
 from lockwork.runtime.resp import pack
 from lockwork.runtime.sync_connection import Wire
-from lockwork.validation import several
+from lockwork.words import several
 
 Place = tuple[str, int]
 
@@ -50,9 +50,9 @@ class ClusterEndpoint(Endpoint):
         super().__init__(kind, options)
         self._given = options
         self._seeds = list(seeds)
-        shown = ",".join(f"{host}:{port}" for host, port in seeds)
-        self.shown: str = f"{kind}+cluster://{shown}"
-        self.described: str = f"the Cluster at {shown}"
+        hosts = ",".join(f"{host}:{port}" for host, port in seeds)
+        self.shown: str = f"{kind}+cluster://{hosts}"
+        self.described: str = f"the Cluster at {hosts}"
         self._nodes: dict[Place, Endpoint] = {}
         self._slots: list[Endpoint | None] = [None] * slots.SLOTS
         self._primaries: list[Endpoint] = []
@@ -75,7 +75,7 @@ class ClusterEndpoint(Endpoint):
     @property
     def found(self) -> str:
         """Return the number of shards, as a sentence."""
-        return f"the Cluster has {several(len(self._primaries), 'shard', 'shards')}" if self._primaries else ""
+        return f"the Cluster has {several(len(self._primaries), 'shard')}" if self._primaries else ""
 
     def slot(self, key: str) -> int:
         """Return the slot of a key."""
@@ -242,16 +242,16 @@ class ClusterEndpoint(Endpoint):
         return list(reply)
 
     def _read(self, asked: Endpoint, ranges: list[Any]) -> None:
-        found: list[Endpoint | None] = [None] * slots.SLOTS
+        owners: list[Endpoint | None] = [None] * slots.SLOTS
         primaries: dict[Endpoint, None] = {}
         for first, last, primary, *_ in ranges:
             # a node that does not know its own address sends an empty one
             node = self._node((primary[0].decode() if primary[0] else asked.options["host"], primary[1]))
             primaries[node] = None
-            found[first : last + 1] = [node] * (last + 1 - first)
+            owners[first : last + 1] = [node] * (last + 1 - first)
         if not primaries:
             raise _NoSlots(f"the node at {asked.shown} knows of no node that serves slots: create the Cluster first")
-        self._slots, self._primaries = found, list(primaries)
+        self._slots, self._primaries = owners, list(primaries)
         known = {*self._primaries, *(self._nodes[place] for place in self._seeds)}
         for place, node in list(self._nodes.items()):
             if node not in known:
@@ -289,9 +289,9 @@ def from_client(client: object) -> Opener | None:
         return None
     manager: Any = client.nodes_manager
     seeds = [(node.host, int(node.port)) for node in manager.startup_nodes.values()]
-    given = manager.connection_kwargs if isinstance(client, RedisCluster) else client.connection_kwargs
-    secure = any(key.startswith("ssl_") for key in given) or bool(given.get("ssl"))
-    return _opener("rediss" if secure else "redis", taken_over(given), seeds)
+    options = manager.connection_kwargs if isinstance(client, RedisCluster) else client.connection_kwargs
+    secure = any(key.startswith("ssl_") for key in options) or bool(options.get("ssl"))
+    return _opener("rediss" if secure else "redis", taken_over(options), seeds)
 
 
 def _opener(kind: str, options: dict[str, Any], seeds: Sequence[Place]) -> Opener:

@@ -117,19 +117,19 @@ class ClusterSubscription:
             if self._home in self._nodes:
                 for name in list(self._own):
                     self._nodes[self._home].drop(name)
-            found = here or others or primaries
-            self._home = choice(found) if found else None  # noqa: S311 - spreads load, hides nothing
+            nodes = here or others or primaries
+            self._home = choice(nodes) if nodes else None  # noqa: S311 - spreads load, hides nothing
         if self._home is not None:
             for name in list(self._own):
                 self._to(self._home).add(name)
 
     def _to(self, node: Endpoint) -> _NodeSubscription:
-        found = self._nodes.get(node)
-        if found is None:
-            found = self._nodes[node] = _NodeSubscription(
+        subscription = self._nodes.get(node)
+        if subscription is None:
+            subscription = self._nodes[node] = _NodeSubscription(
                 self, node, self._selector, self._ring, allow_eviction=self._allow_eviction
             )
-        return found
+        return subscription
 
     def _ask_for_slots(self) -> None:
         """Refresh the slots if some are unknown or a node does not answer."""

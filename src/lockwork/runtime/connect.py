@@ -22,12 +22,12 @@ def opener(url: str | None, client: object) -> Callable[[], Opened]:
         return lambda: (endpoint, _nothing)
     if url is not None and not url:
         raise ConfigError("the server's URL is empty: omit it to use LOCKWORK_URL or the embedded server")
-    given = url or os.environ.get("LOCKWORK_URL")
-    if given:
-        given = usual_scheme(given)
-        if several := sentinel.from_url(given) or cluster.from_url(given):
+    address = url or os.environ.get("LOCKWORK_URL")
+    if address:
+        address = usual_scheme(address)
+        if several := sentinel.from_url(address) or cluster.from_url(address):
             return several
-        endpoint = Endpoint.from_url(given)
+        endpoint = Endpoint.from_url(address)
         return lambda: (endpoint, _nothing)
     return _open_embedded
 

@@ -44,10 +44,10 @@ class Identity(NamedTuple):
 def identify(replies: Sequence[object]) -> Identity | None:
     """Parse the replies to ASK; return None if this user cannot end the connection later."""
     info, number, ended = replies
-    found = _RUN.search(info) if isinstance(info, bytes) else None
-    if found is None or not isinstance(number, int) or not isinstance(ended, int):
+    match = _RUN.search(info) if isinstance(info, bytes) else None
+    if match is None or not isinstance(number, int) or not isinstance(ended, int):
         return None
-    return Identity(found[1], number)
+    return Identity(match[1], number)
 
 
 def end(gone: Identity) -> bytes:

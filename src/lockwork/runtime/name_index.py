@@ -90,13 +90,13 @@ class NameIndex:
 
     def own(self, kind: str) -> list[str]:
         """Return the names of a kind that the apps of this process, with this prefix, are about to add."""
-        found: dict[str, None] = {}
+        own_names: dict[str, None] = {}
         for each in [each for each in list(_all) if each._prefix == self._prefix]:  # noqa: SLF001 - one of us
-            found.update({name: None for of, name in list(each._noted) if of.word == kind})  # noqa: SLF001
+            own_names.update({name: None for of, name in list(each._noted) if of.word == kind})  # noqa: SLF001
             if kind == LOCKS.word:
                 names = (LOCKS.name(self._prefix, key) for key in each.locks())
-                found.update({name: None for name in names if name is not None})
-        return list(found)
+                own_names.update({name: None for name in names if name is not None})
+        return list(own_names)
 
     @property
     def due(self) -> float | None:

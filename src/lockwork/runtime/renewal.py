@@ -7,6 +7,7 @@ from functools import partial
 from itertools import groupby
 from weakref import WeakSet
 
+from lockwork import words
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.logs import Log
 from lockwork.protocol.locks import grants
@@ -66,11 +67,11 @@ class Renewing:
         self.limit()
         wishes = [[lease.wish for lease in batch] for batch in batches]
         try:
-            found = self._driver.run(grants.renew_together(wishes, _AGAIN, self._heard))
+            replies = self._driver.run(grants.renew_together(wishes, _AGAIN, self._heard))
         except Exception as error:  # noqa: BLE001 - as below
-            found = [LockworkError(str(error))] * len(batches)
+            replies = [LockworkError(str(error))] * len(batches)
         heard = False
-        for batch, answers in zip(batches, found, strict=True):
+        for batch, answers in zip(batches, replies, strict=True):
             if isinstance(answers, ServerRefused):
                 heard = self._renew_batch(batch) or heard
             elif isinstance(answers, LockworkError):
@@ -138,7 +139,8 @@ class Renewing:
             # after a step forward, some leases have expired, and their holders are notified now; the others are renewed
             # before other callers request the locks
             direction = "forward" if step > 0 else "back"
-            log.warning("the server's clock was set %s by %.1f s: all leases are renewed now", direction, abs(step))
+            jump = words.age(abs(step))
+            log.warning("the server's clock was set %s by %s: all leases are renewed now", direction, jump)
             self._book.hasten()
 
     def limit(self) -> None:
@@ -150,8 +152,8 @@ class Renewing:
             self._driver.timeout = longest
             return
         # one shard of a Cluster may hang: leases on the others are renewed in the remaining time
-        left = (first - now()) / 2 if self._driver.clustered else first - now()
-        self._driver.timeout = min(longest, max(_LEAST, left))
+        remaining = (first - now()) / 2 if self._driver.clustered else first - now()
+        self._driver.timeout = min(longest, max(_LEAST, remaining))
 
     def give_back(self) -> None:
         """Release the grants in `back`; after one failure, defer the rest until after the next renewals."""

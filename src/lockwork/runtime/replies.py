@@ -15,6 +15,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
+from lockwork import words
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
 from lockwork.runtime.tls import trouble
 
@@ -67,7 +68,7 @@ class Late(Retry):
     """A try received no answer within its time limit."""
 
     def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"{what} within {seconds:.1f} s")
+        super().__init__(f"{what} within {words.age(seconds)}")
         self.seconds = seconds
 
 
@@ -185,8 +186,8 @@ def unforeseen(error: object) -> Exception | None:
 def gone(where: str, why: object, tried: float) -> LockworkError:
     """Return the error for a call that could not be completed in time."""
     if isinstance(why, Demoted):
-        return ServerUnsuitable(f"{read_only(where)} (for {tried:.1f} s by now)")
-    text = f"gave up after {tried:.1f} s: {str(why).rstrip('.') or type(why).__name__}"
+        return ServerUnsuitable(f"{read_only(where)} (for {words.age(tried)} by now)")
+    text = f"gave up after {words.age(tried)}: {str(why).rstrip('.') or type(why).__name__}"
     if isinstance(why, Failover | Busy) or unforeseen(why) is not None:
         return ServerUnavailable(text)  # the server has answered, or its state is unknown
     server = "it" if where in text else f"the server at {where}"

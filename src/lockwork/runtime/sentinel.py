@@ -68,7 +68,7 @@ class Sentinels:
         Raises Retry if none answers, or too few at the start, ConfigError if they do not know the primary, and
         ServerRefused for a wrong or missing password.
         """
-        found: list[Address] = []
+        addresses: list[Address] = []
         answers, problem = 0, ""
         for sentinel in self._in_order():
             try:
@@ -80,20 +80,20 @@ class Sentinels:
             self._silent.discard(sentinel)
             answers += 1
             if address is not None:
-                found.append(address)
+                addresses.append(address)
             if answers > len(self._sentinels) // 2:
                 break
-        if found and not self._trusted:
-            self._check_quorum(answers, max(found).quorum, problem)
+        if addresses and not self._trusted:
+            self._check_quorum(answers, max(addresses).quorum, problem)
         majority = answers > len(self._sentinels) // 2
-        if found and self._complete and not majority:
+        if addresses and self._complete and not majority:
             log.warning(
                 "only %d of the %d Sentinels at %s answer: they cannot agree on a failover, and the primary that they "
                 "name may be an old one", answers, len(self._sentinels), self.shown,
             )  # fmt: skip
         self._complete = majority
-        if found:
-            return max(found)
+        if addresses:
+            return max(addresses)
         if answers:
             raise ConfigError(f"the Sentinels at {self.shown} watch no primary named {self.service!r}{self._names()}")
         raise Retry(f"none of the Sentinels at {self.shown} answers; the last one: {problem}")
@@ -203,7 +203,7 @@ class SentinelEndpoint(Endpoint):
         with entered_once(self._lock):
             # in a forked child, the parent's thread does not run
             if not self._closed and (self._watch is None or not self._watch.alive):
-                self._watch = _Watch(self._sentinels, self._look)
+                self._watch = _Watch(self._sentinels, self._update)
 
     async def alocate(self) -> None:
         """Async version of `locate`."""
@@ -217,7 +217,7 @@ class SentinelEndpoint(Endpoint):
         if watch is not None:
             watch.close()
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         with contextlib.suppress(Exception):  # the next connection asks again, and raises the error
             self._found(self._sentinels.primary())
 
@@ -233,9 +233,9 @@ class SentinelEndpoint(Endpoint):
 class _Watch:
     """A thread that subscribes to one Sentinel at a time, and checks the primary's address after a failover."""
 
-    def __init__(self, sentinels: Sentinels, look: Callable[[], None]) -> None:
+    def __init__(self, sentinels: Sentinels, update: Callable[[], None]) -> None:
         self._sentinels = sentinels
-        self._look = look
+        self._update = update
         self._receiver, self._sender = socket.socketpair()
         self._thread = threading.Thread(target=self._main, name="lockwork-sentinel", daemon=True)
         with contextlib.suppress(RuntimeError):  # no more threads, for instance at the interpreter's exit
@@ -258,7 +258,7 @@ class _Watch:
         while not self._ended_within(backoff(tries) if tries else 0):
             tries += 1
             with contextlib.suppress(Exception), self._sentinels.subscribed() as wire:
-                self._look()  # earlier announcements were lost
+                self._update()  # earlier announcements were lost
                 heard = pinged = now()
                 while (at := now()) - heard < SILENCE:
                     if at - pinged >= PING:
@@ -270,7 +270,7 @@ class _Watch:
                         tries, heard = 0, now()
                         # only a hint: this Sentinel may be behind the others
                         if isinstance(reply, list) and reply[0] == b"message":
-                            self._look()
+                            self._update()
 
     def _ended_within(self, seconds: float, *others: Wire) -> bool:
         """Wait until `close` is called, or until one of the others is readable; return True after `close`."""

@@ -47,11 +47,11 @@ class StickyCache:
         """Record a sticky lock that was granted to this process."""
         self.all[lease.renewal.key] = CachedLock(self, lease)
 
-    def keep(self, key: str, kept: CachedLock) -> Lease | None:
+    def keep(self, key: str, cached: CachedLock) -> Lease | None:
         """Cache a lock that is no longer in use; return a lease that must be returned now."""
         idle = self.idle
-        idle[key] = kept
-        if kept.asked:
+        idle[key] = cached
+        if cached.asked:
             return self._taken(key)
         if len(idle) > MOST:
             with contextlib.suppress(RuntimeError):  # another thread changed the dictionary: the next release retries
@@ -60,16 +60,16 @@ class StickyCache:
 
     def asked(self, key: str) -> Lease | None:
         """Handle another process's request: return the lease of an idle lock; the release returns a lock in use."""
-        kept = self.all.get(key)
-        if kept is None:
+        cached = self.all.get(key)
+        if cached is None:
             return None
-        kept.asked = True  # set before the lookup: the releasing thread does both in the opposite order
+        cached.asked = True  # set before the lookup: the releasing thread does both in the opposite order
         return self._taken(key)
 
-    def end(self, kept: CachedLock) -> None:
+    def end(self, cached: CachedLock) -> None:
         """Remove a lock from the cache."""
-        key = kept.lease.renewal.key
-        if self.all.get(key) is kept:
+        key = cached.lease.renewal.key
+        if self.all.get(key) is cached:
             self.all.pop(key, None)
 
     def drain(self) -> list[Lease]:
@@ -77,8 +77,8 @@ class StickyCache:
         return [lease for key in list(self.idle) if (lease := self._taken(key)) is not None]
 
     def _taken(self, key: str) -> Lease | None:
-        kept = self.idle.pop(key, None)
-        if kept is None:
+        cached = self.idle.pop(key, None)
+        if cached is None:
             return None
-        self.end(kept)
-        return kept.lease
+        self.end(cached)
+        return cached.lease

@@ -126,13 +126,13 @@ class SyncDriver:
         began, tries, whole, moved = now(), None, False, None
         patience = self._patience_of(call)
         seconds = limit(call, patience) if self.timeout is None else self.timeout
-        left = seconds
+        remaining = seconds
         while True:
             pool, sent = self._pool, call
             try:
                 if self._cluster is not None:
                     pool, sent = self._routed(self._cluster, call, moved)
-                reply = pool.once(sent, min(TIMEOUT, left), whole=whole, asking=moved is not None and moved.once)
+                reply = pool.once(sent, min(TIMEOUT, remaining), whole=whole, asking=moved is not None and moved.once)
             except NoScript:
                 whole = True
                 self._names.forget()
@@ -146,18 +146,18 @@ class SyncDriver:
                 if call.script.declared.indexed:
                     self._names.used(call)
                 return reply
-            left = max(began + seconds - now(), SHORTEST)
+            remaining = max(began + seconds - now(), SHORTEST)
 
     def _calls(self, calls: Sequence[Call]) -> list[Any]:
         """Run calls together; see the effect."""
         results: list[Any] = [None] * len(calls)
-        left = dict(enumerate(calls))
+        unanswered = dict(enumerate(calls))
         moves: dict[int, Moved] = {}
         began, tries, patience = now(), None, max((self._patience_of(call) for call in calls), default=0.0)
         seconds = max((limit(call, patience) for call in calls), default=0.0) if self.timeout is None else self.timeout
-        while left:
+        while unanswered:
             failed: dict[int, Retry] = {}
-            for at, answer in self._round(left, moves, min(TIMEOUT, max(began + seconds - now(), SHORTEST))):
+            for at, answer in self._round(unanswered, moves, min(TIMEOUT, max(began + seconds - now(), SHORTEST))):
                 moves.pop(at, None)
                 if isinstance(answer, Retry):
                     failed[at], moved = answer, self._endpoint.failed(answer)
@@ -167,7 +167,7 @@ class SyncDriver:
                     results[at] = answer
                     if calls[at].script.declared.indexed and not isinstance(answer, LockworkError):
                         self._names.used(calls[at])
-            left = {at: left[at].again() for at in failed}
+            unanswered = {at: unanswered[at].again() for at in failed}
             if not failed:
                 break
             last = failed[min(failed)]
@@ -181,14 +181,16 @@ class SyncDriver:
                 break
         return results
 
-    def _round(self, left: Mapping[int, Call], moves: Mapping[int, Moved], seconds: float) -> list[tuple[int, Any]]:
+    def _round(
+        self, unanswered: Mapping[int, Call], moves: Mapping[int, Moved], seconds: float
+    ) -> list[tuple[int, Any]]:
         """Send calls once, all calls to one server together; return the result of each.
 
         Unreachable and unresponsive servers come last.
         """
         answers: list[tuple[int, Any]] = []
         groups: dict[WirePool, dict[int, Sending]] = {}
-        for at, call in left.items():
+        for at, call in unanswered.items():
             moved, pool, sent = moves.get(at), self._pool, call
             try:
                 if self._cluster is not None:

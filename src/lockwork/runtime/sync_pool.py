@@ -92,10 +92,10 @@ class WirePool:
                 again = [replace(sendings[at], whole=True) for at in lacking]
                 try:
                     wire.send(_packed(wire, again))
-                    found = _received(wire, again)
+                    results = _received(wire, again)
                 except Retry as error:
-                    found = [error] * len(again)
-                for at, reply in zip(lacking, found, strict=True):
+                    results = [error] * len(again)
+                for at, reply in zip(lacking, results, strict=True):
                     replies[at] = reply
             for reply in replies:
                 if isinstance(reply, Retry):

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 import msgspec
 
-from lockwork import codecs
+from lockwork import codecs, words
 from lockwork.config import check_names
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
@@ -161,7 +161,7 @@ def describe(stored: bytes) -> StoredRules:
         raise ConfigError(f"a schedule's definition on the server cannot be read: {error}") from None
     if found.every:
         timing: Timing = Every(found.every)
-        when = f"every {found.every / 1000:g} s"
+        when = f"every {words.exact(found.every / 1000)}"
     else:
         timing = Cron(found.cron, found.tz)
         when = f"{found.cron} ({found.tz})"

@@ -14,6 +14,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.schedules import schedules
 from lockwork.protocol.schedules.schedules import StoredSchedule
+from lockwork.protocol.scripts import codes
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Misfire, Overlap, StoredRules, checked_schedule, describe
 from lockwork.schedules.timing import Every
@@ -97,16 +98,17 @@ class Schedule:
 
     def _run_now(self) -> Protocol[Job[Any] | None]:
         _, known = yield from schedules.known(self._keys, self.name)
-        code, id = 0, ""
+        results = codes("schedules/run")
+        code, id = results.unknown, ""
         if known is not None:
             overlap = describe(known.definition).overlap == "allow"
             code, id = yield from schedules.run_now(self._keys, self.name, f"{self.name}@{new_id()}", overlap=overlap)
-        if not code:
+        if code == results.unknown:
             raise ConfigError(
                 f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker declares it at its start if "
                 "its code has it"
             )
-        return Job(Origin(self._runtime, self._keys, errors=self._errors), id) if code == 1 else None
+        return Job(Origin(self._runtime, self._keys, errors=self._errors), id) if code == results.started else None
 
     def _status(self, count: int) -> Protocol[ScheduleStatus | None]:
         slots = checked_count(count)

@@ -18,7 +18,8 @@ from lockwork.jobs import options as job_options
 from lockwork.protocol.keys import base_queue
 from lockwork.tasks.task import Task
 from lockwork.testing.recorded import RecordedJob
-from lockwork.validation import several, whole
+from lockwork.validation import whole
+from lockwork.words import several
 
 TOLERANCE = 1.0
 """Seconds by which a delay may differ from a moment, since the two are compared by this process's clock."""

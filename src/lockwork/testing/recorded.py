@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from lockwork.ids import node_id
 from lockwork.jobs import options as job_options
 from lockwork.protocol.effects import Call
 from lockwork.protocol.flows import flows
@@ -86,7 +87,7 @@ def _job(id: Any, record: Any, delay_ms: Any) -> NewJob:
 def _of_flow(flow: str, rest: list[Any]) -> Iterator[NewJob]:
     for at in range(0, len(rest), 7):
         number, record, delay_ms = rest[at : at + 3]
-        yield _job(flows.job_id(flow, number), record, delay_ms)
+        yield _job(node_id(flow, number), record, delay_ms)
 
 
 def recorded(job: NewJob, queue: str, runtime: Runtime) -> RecordedJob:

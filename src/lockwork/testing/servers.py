@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import gc
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lockwork.app.lockwork import Lockwork
+from lockwork.app.lockwork import Lockwork, apps_here
 from lockwork.ids import new_id
 from lockwork.protocol.locks.overview import literal
 from lockwork.protocol.names import shown
@@ -130,6 +131,8 @@ def server() -> Iterator[LocalServer]:
     def opened() -> Opened:
         return Endpoint.from_url(local.url), lambda: None
 
+    if len(apps_here()) > 1:
+        gc.collect()  # apps of earlier tests would run in `run_all`, too
     before = {name: os.environ.get(name) for name in ("LOCKWORK_URL", "LOCKWORK_PREFIX")}
     _close_all()
     replacement.opener = opened

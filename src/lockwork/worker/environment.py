@@ -22,7 +22,7 @@ from lockwork.jobs.log_fields import JobFields
 from lockwork.logs import Log
 from lockwork.protocol.queue.leases import Buried
 from lockwork.tracebacks import LOGGED, LOGGED_TEXT, bounded
-from lockwork.validation import several
+from lockwork.words import several
 
 _PS = "/bin/ps"
 
@@ -33,23 +33,18 @@ def resident(pid: int) -> int | None:
         pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
-        return None if Path("/proc/self/statm").exists() else _asked(pid)
+        return None if Path("/proc/self/statm").exists() else _rss_from_ps(pid)
 
 
-def _asked(pid: int) -> int | None:
+def _rss_from_ps(pid: int) -> int | None:
     """Read the resident memory from `ps`, on systems without /proc."""
     try:
-        found = subprocess.run(  # noqa: S603 - a fixed program and a number
+        process = subprocess.run(  # noqa: S603 - a fixed program and a number
             [_PS, "-o", "rss=", "-p", str(pid)], capture_output=True, timeout=2, check=True
         )
-        return int(found.stdout) * 1024
+        return int(process.stdout) * 1024
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-
-
-def shown(size: int) -> str:
-    """Format a size in bytes for people."""
-    return f"{size / 1_000_000:.0f} MB"
 
 
 LOOPS = ("uvloop", "asyncio")

@@ -49,15 +49,15 @@ def load(reference: str) -> Lockwork:
         raise _not_imported(module_name, error) from error
     apps = [name for name, value in vars(module).items() if isinstance(value, Lockwork)]
     hint = f"; the module has {module_name}:{apps[0]}" if apps else ""
-    found = module
+    value = module
     for part in attribute.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise ConfigError(f"module {module_name!r} has no {attribute!r}{hint}")
-        found = getattr(found, part)
-    if not isinstance(found, Lockwork):
-        raise ConfigError(f"{reference} is a {type(found).__name__}, not a Lockwork object{hint}")
-    found.registry.context.announcing.stop()  # a supervisor announces the app itself
-    return found
+        value = getattr(value, part)
+    if not isinstance(value, Lockwork):
+        raise ConfigError(f"{reference} is a {type(value).__name__}, not a Lockwork object{hint}")
+    value.registry.context.announcing.stop()  # a supervisor announces the app itself
+    return value
 
 
 def _dotted(path: str) -> str:
@@ -85,16 +85,16 @@ def _not_imported(module: str, error: BaseException) -> NotImported:
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith((_OURS, _IMPORTING, "<frozen importlib"))
     ]
-    said = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
-        said = f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+        message = f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     elif frames:
         own = [frame for frame in frames if is_own(frame.filename)]
         place = (own or frames)[-1]
-        said += f" ({place.filename}, line {place.lineno})"
-    found = NotImported(f"module {module!r} cannot be imported: {said}")
+        message += f" ({place.filename}, line {place.lineno})"
+    not_imported = NotImported(f"module {module!r} cannot be imported: {message}")
     if isinstance(error, SyntaxError) or (len(frames) > 1 and not isinstance(error, LockworkError)):
-        shown = traceback.TracebackException.from_exception(error)
-        shown.stack = traceback.StackSummary.from_list(frames)
-        found.add_note("".join(shown.format() if frames else shown.format_exception_only()).rstrip())
-    return found
+        excerpt = traceback.TracebackException.from_exception(error)
+        excerpt.stack = traceback.StackSummary.from_list(frames)
+        not_imported.add_note("".join(excerpt.format() if frames else excerpt.format_exception_only()).rstrip())
+    return not_imported

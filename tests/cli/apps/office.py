@@ -35,7 +35,7 @@ async def add(*numbers: int) -> int:
     return sum(numbers)
 
 
-@lw.task(queue="sums", every="1d", name="nightly", overlap="skip")
+@lw.task(queue="sums", cron="0 3 29 2 *", name="nightly", overlap="skip")  # no slot begins in a test
 async def nightly() -> None:
     await asyncio.sleep(600)
 

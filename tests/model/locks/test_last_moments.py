@@ -24,23 +24,24 @@ def _asked(key: str, scripts: LockScripts, *extra: int) -> Request:
 def _left(bench: Bench) -> dict[str, float]:
     """Return the `expires_in` that each reader returns half a millisecond before the end."""
     plain, several = keys.lock("sim", "a"), keys.semaphore("sim", "a")
-    books = stock.Books(QueueKeys("sim", "q"), "phone", 5, 0)
+    rules = stock.StockRules(QueueKeys("sim", "q"), "phone", 5, 0)
     bench.run(grants.acquire(_asked(plain, LOCK), 0))
     bench.run(grants.acquire(_asked(several, permits.SCRIPTS, 1, 3), 0))
-    held = bench.run(stock.reserve(books, "r1", "ann", 1, _LEASE_MS, "", None))
+    held = bench.run(stock.reserve(rules, "r1", "ann", 1, _LEASE_MS, "", None))
     assert bench.now < BEGIN + 100, "all of them were granted at about the same time"
     bench.now = BEGIN + _LATE
     bench.named = [plain.removeprefix("sim:"), several.removeprefix("sim:")]
     found = {
         "lock": bench.run(grants.state(plain)).expires_in,
         "semaphore": bench.run(permits.state(several, holders=1)).holders[0].expires_in,
-        "met": bench.run(stock.reserve(books, "r1", "ann", 1, _LEASE_MS, "", None)).expires_in,
-        "listed": bench.run(stock.reservations(books, "", 9))[0].expires_in,
+        "met": bench.run(stock.reserve(rules, "r1", "ann", 1, _LEASE_MS, "", None)).expires_in,
+        "listed": bench.run(stock.reservations(rules, "", 9))[0].expires_in,
     }
-    looked = bench.run(stock.look(books, held.id))
+    looked = bench.run(stock.read_reservation(rules, held.id))
     assert looked is not None
     found["looked"] = looked.expires_in
-    return found | {f"all: {one.kind}": one.holders[0].expires_in for one in bench.run(overview.look("sim")).locks}
+    locks = bench.run(overview.read_locks("sim")).locks
+    return found | {f"all: {one.kind}": one.holders[0].expires_in for one in locks}
 
 
 def test_no_inspection_shows_a_held_lock_as_expired(simulated: Server) -> None:
@@ -58,6 +59,6 @@ def test_a_minimum_is_shown_to_its_end(simulated: Server) -> None:
     bench.run(grants.release(key, "ann:1:t", granted.fence, _LEASE_MS))
     bench.now += _LATE
     bench.named = [key.removeprefix("sim:")]
-    (kept,) = bench.run(overview.look("sim")).locks
+    (kept,) = bench.run(overview.read_locks("sim")).locks
     assert not kept.holders
     assert kept.kept_for == 0.001

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulation.server import Build
 
-_KEPT = "if last[1] >= step then return last[2] end"
+_KEPT = "if last_step >= step then return reply end"
 _FRESH = "if anew then redis.call('HDEL', tries, unpack(ids)) end"
 _SAME = "low < high do"
 _CLEARED = "for place = 1, 6 do\n  local most"
@@ -14,7 +14,8 @@ MUTANTS = (
     Build("attempts never begin anew", (("dead/retry", _FRESH, ""),)),
     Build("attempts always begin anew", (("dead/retry", "if anew then", "if true then"),)),
     Build(
-        "the old outcome is taken for the new one", (("dead/retry", "redis.call('HDEL', results[1], unpack(ids))", ""),)
+        "the old outcome is taken for the new one",
+        (("dead/retry", "redis.call('HDEL', newer_results, unpack(ids))", ""),),
     ),
     Build("a job that is not dead is revived", (("dead/retry", "local record = died and", "local record = "),)),
     Build("a deleted job keeps its record", (("dead/parts/forget", "redis.call('HDEL', jobs, unpack(ids))", ""),)),

@@ -162,9 +162,9 @@ class FlowMachine(FlowWorkers):
                 assert found in ("scheduled", "active"), f"{id}: {found}, {job.place}"
             else:
                 assert found == _STATES[job.place], f"{id}: {found}, {job.place}"
-                assert self.bench.run(control.where(self.queue, id)).state == job.place
+                assert self.bench.run(control.find_place(self.queue, id)).state == job.place
         for name, flow in self.flows.items():
-            seen = self.bench.run(flows.look(self.queue, name))
+            seen = self.bench.run(flows.inspect(self.queue, name))
             if name in self.forgotten:
                 assert seen is None
                 assert not [field for field in self.bench.fields(self.queue.flows) if field.split(" ")[0] == name]

@@ -24,7 +24,7 @@ MUTANTS = (
     Build("a cancelled flow had ended", (("flows/cancel", "again and", "false and"),)),
     Build(
         "a cancelled flow continues",
-        (("flows/cancel", "if not (opened.steps[1] and opened.steps[1].cancel) then", "if false then"),),
+        (("flows/cancel", "if not is_cancelling() then", "if false then"),),
     ),
     Build("all that succeeded is undone", ((_FLOWS, "if not record.compensates then record.successes = 0 end", ""),)),
     Build("the first success is undone only", ((_FLOWS, _NEXT, "record.successes = 0"),)),

@@ -142,7 +142,7 @@ class JobMachine(QueueMachine):
 
     def _see(self, id: str) -> None:
         job = self.jobs[id]
-        found = self.bench.run(control.look(self.queue, id, "", WINDOW_MS))
+        found = self.bench.run(control.inspect(self.queue, id, "", WINDOW_MS))
         if self._overdue(job):
             self._expire()
         state = {"ready": "active", "running": "active", "scheduled": "scheduled", "dead": "dead"}

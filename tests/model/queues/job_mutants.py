@@ -43,7 +43,7 @@ MUTANTS = (
             ),
         ),
     ),
-    Build("any delivery writes", (("queue/note", "~= token then return 0 end", "== '' then return 0 end"),)),
+    Build("any delivery writes", (("queue/note", "~= token then return LEASE_OVER end", "== '' then return 0 end"),)),
     Build(
         "a cancelled job is forgotten",
         (
@@ -62,7 +62,13 @@ MUTANTS = (
     Build("progress ends with its job", (("queue/parts/finish", "if type(progress) == 'string' and", "if false and"),)),
     Build(
         "a revived job has the progress of its former life",
-        (("queue/revive", "redis.call('HDEL', results[1], id, id .. ' p')", "redis.call('HDEL', results[1], id)"),),
+        (
+            (
+                "queue/revive",
+                "redis.call('HDEL', newer_results, id, id .. ' p')",
+                "redis.call('HDEL', newer_results, id)",
+            ),
+        ),
     ),
     Build("cancelling forgets the steps", (("queue/cancel", "'1' .. string.sub(note, 2)", "'1'"),)),
     Build(

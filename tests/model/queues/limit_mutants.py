@@ -8,27 +8,27 @@ _LIMITS = "queue/parts/limits"
 _PUSH = "queue/parts/push"
 _SOME = "push(FIRST, again, first)"
 _COUNT = "redis.call('HINCRBY', stats, 'running', count)"
-_FULL = "redis.call('HSET', stats, 'full', rules[5])"
+_FULL = "redis.call('HSET', stats, 'full', string.format('%.0f', us))"
 _KNOWN = "local known = redis.call('HEXISTS', jobs, id) == 1"
-_SPREAD = "if turn > soonest + 1000000 then turn = soonest end"
+_SPREAD = "if retry_at > soonest + 1000000 then retry_at = soonest end"
 _FREED = "count_freed(had - rest)"
 _PAUSE = "redis.call('HSETNX', stats, name, math.floor(now / 1000))"
-_RUNS = "redis.call('HLEN', jobs) - at_work"
-_DUE = "(was_full and redis.call('ZCARD', due) > 0 and 1 or 0)"
+_RUNS = "redis.call('HLEN', jobs) - queue.running"
+_DUE = "(queue.was_blocked and redis.call('ZCARD', due) > 0 and 1 or 0)"
 _RUNNING = " - (redis.call('HGET', stats, 'running') or 0)"
 MUTANTS = (
-    Build("leased jobs are not counted", ((_LIMITS, _COUNT, "at_work"),)),
+    Build("leased jobs are not counted", ((_LIMITS, _COUNT, "queue.running"),)),
     Build("settled jobs stay counted", (("queue/settle", "count_freed(freed)", ""),)),
     Build("a late settle is counted", (("queue/settle", "count_freed(freed)", "count_freed(#ids)"),)),
     Build("recovered jobs stay counted", (("queue/recover", _FREED, ""),)),
     Build("a death counts as one job", (("queue/recover", _FREED, "count_freed(1)"),)),
     Build("a pause that expires", (("queue/set_rules", _PAUSE, ""),)),
     Build("a rate without memory", ((_LIMITS, _FULL, ""),)),
-    Build("a rate that forgets the burst", ((_LIMITS, "count * rate_us", "1 * rate_us"),)),
+    Build("a rate that forgets the burst", ((_LIMITS, "count * queue.rate_us", "1 * queue.rate_us"),)),
     Build("a rate-limited worker gets a late retry_at", ((_LIMITS, _SPREAD, ""),)),
     Build("a repeated call returns another retry_at", ((_LIMITS, "awaited and math.max(", "math.max("),)),
     Build("a worker with retry_at is woken earlier", (("queue/parts/wake", "and now or", "and '+inf' or"),)),
-    Build("a paused queue wakes workers", ((_LIMITS, "return rules[1] or", "return"),)),
+    Build("a paused queue wakes workers", ((_LIMITS, "return queue.paused or", "return"),)),
     Build("jobs scheduled meanwhile are forgotten", ((_PUSH, _DUE, "0"),)),
     Build("running jobs count as waiting", ((_PUSH, _RUNS, "redis.call('HLEN', jobs)"),)),
     Build("dead jobs count as waiting", ((_PUSH, " - redis.call('ZCARD', dead)", ""),)),

@@ -20,7 +20,7 @@ from lockwork.protocol.queue import job_control as control
 from lockwork.protocol.queue import limits as queue_limits
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import Batch, Leased, Outcome
-from lockwork.validation import several
+from lockwork.words import several
 from model.bench import CHANNEL, Bench
 from model.queues.job_machine import JobMachine
 from model.queues.queue_machine import BODY, DELIVERIES, SESSIONS, WINDOW_MS, QueueMachine

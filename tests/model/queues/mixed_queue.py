@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lockwork.errors import QueueFull
+from lockwork.ids import node_id
 from lockwork.protocol.dead import dead
 from lockwork.protocol.dead.dead import Bounds, Filter
 from lockwork.protocol.effects import Argument, Protocol
@@ -146,7 +147,7 @@ class MixedQueue:
             plan.append(FlowJob(self._record(), sorted(parents), self._random.choice([0, 0, 1000]), policy, undo))
         if self._refusable(flows.push(QUEUE, flow, plan, 1, _WINDOW_MS)):
             self._flows.append(flow)
-            ids = [flows.job_id(flow, number) for number in range(1, len(plan) + 1)]
+            ids = [node_id(flow, number) for number in range(1, len(plan) + 1)]
             self._ids += [*ids, *(f"{id}u" for id in ids)]
 
     def _reserve(self) -> int:
@@ -256,7 +257,7 @@ class MixedQueue:
     def _look(self) -> None:
         id = self._any()
         self._run(leases.job_state(QUEUE, id, CHANNEL))
-        self._run(control.look(QUEUE, id, CHANNEL, _WINDOW_MS))
+        self._run(control.inspect(QUEUE, id, CHANNEL, _WINDOW_MS))
 
     def _wait(self) -> None:
         self._bench.now += self._random.choice([1, 300, 1500, 6000, 61_000]) * 1000

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from lockwork.protocol.flows import flows
+from lockwork.ids import node_id
 from lockwork.protocol.history.history import read_row, read_timeline
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.record_header import JobLimits
@@ -71,8 +71,8 @@ class Recount:
         self.parked_since = self._hash(queue.parked_since)
         fields = [field.split(" w") for field in self.flows if " w" in field]
         ended = {(flow, number) for flow, number in fields if f"{flow} r{number}" in self.flows}
-        self.blocked = {flows.job_id(flow, int(number)) for flow, number in fields if (flow, number) not in ended}
-        self.cancelled = {flows.job_id(flow, int(number)) for flow, number in ended}
+        self.blocked = {node_id(flow, int(number)) for flow, number in fields if (flow, number) not in ended}
+        self.cancelled = {node_id(flow, int(number)) for flow, number in ended}
         """Jobs that were cancelled while blocked; some parents have not ended yet."""
 
     def _hash(self, key: str) -> dict[str, bytes]:
@@ -184,9 +184,7 @@ class Recount:
                 assert state == "running" or ends == record["jobs"]
                 assert f"{flow} t" not in self.flows or f"flow {flow}" in self.expiry, f"nobody goes on with {flow}"
             if state == "compensating" and record["compensating"]:
-                assert flows.job_id(flow, record["compensating"]) + "u" in self.records, (
-                    f"a compensation of {flow} is lost"
-                )
+                assert node_id(flow, record["compensating"]) + "u" in self.records, f"a compensation of {flow} is lost"
             assert state != "ended" or f"flow {flow}" in self.expiry, f"nobody will forget {flow}"
 
     def nothing_left(self) -> None:

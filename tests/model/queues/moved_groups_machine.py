@@ -75,5 +75,7 @@ class MovedGroupsMachine(GroupsMachine):
         for id in self._special(*states):
             job = self.jobs[id]
             place = "ready" if job.place == "scheduled" and job.due <= self.ms else job.place
-            assert self.bench.run(control.look(self.queue, id)).state == states[place]
-            assert self.bench.run(control.where(self.queue, id)).state == place.replace("waits for its key", "ready")
+            assert self.bench.run(control.inspect(self.queue, id)).state == states[place]
+            assert self.bench.run(control.find_place(self.queue, id)).state == place.replace(
+                "waits for its key", "ready"
+            )

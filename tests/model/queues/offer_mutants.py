@@ -40,8 +40,8 @@ MUTANTS = (
     Build("a worker without a free slot keeps its timer", (("queue/forward_wakeup", _USED, "if -since <= known"),)),
 )  # fmt: skip
 LIMIT_MUTANTS = (
-    Build("an offer in a pause", ((_OFFER, " or at_rest()", ""),)),
-    Build("an offer beyond the rate", ((_OFFER, " or rate_jobs", ""),)),
+    Build("an offer in a pause", ((_OFFER, " or is_blocked()", ""),)),
+    Build("an offer beyond the rate", ((_OFFER, " or queue.rate_jobs", ""),)),
     Build("resume forgets offers", (("queue/set_rules", _SLEEPERS, _SLEEPERS.replace("0", "'-inf'")),)),
 )  # fmt: skip
 CANCEL_MUTANTS = (

@@ -310,7 +310,7 @@ class QueueMachine(RuleBasedStateMachine):
             state = "active" if seen in ("ready", "running") else "ended" if job.place in ENDED else seen
             overdue = job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self.ms
             assert found == ("overdue" if overdue else state)
-            place = self.bench.run(control.where(self.queue, id))
+            place = self.bench.run(control.find_place(self.queue, id))
             seen = self.seen_place(job)
             assert place.state == (seen if seen in ("ready", "running", "scheduled") else "gone")
             assert place.workers == sum(ends > self.ms for ends in self.alive.values())

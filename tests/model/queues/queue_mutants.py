@@ -27,7 +27,7 @@ MUTANTS = (
     ),
     Build("suspects are ready jobs", (("queue/recover", "if (shared and tried) or", "if"),)),
     Build("the cap on deliveries is ignored", (("queue/recover", "attempt >= most", "attempt > most"),)),
-    Build("dead workers are not reported", (("queue/recover", "do reply[#reply + 1] = part end", "do end"),)),
+    Build("dead workers are not reported", (("queue/recover", "do dead_jobs[#dead_jobs + 1] = part end", "do end"),)),
     Build("due early", (("queue/reserve", "math.floor(now / 1000)", "math.floor(now / 1000) + 300"),)),
     Build("low before high", (("queue/reserve", "for level = 0, 2 do", "for level = 2, 0, -1 do"),)),
     Build("an ended session comes back", (("queue/heartbeat", "if joins == '1' or", "if true or"),)),

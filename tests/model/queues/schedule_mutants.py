@@ -19,13 +19,13 @@ MUTANTS = (
         ),
     ),
     Build("keeps the cursor of another timing", ((_DECLARE, "if fresh[TIMING] ~= timing then", "if false then"),)),
-    Build("moves back with another timing", ((_DECLARE, "math.max(fresh[CURSOR], today)", "today - 2000"),)),
+    Build("moves back with another timing", ((_DECLARE, "math.max(fresh[CURSOR], now_ms)", "now_ms - 2000"),)),
     Build(
         "keeps the old record",
         ((_DECLARE, ", 'r' .. name, record)", ")\n      redis.call('HSETNX', schedules, 'r' .. name, record)"),),
     ),
     Build("forgets too soon", ((_DECLARE, "lived - KEPT, 'LIMIT'", "lived - 70000, 'LIMIT'"),)),
-    Build("time passes while no process runs", ((_DECLARE, "math.min(today - last, TURN)", "(today - last)"),)),
+    Build("time passes while no process runs", ((_DECLARE, "math.min(now_ms - last, TURN)", "(now_ms - last)"),)),
     Build("lists deleted schedules", (("schedules/list", "lived - declared < LEASE and 1 or 0", "1"),)),
     Build("resumes when it was not paused", (("schedules/pause", "if known[PAUSED] ~= paused then", "if true then"),)),
     Build(

@@ -27,6 +27,6 @@ NACK_MUTANTS = (
 IDLE_MUTANTS = (
     Build("an idle worker wakes another", (("queue/forward_wakeup", "if since and since >= 0 and", "if false and"),)),
     Build("a worker that woke up forwards no wake-up", (("queue/forward_wakeup", " and not awake", ""),)),
-    Build("dead workers are notified", (("queue/parts/wake", "count - heard", "count - 1"),)),
-    Build("many dead workers hide the live ones", (("queue/parts/wake", "unheard < 500", "unheard < 100"),)),
+    Build("dead workers are notified", (("queue/parts/wake", "count - received", "count - 1"),)),
+    Build("many dead workers hide the live ones", (("queue/parts/wake", "unreachable < 500", "unreachable < 100"),)),
 )

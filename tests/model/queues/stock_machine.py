@@ -11,7 +11,7 @@ from lockwork.protocol.queue import record_header
 from lockwork.protocol.queue import status as queue_status
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.stock import stock
-from lockwork.protocol.stock.stock import Books, StockStatus
+from lockwork.protocol.stock.stock import StockRules, StockStatus
 from model.bench import Bench
 from model.queues.stock_model import LIMIT, TOTAL, Reserved, StockModel
 
@@ -28,7 +28,7 @@ class StockMachine(RuleBasedStateMachine):
         super().__init__()
         self.bench = bench
         self.queue = QueueKeys("sim", "q")
-        self.books = Books(self.queue, "phone", TOTAL, LIMIT)
+        self.stock_rules = StockRules(self.queue, "phone", TOTAL, LIMIT)
         self.stock = StockModel()
         self.jobs = 0
         self.count = 0
@@ -53,7 +53,7 @@ class StockMachine(RuleBasedStateMachine):
         id = f"r{self.count}"
         new = NewJob(id, record_header.head(1, 1) + b"job") if job else None
         same = self.stock.same(key)
-        asked = stock.reserve(self.books, id, buyer, n, hold * 1000, key, new)
+        asked = stock.reserve(self.stock_rules, id, buyer, n, hold * 1000, key, new)
         error: Exception | None = None
         try:
             got = self.bench.run(asked, twice=twice)
@@ -97,7 +97,7 @@ class StockMachine(RuleBasedStateMachine):
         kept = self.stock.kept.get(id)
         before = None if kept is None else kept.state
         try:
-            self.bench.run(getattr(stock, verb)(self.books, id, new), twice=twice)
+            self.bench.run(getattr(stock, verb)(self.stock_rules, id, new), twice=twice)
         except ReservationEnded:
             ended = before is None and job
             assert ended or before == {"confirm": None, "release": "confirmed", "refund": "held"}[verb]
@@ -119,7 +119,7 @@ class StockMachine(RuleBasedStateMachine):
         if kept is not None and kept.state == "held" and kept.ends <= self.bench.now + 1:
             kept = None
         try:
-            left = self.bench.run(stock.extend(self.books, id, hold * 1000), twice=twice)
+            left = self.bench.run(stock.extend(self.stock_rules, id, hold * 1000), twice=twice)
         except ReservationEnded:
             assert kept is None or kept.state == "confirmed"
         else:
@@ -132,7 +132,7 @@ class StockMachine(RuleBasedStateMachine):
     def restock(self, n: int, twice: bool) -> None:
         self._lapse()
         self.count += 1
-        self.bench.run(stock.status(self.books, n, f"add{self.count}"), twice=twice)
+        self.bench.run(stock.status(self.stock_rules, n, f"add{self.count}"), twice=twice)
         self.stock.total += n
         self._serve()
 
@@ -141,7 +141,7 @@ class StockMachine(RuleBasedStateMachine):
     def refund(self, twice: bool) -> None:
         self._lapse()
         id = min(id for id, kept in self.stock.kept.items() if kept.state == "confirmed")
-        self.bench.run(stock.refund(self.books, id, None), twice=twice)
+        self.bench.run(stock.refund(self.stock_rules, id, None), twice=twice)
         del self.stock.kept[id]
         self._serve()
 
@@ -151,7 +151,7 @@ class StockMachine(RuleBasedStateMachine):
         self.count += 1
         enough = n <= self.stock.free()
         try:
-            self.bench.run(stock.status(self.books, -n, f"off{self.count}"), twice=twice)
+            self.bench.run(stock.status(self.stock_rules, -n, f"off{self.count}"), twice=twice)
         except SoldOut:
             assert not enough
         else:
@@ -164,7 +164,7 @@ class StockMachine(RuleBasedStateMachine):
         self._lapse()
         found = {
             kept.id: (kept.buyer, kept.n, kept.state)
-            for kept in self.bench.run(stock.reservations(self.books, buyer, 99))
+            for kept in self.bench.run(stock.reservations(self.stock_rules, buyer, 99))
         }
         wanted = {id: kept for id, kept in self.stock.kept.items() if buyer in ("", kept.buyer)}
         assert found == {id: (kept.buyer, kept.n, kept.state) for id, kept in wanted.items()}
@@ -176,7 +176,7 @@ class StockMachine(RuleBasedStateMachine):
     @rule()
     def adds_up(self) -> None:
         self._lapse()
-        found = self.bench.run(stock.status(self.books))
+        found = self.bench.run(stock.status(self.stock_rules))
         self._serve()
         held, sold = self.stock.units("held"), self.stock.units("confirmed")
         assert found == StockStatus(self.stock.total, self.stock.total - held - sold, held, sold, self.stock.expired)

@@ -49,7 +49,7 @@ class StockWaitersMachine(StockMachine):
             self._wait(f"r{self.count}", Waiter(buyer, n, 9 * SECOND, ""), stays=True, job=True, twice=False)
         if claim:
             self._lapse()
-            self.bench.run(stock.status(self.books, 4, f"more{self.count}"))
+            self.bench.run(stock.status(self.stock_rules, 4, f"more{self.count}"))
             self.stock.total += 4
             self._serve()
             for id, kept in list(self.stock.kept.items()):
@@ -66,7 +66,7 @@ class StockWaitersMachine(StockMachine):
         self._lapse()
         if verb != "reserve":
             try:
-                self.bench.run(getattr(stock, verb)(self.books, id, None))
+                self.bench.run(getattr(stock, verb)(self.stock_rules, id, None))
                 assert verb == "release", "what has run out is not sold"
             except ReservationEnded:
                 assert verb == "confirm"
@@ -74,7 +74,7 @@ class StockWaitersMachine(StockMachine):
             return
         self.count += 1
         try:
-            self.bench.run(stock.reserve(self.books, f"r{self.count}", f"x{self.count}", 1, 5000, "", None))
+            self.bench.run(stock.reserve(self.stock_rules, f"r{self.count}", f"x{self.count}", 1, 5000, "", None))
             got = True
         except SoldOut:
             got = False
@@ -110,7 +110,7 @@ class StockWaitersMachine(StockMachine):
             waiter.key,
             CHANNEL if stays else "",
         ]
-        call = script_call("stock/wait", self.queue, [*args, *record], **self.books.keys._asdict())
+        call = script_call("stock/wait", self.queue, [*args, *record], **self.stock_rules.keys._asdict())
         reply = self.bench.call(call)
         if twice:
             again = self.bench.call(call, later=0)

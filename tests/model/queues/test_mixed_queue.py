@@ -15,9 +15,9 @@ _FEW = ("flows/parts/ended", "local STEPS = 150", "local STEPS = 2")
 """Leaves work of a flow to the next call."""
 _GOES_ON = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow.id)"
 _CLEARED = "flow_ended(id, record, 'c', '')"
-_UNUSED = "redis.call('ZADD', throttled, -math.ceil(full / 1000), '- ' .. group)"
+_UNUSED = "redis.call('ZADD', throttled, -math.ceil(unused_at / 1000), '- ' .. group)"
 _RINGS = "unpack(rounds)"
-_RESULT = "redis.call('HDEL', results[1], id, id .. ' p')\nredis.call('HDEL', results[2], id, id .. ' p')"
+_RESULT = "redis.call('HDEL', newer_results, id, id .. ' p')\nredis.call('HDEL', older_results, id, id .. ' p')"
 _SCARCE = ("history/parts/history", "SUCCESS_BURST, FEWEST = 5000, 200, 20", "SUCCESS_BURST, FEWEST = 3000000, 3, 1")
 """Makes history leave out successes."""
 _RETRIED = "redis.call('HSET', tries, id, tried)\n      note_attempt("

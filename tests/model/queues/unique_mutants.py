@@ -8,9 +8,9 @@ _PUSH = "queue/push_unique"
 _LIMIT = "if limit ~= '' then redis.call('ZADD', expiry, moment(limit), id) else redis.call('ZREM', expiry, id) end"
 _FREED = "if name and name_owner(name) == id then redis.call('HDEL', groups, 'u ' .. name) end"
 _OVER = "if over then free_name(id, record) end"
-_AGAIN = "if ended or redis.call('HEXISTS', jobs, id) == 1 then return id, 'n' end"
-_OVERDUE = "if id and tonumber(redis.call('ZSCORE', expiry, id) or today + 1) > today then"
-_LATEST = "if at and latest then at = math.max(today, math.min(at, latest)) end"
+_AGAIN = "if again and (has_result(id) or redis.call('HEXISTS', jobs, id) == 1) then return id, 'n' end"
+_OVERDUE = "if id and tonumber(redis.call('ZSCORE', expiry, id) or now_ms + 1) > now_ms then"
+_LATEST = "if at and latest then at = math.max(now_ms, math.min(at, latest)) end"
 _REFUSED = "if holder and holder ~= id then return false end"
 _DEAD = "(plain(record) or retake_name(id, record, dead))"
 _TAKEN = "if not retake_name(id, record, dead) then return 'taken' end"
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Build(
         "a time that does not end",
-        ((_PUSH, "tonumber(upto) > today then return owner", "tonumber(upto) then return owner"),),
+        ((_PUSH, "tonumber(upto) > now_ms then return owner", "tonumber(upto) then return owner"),),
     ),
     Build(
         "a cancelled job keeps its unique name",

@@ -9,11 +9,11 @@ import pytest
 from lockwork.protocol.effects import Call, Park
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.stock import stock
-from lockwork.protocol.stock.stock import Books, Reservation
+from lockwork.protocol.stock.stock import Reservation, StockRules
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 
-BOOKS = Books(QueueKeys("sim", "q"), "phones", 2, 0)
+RULES = StockRules(QueueKeys("sim", "q"), "phones", 2, 0)
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def bench(simulated: Server) -> Bench:
 
 
 def _reserve(bench: Bench, id: str, n: int) -> Reservation:
-    return bench.run(stock.reserve(BOOKS, id, "eve", n, 60_000, "", None))
+    return bench.run(stock.reserve(RULES, id, "eve", n, 60_000, "", None))
 
 
 class _Waiter:
@@ -30,7 +30,7 @@ class _Waiter:
 
     def __init__(self, bench: Bench, id: str) -> None:
         self._bench = bench
-        self._asking = stock.reserve_waiting(BOOKS, id, "bob", 1, 60_000, "", None, channel=CHANNEL, wait=None)
+        self._asking = stock.reserve_waiting(RULES, id, "bob", 1, 60_000, "", None, channel=CHANNEL, wait=None)
         self.got: Reservation | None = None
         self.look()
 
@@ -53,7 +53,7 @@ def test_clock_step_back_lowers_no_fence(bench: Bench) -> None:
 def test_reservations_granted_in_one_step_have_separate_fences(bench: Bench) -> None:
     all_of_it = _reserve(bench, "a", 2)
     waiters = [_Waiter(bench, id) for id in "bc"]
-    bench.run(stock.release(BOOKS, all_of_it.id, None))
+    bench.run(stock.release(RULES, all_of_it.id, None))
     for waiter in waiters:
         waiter.look()
     fences = [all_of_it.fence, *[waiter.got.fence for waiter in waiters if waiter.got]]

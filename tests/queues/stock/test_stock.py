@@ -198,9 +198,9 @@ def test_concurrent_restocks_count_once_during_expirations(lw: Lockwork) -> None
     phones = lw.stock("phone", 1200)
     for number in range(1200):
         phones.reserve(f"b{number}", hold="1ms")
-    books = phones._books
+    rules = phones._rules
     lw.runtime.run(_nothing())
-    one, two = stock_protocol.status(books, 5, "one"), stock_protocol.status(books, 7, "two")
+    one, two = stock_protocol.status(rules, 5, "one"), stock_protocol.status(rules, 7, "two")
     driver: Any = lw.runtime._sync
     reply = driver.perform(next(one))
     lw.runtime.run(two)

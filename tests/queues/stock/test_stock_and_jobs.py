@@ -12,7 +12,7 @@ from lockwork.protocol.queue import leases
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import Outcome
 from lockwork.protocol.stock import stock
-from lockwork.protocol.stock.stock import Books
+from lockwork.protocol.stock.stock import StockRules
 from lockwork.tasks.task import Task
 from processes import until
 
@@ -104,7 +104,7 @@ def test_resent_end_enqueues_no_second_job(lw: Lockwork, verb: str) -> None:
     job = NewJob("j1", b'1,4,,;["work",[1]]')
 
     def end() -> None:
-        lw.runtime.run(getattr(stock, verb)(Books(queue, "phone", 5, 0), held.id, job))
+        lw.runtime.run(getattr(stock, verb)(StockRules(queue, "phone", 5, 0), held.id, job))
 
     end()
     end()

@@ -10,12 +10,12 @@ from lockwork import ConfigError, Lockwork
 from lockwork.protocol.effects import script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.stock import stock
-from lockwork.protocol.stock.stock import Books, StockMinute
+from lockwork.protocol.stock.stock import StockMinute, StockRules
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
-PHONES = Books(QUEUE, "phone", 1_000_000, 0)
+PHONES = StockRules(QUEUE, "phone", 1_000_000, 0)
 KEY = QUEUE.stock("phone").stock
 MINUTE = 60 * SECOND
 

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from lockwork.errors import LockworkError
+from lockwork.ids import node_id
 from lockwork.protocol.effects import Effect
 from lockwork.protocol.flows import flows
 from lockwork.protocol.flows.flows import FlowJob, Policy
@@ -56,7 +57,7 @@ class FlowPlant(Plant):
                 except LockworkError:
                     yield Sleep(0.2)
             for wanted, blob in zip(used, blobs, strict=True):
-                if blob != self.ends.get(flows.job_id(flow, wanted), b""):
+                if blob != self.ends.get(node_id(flow, wanted), b""):
                     raise Broken(f"{job.id} uses the result of job {wanted}, and gets {blob!r}")
         return (yield from super().ending(child, job))
 
@@ -94,14 +95,14 @@ def planner(plant: FlowPlant, name: str, rounds: int) -> Actor:
                 record = record_header.head(1, DELIVERIES, key, group, limits, deliveries=most) + b'["work",[]]'
                 undo = record_header.head(1, DELIVERIES) + b'["undo",[]]' if random.random() < 0.4 else b""
                 plan.append(FlowJob(record, parents, random.choice([0, 0, 0, 700]), policy, undo))
-                id = flows.job_id(flow, number)
+                id = node_id(flow, number)
                 plant.made[id], plant.made[f"{id}u"] = Made(1, key, group, True, most), Made(1, lined=True)
             storing = flows.push(plant.queue, flow, plan, flow, WINDOW_MS)
             if random.random() < 0.1:
                 yield next(storing)  # the producer stops after its first call, so the flow may be incomplete
             elif (yield from storing):
                 plant.stored.append(flow)
-                plant.acknowledged += [flows.job_id(flow, number) for number in range(1, len(plan) + 1)]
+                plant.acknowledged += [node_id(flow, number) for number in range(1, len(plan) + 1)]
             else:
                 raise Broken(f"{flow} was stored at once, and its producer heard that it took too long")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from lockwork.protocol.flows import flows
+from lockwork.ids import node_id
 from simulation.faults import MS, SECOND
 from simulation.queues.flow_queue_actors import FlowPlant
 from simulation.queues.limit_queue_checks import WAITS, LimitChecker
@@ -112,7 +112,7 @@ class FlowChecker(LimitChecker):
             return
         flow, _ = self._flows.member(id) or ("", 0)
         for parent in self._flows.parents(id):
-            if flows.job_id(flow, parent) not in view.ends:
+            if node_id(flow, parent) not in view.ends:
                 raise Broken(f"{id} is run again, and job {parent}, for which it waited, has not ended")
 
     def _left_run(self, step: Step, before: View, after: View, id: str, was: Place, is_: Place | None) -> None:
@@ -138,15 +138,15 @@ class FlowChecker(LimitChecker):
     def _check_parents(self, view: View, id: str) -> None:
         flow, _ = self._flows.member(id) or ("", 0)
         for parent in self._flows.parents(id):
-            if not self._passes(view, flows.job_id(flow, parent)):
-                end = view.ends.get(flows.job_id(flow, parent))
+            if not self._passes(view, node_id(flow, parent)):
+                end = view.ends.get(node_id(flow, parent))
                 raise Broken(f"{id} may run, and job {parent}, for which it waits, ended {end!r}")
 
     def _released(self, step: Step, after: View, id: str, is_: Place | None) -> None:
         """Check a job that became due: the flow is complete and not cancelled, and its parents have passed."""
         flow, number = self._flows.member(id) or ("", 0)
         plan = self._flows.plans[flow]
-        known = {flows.job_id(flow, each) for each in range(1, len(plan) + 1)}
+        known = {node_id(flow, each) for each in range(1, len(plan) + 1)}
         if flow not in self._begun and (step.script != "flows/push" or not known <= after.places.keys()):
             raise Broken(f"{id} may run, and not all of {flow} is stored")
         if flow in self._stopped:
@@ -162,9 +162,9 @@ class FlowChecker(LimitChecker):
         if flow in self._stopped or (step.script == "queue/cancel" and step.args[1] == id):
             return
         cause = after.blobs[id].split(b";")[0].partition(b">")[2].decode()
-        parents = [flows.job_id(flow, parent) for parent in self._flows.parents(id)]
+        parents = [node_id(flow, parent) for parent in self._flows.parents(id)]
         guilty = {other: after.ends.get(other, b"") for other in parents if self._passes(after, other) is False}
-        named = {flows.job_id(flow, int(end[1:])) if end[:1] == b"c" and end[1:] else id for id, end in guilty.items()}
+        named = {node_id(flow, int(end[1:])) if end[:1] == b"c" and end[1:] else id for id, end in guilty.items()}
         if was is None or was[0] != "blocked" or cause not in named:
             raise Broken(f"{step.script} cancelled {id} for {cause!r}, it was {was}; those that failed: {guilty}")
 
@@ -207,7 +207,7 @@ class FlowChecker(LimitChecker):
 
     def _check_flow(self, flow: str, before: View, after: View) -> None:
         record, plan = after.flows[flow], self._flows.plans[flow]
-        ids = {number: flows.job_id(flow, number) for number in range(1, len(plan) + 1)}
+        ids = {number: node_id(flow, number) for number in range(1, len(plan) + 1)}
         ends = {number: after.ends[id] for number, id in ids.items() if id in after.ends}
         counted = Counter(end[:1] for end in ends.values())
         if [record["succeeded"], record["failed"], record["cancelled"]] != [
@@ -243,7 +243,7 @@ class FlowChecker(LimitChecker):
     def _check_state(self, flow: str, ended: bool, failed: bool, after: View) -> None:
         """Check that compensations run one after the other when all jobs have ended, and that the flow then ends."""
         came = self._undoing[flow]
-        wins = [f"{flows.job_id(flow, number)}u" for number in reversed(self._wins[flow])] if failed else []
+        wins = [f"{node_id(flow, number)}u" for number in reversed(self._wins[flow])] if failed else []
         if came != wins[: len(came)] or not self._undone.issuperset(came[:-1]) or (came and not ended):
             raise Broken(f"{flow} is compensated by {came}, and {wins} are due; ended: {ended}")
         under_way = bool(came) and came[-1] not in self._undone

@@ -14,7 +14,7 @@ MUTANTS = (
     Build("the first parent is enough", ((_JOBS, _LAST, "redis.call('HINCRBY', flows, left, -1) > 99"),)),
     Build("a flow begins with its first call", (("flows/push", "if not ends then", "if false then"), _COMPLETE)),
     Build("a full queue lets flows in", (("flows/push", "if no_room then return no_room end", ""),)),
-    Build("a flow counts as one job", (("flows/push", "crowded(total, dead)", "crowded(1, dead)"),)),
+    Build("a flow counts as one job", (("flows/push", "check_room(total, dead)", "check_room(1, dead)"),)),
     Build("a death does not cancel", (("queue/recover", "flow_ended(id, record, 'c', '')", ""),)),
     Build("effects of an outcome are skipped", (("queue/settle", "carry_on(outcomes, window)", ""),)),
     Build("the rest is left undone", ((_STORE, "cmsgpack.pack(flow.steps)", "cmsgpack.pack({})"),)),

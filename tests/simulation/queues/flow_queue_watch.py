@@ -49,7 +49,7 @@ class FlowWatch(QueueWatch):
                     found = yield from flows.ended(self._plant.queue, flow, task.process.channel, timeout)
                     self._told(task, flow, began, began + int(timeout * SECOND), found)
 
-    def _told(self, task: Task, flow: str, began: int, deadline: int, found: flows.FlowSight | None) -> None:
+    def _told(self, task: Task, flow: str, began: int, deadline: int, found: flows.FlowDetails | None) -> None:
         """Q9: check that a caller learns of its flow's end, or in time that the flow has not ended."""
         now, over = self._world.now, self._over.get(flow)
         quiet = task.undisturbed_since(began)

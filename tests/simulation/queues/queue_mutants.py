@@ -71,7 +71,7 @@ MUTANTS = {
     "Q6": (
         Build(
             "sleeps on when a job is due",
-            (("queue/reserve", "if next_due then look_again(tonumber(next_due) - today) end", ""),),
+            (("queue/reserve", "if next_due then retry_within(tonumber(next_due) - now_ms) end", ""),),
         ),
     ),
     "Q9": (
@@ -79,7 +79,7 @@ MUTANTS = {
             "a waiter is not notified",
             (("queue/parts/finish", "if redis.call('EXISTS', watch) == 0 then return end", "do return end"),),
         ),
-        Build("an outcome is not found", (("queue/outcome", "or redis.call('HGET', results[1], id)", ""),)),
+        Build("an outcome is not found", (("queue/outcome", "or find_result(id)", ""),)),
         Build("ended jobs count as active", (("queue/outcome", "if blob then", "if false then"),)),
     ),
     "Q7": (
@@ -92,7 +92,7 @@ MUTANTS = {
     "one job": (
         Build(
             "a job that has expired begins",
-            (("queue/reserve", "if limit and tonumber(limit) <= today then", "if false then"),),
+            (("queue/reserve", "if limit and tonumber(limit) <= now_ms then", "if false then"),),
         ),
         Build(
             "a snooze counts",
@@ -127,9 +127,7 @@ MUTANTS = {
             "a worker with an offer stays idle",
             (("queue/parts/offer", "redis.call('ZADD', idle_workers, -fence, channel)", ""),),
         ),
-        Build(
-            "an offer with an old fence", (("queue/parts/offer", "math.max(now, tonumber(rules[9] or 0) + 1)", "1"),)
-        ),
+        Build("an offer with an old fence", (("queue/parts/offer", "next_fence()", "1"),)),
     ),
     "keys and groups": (
         Build(
@@ -141,7 +139,7 @@ MUTANTS = {
             (
                 (
                     "queue/parts/groups",
-                    "if most ~= '0' and tonumber(limits[2] or 0) >= tonumber(most) then return nil end",
+                    "if most ~= '0' and tonumber(running or 0) >= tonumber(most) then return nil end",
                     "",
                 ),
             ),
@@ -165,11 +163,12 @@ MUTANTS = {
     "dead and cleared jobs": (
         Build("attempts do not begin anew", (("dead/retry", "if anew then", "if false then"),)),
         Build(
-            "a revived job keeps its outcome", (("queue/revive", "redis.call('HDEL', results[1], id, id .. ' p')", ""),)
+            "a revived job keeps its outcome",
+            (("queue/revive", "redis.call('HDEL', newer_results, id, id .. ' p')", ""),),
         ),
         Build(
             "a deleted job leaves its attempts", (("dead/parts/forget", "redis.call('HDEL', tries, unpack(ids))", ""),)
         ),
-        Build("cleared jobs are not counted", (("queue/clear", "if reply[7] > 0 then", "if false then"),)),
+        Build("cleared jobs are not counted", (("queue/clear", "if deleted > 0 then", "if false then"),)),
     ),
 }

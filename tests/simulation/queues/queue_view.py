@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from lockwork.ids import node_id
 from lockwork.protocol.flows import flows
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.record_header import JobLimits
@@ -184,9 +185,9 @@ def _add_flows(view: View, stored: Mapping[bytes, bytes]) -> None:
         elif rest == "t":
             view.unfinished.add(flow)
         elif rest[:1] == "r":
-            view.ends[flows.job_id(flow, int(rest[1:]))] = value
+            view.ends[node_id(flow, int(rest[1:]))] = value
         elif rest[:1] == "w":
-            waits.append(flows.job_id(flow, int(rest[1:])))
+            waits.append(node_id(flow, int(rest[1:])))
     kinds = {flow: "blocked" if record["state"] == "running" else "stored" for flow, record in view.flows.items()}
     waits = [id for id in waits if id not in view.ends]  # a cancelled job waits only if it runs again
     _put(view, ((id.encode(), (kinds[flows.flow_of(id)], flows.flow_of(id), "")) for id in waits))

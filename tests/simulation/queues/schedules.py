@@ -71,9 +71,9 @@ MUTANTS = (
             "redis.call('HSET', jobs, id, record) if true then",
         ),
     ),
-    _twin("fires early", ("schedules/fire", "upto > today or", "")),
+    _twin("fires early", ("schedules/fire", "upto > now_ms or", "")),
     _twin("does not move the cursor", ("schedules/fire", "known[CURSOR] = upto", "")),
-    _twin("enqueues late slots", ("schedules/fire", "(late == 0 or today - slot <= late)", "true")),
+    _twin("enqueues late slots", ("schedules/fire", "(late == 0 or now_ms - slot <= late)", "true")),
     _twin("enqueues paused schedules", ("schedules/fire", "known[PAUSED] == 0 and", "")),
     _twin("overlaps", ("schedules/parts/jobs", "redis.call('HEXISTS', jobs, id) == 1", "false")),
     _twin("overlaps with itself", ("schedules/parts/jobs", "jobs_of[id] or", "")),
@@ -88,19 +88,27 @@ MUTANTS = (
     _twin("forgets a pause", ("schedules/declare", "local fresh = known or", "local fresh =")),
     _twin(
         "a lost schedule begins now",
-        ("schedules/declare", "known_until > 0 and math.min(known_until, today) or today", "today"),
+        ("schedules/declare", "known_until > 0 and math.min(known_until, now_ms) or now_ms", "now_ms"),
     ),
     _twin("forgets no process", ("schedules/declare", "lived - KEPT, 'LIMIT'", "-1, 'LIMIT'")),
     _twin("forgets too soon", ("schedules/declare", "lived - KEPT, 'LIMIT'", "lived - 30000, 'LIMIT'")),
     _twin(
-        "time passes while no process runs", ("schedules/declare", "math.min(today - last, TURN)", "7 * (today - last)")
+        "time passes while no process runs",
+        ("schedules/declare", "math.min(now_ms - last, TURN)", "7 * (now_ms - last)"),
     ),
     _twin("leaves its clock behind", ("schedules/declare", "redis.call('DEL', schedules)", "")),
     _twin(
         "resumes at the slot of the pause",
         ("schedules/pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),
     ),
-    _twin("runs again when sent again", ("schedules/run", "if known[JOB] == id or before then", "if false then")),
+    _twin(
+        "runs again when sent again",
+        (
+            "schedules/run",
+            "if known[JOB] == id or redis.call('HEXISTS', jobs, id) == 1 or has_result(id) then",
+            "if false then",
+        ),
+    ),
     _twin("runs beside itself", ("schedules/run", "alone and", "false and")),
 )
 

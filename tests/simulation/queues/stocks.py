@@ -9,7 +9,7 @@ from functools import partial
 from lockwork.errors import LockworkError, ReservationEnded
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.stock import stock
-from lockwork.protocol.stock.stock import Books
+from lockwork.protocol.stock.stock import StockRules
 from simulation.faults import MS, SECOND, Mix
 from simulation.load import crowd
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -38,7 +38,7 @@ class Checker:
     """Checks every step by a count of the reservations."""
 
     world: World
-    books: Books
+    rules: StockRules
     added: dict[str, int] = field(default_factory=dict)
     waiting: dict[Task, tuple[int, int]] = field(default_factory=dict)
     """Number of units that each task waits for, and the true time of its start."""
@@ -47,7 +47,7 @@ class Checker:
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
         """Read the counts, and all reservations."""
-        books = self.books.queue.stock(self.books.name)
+        books = self.rules.queue.stock(self.rules.name)
         return [("HGETALL", books[0]), ("ZRANGE", books[1], 0, -1, "WITHSCORES")]
 
     def applied(self, step: Step) -> None:
@@ -60,12 +60,12 @@ class Checker:
             return
         total, sold, held = (int(fields[name]) for name in ("total", "sold", "held"))
         units = [int(value) for name, value in fields.items() if name.startswith("b")]
-        if total != self.books.total + sum(self.added.values()):
-            raise Broken(f"{total} units in all, not {self.books.total} and {self.added}")
+        if total != self.rules.total + sum(self.added.values()):
+            raise Broken(f"{total} units in all, not {self.rules.total} and {self.added}")
         if sold + held > total or min(sold, held) < 0 or sum(units) != sold + held:
             raise Broken(f"{step.script}: {sold} sold and {held} held of {total}, {units} by buyer")
-        if max(units, default=0) > self.books.limit:
-            raise Broken(f"{step.script}: a buyer has more than {self.books.limit}")
+        if max(units, default=0) > self.rules.limit:
+            raise Broken(f"{step.script}: a buyer has more than {self.rules.limit}")
         kept = sum(name.startswith("r") for name in fields)
         if (sold + held > 0) != (kept > 0) or len(holds) > kept:
             raise Broken(f"{step.script}: {kept} reservations, {len(holds)} of them held, for {sold + held} units")
@@ -108,31 +108,31 @@ class Buyers:
                 self.checker.waiting.pop(task, None)
 
     def _buy(self, task: Task, id: str) -> Actor:
-        random, books = self.world.random, self.checker.books
+        random, rules = self.world.random, self.checker.rules
         name, n = task.name.replace("/", "-"), random.randint(1, 2)
         hold = random.choice([1500, 6000, 60_000])
         wait = random.choice([0, random.uniform(0, 6), random.uniform(0, 20)])
         if wait:
             self.checker.waiting[task] = n, self.world.now
             channel = task.process.channel
-            held = yield from stock.reserve_waiting(books, id, name, n, hold, "", None, channel=channel, wait=wait)
+            held = yield from stock.reserve_waiting(rules, id, name, n, hold, "", None, channel=channel, wait=wait)
         else:
-            held = yield from stock.reserve(books, id, name, n, hold, "", None)
+            held = yield from stock.reserve(rules, id, name, n, hold, "", None)
         self.checker.waiting.pop(task, None)
         yield Sleep(random.choice([0.0, random.uniform(0, 3)]))
         step = random.random()
         if step < 0.2:
-            yield from stock.extend(books, held.id, 5000)
+            yield from stock.extend(rules, held.id, 5000)
         if step < 0.5:
-            yield from stock.release(books, held.id, None)
+            yield from stock.release(rules, held.id, None)
             return
         try:
-            yield from stock.confirm(books, held.id, None)
+            yield from stock.confirm(rules, held.id, None)
         except ReservationEnded:
             return
         yield Sleep(random.uniform(0, 2))
         if random.random() < 0.7:
-            yield from stock.refund(books, held.id, None)
+            yield from stock.refund(rules, held.id, None)
 
     def keeper(self, task: Task, turns: int) -> Actor:
         """Put units on sale, and take them off."""
@@ -140,7 +140,7 @@ class Buyers:
             yield Sleep(self.world.random.uniform(0, 6))
             try:
                 n = self.world.random.choice([1, 1, -1])
-                yield from stock.status(self.checker.books, n, f"{task.name}.{turn}")
+                yield from stock.status(self.checker.rules, n, f"{task.name}.{turn}")
             except (Cancelled, LockworkError) as error:
                 self.world.note(task.name, f"gives up: {type(error).__name__}")
 
@@ -150,7 +150,7 @@ class Buyers:
             self.checker.watch()
             yield Sleep(0.1)
         yield Sleep(70)
-        found = yield from stock.status(self.checker.books)
+        found = yield from stock.status(self.checker.rules)
         if found.reserved:
             raise Broken(f"{found} although all has run out")
 
@@ -160,7 +160,7 @@ def stocks(server: Server, seed: int, build: Build = RELEASED) -> World:
     # a quarter of the runs has no faults: no task may be late there
     world = World(server, seed, build, Mix(slow=0.1, twice=0.2) if seed % 4 == 0 else None)
     random = world.random
-    checker = Checker(world, Books(QueueKeys("sim", "q"), "phone", random.randint(1, 4), 2))
+    checker = Checker(world, StockRules(QueueKeys("sim", "q"), "phone", random.randint(1, 4), 2))
     buyers = Buyers(world, checker)
     world.checker = checker
 

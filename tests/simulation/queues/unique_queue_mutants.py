@@ -17,6 +17,6 @@ MUTANTS = (
     ),
     Build(
         "a time that is over at once",
-        ((_PUSH, "tonumber(upto) > today then return owner", "false then return owner"),),
+        ((_PUSH, "tonumber(upto) > now_ms then return owner", "false then return owner"),),
     ),
 )  # fmt: skip

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from lockwork import Lockwork
 from lockwork.tasks.batch import Batching
-from lockwork.tasks.middleware import Middlewares
 from lockwork.worker.execution.batching import Batcher, _Batch, _BatchJob
+from lockwork.worker.execution.contexts import ExecutionContext
 
 SIZE = 3
 
@@ -94,16 +94,15 @@ async def run(plans: list[Plan], kind: type[Batcher], work: int, linger: float =
 
     nothing: Any = None  # no threads, no dependencies
     places: Any = Places()
-    batcher = kind(
-        together, Batching(SIZE, linger), nothing, nothing, places, copy_context(), lambda: False, Middlewares()
-    )
+    context = ExecutionContext(lw.registry, lw.config, nothing, nothing, places, nothing)
+    batcher = kind(together, Batching(SIZE, linger), context, copy_context(), lambda: False)
     contexts = [Context(number) for number in range(len(plans))]
 
     async def job(number: int, plan: Plan) -> object:
         for _ in range(plan.joins):
             await asyncio.sleep(0)
-        context: Any = contexts[number]
-        joining = asyncio.ensure_future(batcher.join(context, number))
+        member: Any = contexts[number]
+        joining = asyncio.ensure_future(batcher.join(member, number))
         if plan.cancelled is not None:
             for _ in range(plan.cancelled):
                 await asyncio.sleep(0)
@@ -180,9 +179,8 @@ async def test_urgent_call_ends_the_batch_linger() -> None:
 
     nothing: Any = None
     places: Any = Places()
-    batcher = Batcher(
-        together, Batching(5, 60.0), nothing, nothing, places, copy_context(), lambda: False, Middlewares()
-    )
+    context = ExecutionContext(lw.registry, lw.config, nothing, nothing, places, nothing)
+    batcher = Batcher(together, Batching(5, 60.0), context, copy_context(), lambda: False)
     contexts: list[Any] = [Context(number) for number in range(3)]
     joining = [asyncio.ensure_future(batcher.join(contexts[number], number)) for number in range(2)]
     await asyncio.sleep(0)

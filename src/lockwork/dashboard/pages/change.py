@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 from lockwork.dashboard.bulk import VERBS, Action, Change, Target, states_for
-from lockwork.dashboard.formats import several
 from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.dashboard.pages.jobs import SEARCHED_BY, filter_of, searched_by, state_of
 from lockwork.errors import ConfigError
 from lockwork.jobs.search import read_filter
+from lockwork.words import several
 
 _SOON = 0.3
 """Seconds that a page waits for a short count, to show its result at once."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lockwork.dashboard.dead_groups import Group
-from lockwork.dashboard.formats import several
 from lockwork.dashboard.page import Form, Page, ShownText, View
 from lockwork.errors import ConfigError
 from lockwork.protocol.dead.dead import DeadJob
 from lockwork.queues.dead import DeadSet, Matching
+from lockwork.words import several
 
 _LINES = 12
 """Number of traceback lines to show, from the end."""

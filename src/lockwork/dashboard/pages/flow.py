@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lockwork.dashboard.flow_picture import MARGIN, STATES, picture
-from lockwork.dashboard.formats import short_id
 from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.errors import ConfigError
 from lockwork.flows.runs import FlowRun, FlowStatus
 from lockwork.ids import made_at
 from lockwork.protocol.flows.flow_graph import FlowNode
+from lockwork.words import short_id
 
 _MOST = 2000
 """Maximum jobs that the page reads."""

@@ -11,6 +11,7 @@ from lockwork.dashboard.flow_picture import FlowPicture, picture
 from lockwork.dashboard.neighbors import read_neighbors
 from lockwork.dashboard.page import Form, NotFound, Page, ShownText, View
 from lockwork.errors import ConfigError
+from lockwork.ids import node_of
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import Attempt, JobSnapshot, process_deaths
 
@@ -83,10 +84,11 @@ def _found(view: View) -> Job[Any]:
 
 async def _flow(view: View, job: JobSnapshot) -> FlowPicture | None:
     """Draw the flow of the job, or the job's surroundings in a large one."""
-    if not job.flow:
+    node = node_of(job.id) if job.flow else None
+    if node is None:
         return None
-    number = int(job.id.rpartition(".")[2].rstrip("u"))
-    run = view.lw.flow(id=job.flow, queue=job.queue)
+    number = node.number
+    run = view.lw.flow(id=node.flow, queue=job.queue)
     return picture(await run.agraph(_FLOW, first=max(1, number - _FLOW // 2)), run.job(number).id)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.dashboard.formats import several, short_id, visible
+from lockwork.dashboard.formats import visible
 from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.dashboard.waiting import graph
 from lockwork.errors import ConfigError
@@ -13,6 +13,7 @@ from lockwork.inspection.lock_owners import OwnerNames
 from lockwork.protocol.locks.overview import LockSnapshot, literal
 from lockwork.protocol.names import display, shown, typed
 from lockwork.protocol.slots import queue_of
+from lockwork.words import several, short_id
 
 _SHOWN = 200
 """Maximum locks of the page."""

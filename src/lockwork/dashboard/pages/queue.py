@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lockwork.dashboard.charts import PARTS, stacked
-from lockwork.dashboard.formats import number, several, visible
+from lockwork.dashboard.formats import number, visible
 from lockwork.dashboard.marks import marks
 from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.dashboard.pages.tasks import most_time
@@ -13,6 +13,7 @@ from lockwork.errors import ConfigError
 from lockwork.inspection.queue_state import QueueOverview
 from lockwork.protocol.queue.browse import WaitingJob
 from lockwork.queues.limits import LimitSettings
+from lockwork.words import several
 
 _NEXT = 10
 

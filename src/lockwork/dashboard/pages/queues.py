@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from lockwork.dashboard.formats import several
 from lockwork.dashboard.page import Form, Page, View
 from lockwork.dashboard.pages.tasks import done_by_queue
 from lockwork.inspection.overview import Part
+from lockwork.words import several
 
 _SORTS = {
     "name": lambda queue: queue.name,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lockwork.dashboard.formats import short_id
 from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.errors import ConfigError
 from lockwork.schedules.schedule import Schedule
+from lockwork.words import short_id
 
 _SLOTS = 100
 """Number of slots of a schedule to read for the strip."""

@@ -5,17 +5,19 @@
   const content = document.getElementById("content"), lost = document.querySelector(".lost");
   root.classList.add("js");
 
+  const digits = new Intl.NumberFormat("en-US"), number = (count) => digits.format(count); // as the server writes them
+
   // times
   const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
   const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-  function lasting(seconds) {
+  function age(seconds) { // formats as `rough_age` of words.py
     const whole = Math.max(0, Math.floor(seconds));
     for (let at = 0; at < units.length; at++) {
       const [length, unit] = units[at];
       if (whole >= length || unit === "s") {
         const first = Math.floor(whole / length), next = units[at + 1];
         const rest = next ? Math.floor((whole % length) / next[0]) : 0;
-        return `${first} ${unit}` + (rest && first < 10 ? ` ${rest} ${next[1]}` : "");
+        return `${number(first)} ${unit}` + (rest && first < 10 ? ` ${rest} ${next[1]}` : "");
       }
     }
   }
@@ -26,8 +28,8 @@
   }
   function relate(time) {
     const moment = Date.parse(time.getAttribute("datetime")), away = (moment - Date.now()) / 1000;
-    const said = time.classList.contains("clock") ? clock(moment, Date.parse(time.dataset.after)) : time.classList.contains("since") ? lasting(-away)
-      : Math.abs(away) < 1 ? "now" : away > 0 ? `in ${lasting(away)}` : `${lasting(-away)} ago`;
+    const said = time.classList.contains("clock") ? clock(moment, Date.parse(time.dataset.after)) : time.classList.contains("since") ? age(-away)
+      : Math.abs(away) < 1 ? "now" : away > 0 ? `in ${age(away)}` : `${age(-away)} ago`;
     if (time.textContent !== said) time.textContent = said;
     if (!time.title || time.dataset.local !== time.getAttribute("datetime")) {
       time.dataset.local = time.getAttribute("datetime");
@@ -162,7 +164,6 @@
   document.addEventListener("htmx:after:swap", relateAll);
 
   // charts: stacked bars; dragging over them, or the keys, choose a part of the time that the page shows
-  const digits = new Intl.NumberFormat("en-US"), number = (count) => digits.format(count); // as the server writes them
   const colors = { done: "--b-done", retried: "--b-retrying", dead: "--b-dead", blocked: "--retrying", running: "--running" };
   function resolved(name) { // light-dark() is resolved only where it is used
     const probe = document.createElement("i");

@@ -8,16 +8,16 @@
 -- Reply: {now ms, order or ''}
 -- Invariants: seen has the names of facts; the oldest are deleted first
 -- include: now
-local today = math.floor(now / 1000)
+local now_ms = math.floor(now / 1000)
 if record == '' then
   redis.call('HDEL', facts, name)
   redis.call('ZREM', seen, name)
   redis.call('HDEL', orders, name)
-  return {today, ''}
+  return {now_ms, ''}
 end
 
 redis.call('HSET', facts, name, record)
-redis.call('ZADD', seen, today, name)
+redis.call('ZADD', seen, now_ms, name)
 local order = redis.call('HGET', orders, name)
 if order and order == handled then
   redis.call('HDEL', orders, name)
@@ -25,10 +25,10 @@ if order and order == handled then
 end
 
 -- at most 100 in a call
-local old = redis.call('ZRANGEBYSCORE', seen, '-inf', today - kept, 'LIMIT', 0, 100)
+local old = redis.call('ZRANGEBYSCORE', seen, '-inf', now_ms - kept, 'LIMIT', 0, 100)
 local over = redis.call('ZCARD', seen) - #old - most
 if over > 0 then old = redis.call('ZRANGE', seen, 0, math.min(99, #old + over - 1)) end
-for _, other in ipairs(family and redis.call('ZRANGEBYSCORE', seen, '-inf', today - replaced, 'LIMIT', 0, most) or {}) do
+for _, other in ipairs(family and redis.call('ZRANGEBYSCORE', seen, '-inf', now_ms - replaced, 'LIMIT', 0, most) or {}) do
   if #old < 1000 and string.sub(other, 1, #family) == family then old[#old + 1] = other end
 end
 if #old > 0 then
@@ -37,4 +37,4 @@ if #old > 0 then
   redis.call('ZREM', seen, unpack(old))
 end
 for _, key in ipairs({facts, seen, orders}) do redis.call('PEXPIRE', key, kept + 60000) end
-return {today, order or ''}
+return {now_ms, order or ''}

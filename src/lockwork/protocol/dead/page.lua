@@ -12,6 +12,7 @@
 -- include: now
 -- include: stored
 -- include: rank
+local MORE, PROBLEM = 3, 4 -- fields of the reply
 local from = tonumber(from) or math.floor(now / 1000)
 
 local from_time = greatest ~= '' and string.format('%.0f', from - greatest) or ''
@@ -38,6 +39,6 @@ for at = 1, #found, 2 do
   end
   for _, part in ipairs({id, found[at + 1], attempts, size, record, fault}) do reply[#reply + 1] = part end
 end
-if taken < last - first + 1 then reply[3] = 1 end
-reply[4] = problem
+if taken < last - first + 1 then reply[MORE] = 1 end
+reply[PROBLEM] = problem
 return reply

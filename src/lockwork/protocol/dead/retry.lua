@@ -30,8 +30,8 @@ for at = FIRST, #ARGV, STRIDE do
 end
 if #ids > 0 then
   redis.call('HDEL', errors, unpack(ids))
-  redis.call('HDEL', results[1], unpack(ids))
-  redis.call('HDEL', results[2], unpack(ids))
+  redis.call('HDEL', newer_results, unpack(ids))
+  redis.call('HDEL', older_results, unpack(ids))
   if anew then redis.call('HDEL', tries, unpack(ids)) end
   redis.call('HINCRBY', stats, 'revived', #ids)
   wake(#ids)

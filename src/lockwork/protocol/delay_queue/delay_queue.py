@@ -74,14 +74,16 @@ def pop(
             parks = not taken and (give_up is None or sent < give_up)
             want = min(count - len(taken), BATCH)
             args: list[Argument] = [requests[-1], want, channel if parks else ""]
-            look, *found = yield script_call("delay_queue/pop", keys, args, patience(give_up, sent) if wait else None)
+            recheck, *found = yield script_call(
+                "delay_queue/pop", keys, args, patience(give_up, sent) if wait else None
+            )
             taken += _entries(found)
             if len(found) == 2 * want and len(taken) < count:
                 requests.append(f"{request}.{len(requests)}")
             elif taken or not parks:
                 return taken
             else:
-                until = (yield Clock()) + look / 1_000_000
+                until = (yield Clock()) + recheck / 1_000_000
                 until = until if give_up is None else min(until, give_up)
                 yield from listen(hints, requests[-1], until, key=keys.entries)
     except GeneratorExit:

@@ -13,13 +13,18 @@ local opened = engine.store.open(flow)
 local state = opened and opened.record.state
 if not opened or state == 'storing' or state == 'removing' or state == 'discarding' then return {'unknown'} end
 if state ~= 'running' then return {again and opened.record.stopped and 'cancelled' or 'ended'} end
+-- Return whether a part of the cancellation remains.
+local function is_cancelling()
+  local first_step = opened.steps[1]
+  return first_step and first_step.cancel
+end
+
 local outcomes = {}
-if not (opened.steps[1] and opened.steps[1].cancel) then -- else an earlier call has left a part of the cancellation
+if not is_cancelling() then -- else an earlier call has left a part of the cancellation
   opened.record.stopped = true
   table.insert(opened.steps, 1, {cancel = true, at = 1}) -- comes first, so that jobs that wait for others never start
 end
 carry_on(outcomes, window)
-conclude(outcomes, window)
+store_outcomes(outcomes, window)
 save_history()
-local more = opened.steps[1] and opened.steps[1].cancel
-return {more and 'more' or 'cancelled', unpack(engine.running)}
+return {is_cancelling() and 'more' or 'cancelled', unpack(engine.running)}

@@ -5,10 +5,10 @@
 --   match: the pattern of flows' ids; step: fields per scan step
 -- Reply: {next cursor, fields of the hash, then per flow: id, record, the outcome letter of its first failure or ''}
 -- Invariants: a flow that exists during the whole scan is returned at least once
-local found = redis.call('HSCAN', flows, cursor, 'MATCH', match, 'COUNT', step)
-local reply = {found[1], redis.call('HLEN', flows)}
-for at = 1, #found[2], 2 do
-  local id, packed = found[2][at], found[2][at + 1]
+local next_cursor, fields = unpack(redis.call('HSCAN', flows, cursor, 'MATCH', match, 'COUNT', step))
+local reply = {next_cursor, redis.call('HLEN', flows)}
+for at = 1, #fields, 2 do
+  local id, packed = fields[at], fields[at + 1]
   local fine, record = pcall(cmsgpack.unpack, packed)
   local failure = fine and type(record) == 'table' and tonumber(record.first_failure) or 0
   local ended = failure > 0 and redis.call('HGET', flows, id .. ' r' .. failure)

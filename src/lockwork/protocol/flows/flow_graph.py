@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from lockwork.ids import node_id
 from lockwork.protocol.effects import Argument, Protocol, script_call
-from lockwork.protocol.flows.flows import FlowSight, job_id, look, sight
+from lockwork.protocol.flows.flows import FlowDetails, flow_details, inspect
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import job_control, records
 
@@ -43,12 +44,12 @@ class FlowNode:
     children: tuple[int, ...]
 
 
-def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowSight], int, bool]]:
+def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowDetails], int, bool]]:
     """Read the flows of a queue, from at most `most` fields of their hash.
 
     Return the flows by id, the number of fields that were read, and True if these were all fields.
     """
-    found: dict[str, FlowSight] = {}
+    found: dict[str, FlowDetails] = {}
     cursor, searched = "0", 0
     while True:
         step = yield script_call("flows/find", queue, [cursor, _ID, _SCAN])
@@ -56,7 +57,7 @@ def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowSight], in
             id, packed, ended = step[at : at + 3]
             record = _record(packed)
             if record is not None:
-                found[id.decode(errors="replace")] = sight(record, blob=ended)
+                found[id.decode(errors="replace")] = flow_details(record, blob=ended)
         cursor, searched = step[0].decode(), min(step[1], searched + _SCAN)
         if cursor == "0":
             return found, step[1], True
@@ -66,7 +67,7 @@ def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowSight], in
 
 def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[FlowNode]]:
     """Read up to `most` jobs of a flow, from number `first`; return no jobs if the flow is unknown."""
-    seen = yield from look(queue, flow)
+    seen = yield from inspect(queue, flow)
     if seen is None:
         return []
     numbers = range(first, min(seen.jobs, first + most - 1) + 1)
@@ -76,7 +77,7 @@ def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[F
     active = [place for place, node in enumerate(nodes) if node.state == "active"]
     for place in active[:_PLACED]:
         node = nodes[place]
-        found = yield from job_control.where(queue, node.id)
+        found = yield from job_control.find_place(queue, node.id)
         if found.state != "gone":
             state: Any = found.state
             nodes[place] = FlowNode(node.number, node.id, state, node.task, node.children)
@@ -86,14 +87,14 @@ def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[F
 def _read(queue: QueueKeys, flow: str, numbers: Sequence[int]) -> Protocol[list[FlowNode]]:
     args: list[Argument] = [flow, _RECORD]
     for number in numbers:
-        args += (number, job_id(flow, number))
+        args += (number, node_id(flow, number))
     reply = yield script_call("flows/graph", queue, args)
     nodes: list[FlowNode] = []
     for at, number in enumerate(numbers):
         children, letter, waits, record = reply[4 * at : 4 * at + 4]
         state: NodeState = _ENDS.get(letter, "blocked" if waits else "active")
         task = records.read(record, len(record) + 1, "").task if record else None  # its beginning has the task
-        nodes.append(FlowNode(number, job_id(flow, number), state, task, _children(children)))
+        nodes.append(FlowNode(number, node_id(flow, number), state, task, _children(children)))
     return nodes
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from lockwork.ids import node_of
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints, listen
@@ -16,6 +17,7 @@ from lockwork.protocol.queue.enqueue import CALL_BYTES
 from lockwork.protocol.queue.leases import RECHECK, WINDOW_MS, expire
 from lockwork.protocol.queue.limits import room_for
 from lockwork.protocol.retry import patience
+from lockwork.protocol.scripts import codes
 
 MOST_JOBS = 20_000
 """Limit of jobs per flow."""
@@ -23,7 +25,6 @@ MOST_LINKS = 100_000
 """Limit of parent links per flow."""
 _BATCH = 500
 _READ = 1000
-_ID = re.compile(r"(.+)\.(\d+)u?")
 _MARK = re.compile(rb"\d,[\d/]+,[^,;]*,[^,;]*,[^;]*>;")
 
 Policy = Literal["fail", "ignore", "compensate"]
@@ -52,17 +53,12 @@ def is_marked(record: bytes) -> bool:
     return _MARK.match(record) is not None
 
 
-def job_id(flow: str, number: int) -> str:
-    """Return the id of a job of a flow."""
-    return f"{flow}.{number:05}"
-
-
 def flow_of(id: str) -> str:
     """Return the flow of a job or a compensation, from its id; raises ValueError for other ids."""
-    found = _ID.fullmatch(id)
-    if found is None:
+    node = node_of(id)
+    if node is None:
         raise ValueError(f"{id!r} is no job of a flow")
-    return found[1]
+    return node.flow
 
 
 def push(
@@ -98,7 +94,7 @@ def push(
         args: list[Argument] = [0, window_ms, flow, len(jobs), int(at == 0), int(last)]
         args += (pack(answer), pack(children.get(0, []))) if last else ("", "")
         call = script_call("flows/push", queue, [*args, *batch])
-        if not room_for(queue, (yield call), jobs=len(jobs)):
+        if room_for(queue, (yield call), jobs=len(jobs)) == codes("flows/push").too_late:
             return False
     if len(children.get(0, [])) > _READ:
         yield from expire(queue, window_ms)  # the other jobs without parents
@@ -106,7 +102,7 @@ def push(
 
 
 @dataclass(frozen=True, slots=True)
-class FlowSight:
+class FlowDetails:
     """State of a flow: running, compensating or ended. The counts are of jobs, or of compensations."""
 
     state: Literal["running", "compensating", "ended"]
@@ -125,17 +121,20 @@ class FlowSight:
     """The stored outcome of the first failure; empty without one."""
 
 
-def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = None) -> Protocol[FlowSight | None]:
-    """Read a flow; None if it is unknown. `told` is the channel that is notified of its end."""
-    found = yield script_call("flows/state", queue, [flow, told], patience)
-    if not found:
+def inspect(
+    queue: QueueKeys, flow: str, channel: str = "", patience: float | None = None
+) -> Protocol[FlowDetails | None]:
+    """Read a flow; None if it is unknown. `channel` is notified of its end."""
+    reply = yield script_call("flows/state", queue, [flow, channel], patience)
+    if not reply:
         return None
-    return sight(msgspec.msgpack.decode(found[0]), msgspec.msgpack.decode(found[1]) if found[1] else None, found[2])
+    record, answer, blob = reply
+    return flow_details(msgspec.msgpack.decode(record), msgspec.msgpack.decode(answer) if answer else None, blob)
 
 
-def sight(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> FlowSight:
+def flow_details(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> FlowDetails:
     """Parse the stored record of a flow."""
-    return FlowSight(
+    return FlowDetails(
         "running" if record["state"] == "storing" else record["state"],
         record["jobs"],
         record["succeeded"],
@@ -152,7 +151,7 @@ def sight(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> F
 
 def ended(
     queue: QueueKeys, flow: str, channel: str, timeout: float | None, slow: Protocol[None] | None = None
-) -> Protocol[FlowSight | None]:
+) -> Protocol[FlowDetails | None]:
     """Wait at most `timeout` seconds until a flow ends; return its last known state.
 
     slow: runs once if the flow has not ended after RECHECK seconds.
@@ -161,7 +160,7 @@ def ended(
     give_up = None if timeout is None else now + timeout
     hints = Hints()
     while True:
-        found = yield from look(queue, flow, channel, patience(give_up, now))
+        found = yield from inspect(queue, flow, channel, patience(give_up, now))
         now = yield Clock()
         if found is None or found.state == "ended" or (give_up is not None and now >= give_up):
             return found

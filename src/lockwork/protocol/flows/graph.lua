@@ -6,9 +6,10 @@
 -- Reply: per job: its children, or ''; the letter of its outcome, or ''; 1 if it waits for others; its record, or the
 --   record's beginning from history, or ''
 -- Invariants: reads only
-local function kept(id)
-  local fine, fields = pcall(cmsgpack.unpack, redis.call('HGET', history, id) or '')
-  return fine and type(fields) == 'table' and type(fields[5]) == 'string' and fields[5] or ''
+-- include: history/row
+local function record_in_history(id)
+  local _, record = unpack_row(redis.call('HGET', history, id) or '')
+  return record or ''
 end
 
 -- a viewer may pass any arguments
@@ -21,6 +22,6 @@ for at = FIRST, math.min(#ARGV, FIRST + JOBS * STRIDE - 1), STRIDE do
   reply[#reply + 1] = redis.call('HGET', flows, flow .. ' k' .. number) or ''
   reply[#reply + 1] = string.sub(redis.call('HGET', flows, flow .. ' r' .. number) or '', 1, 1)
   reply[#reply + 1] = redis.call('HEXISTS', flows, flow .. ' w' .. number)
-  reply[#reply + 1] = size == 0 and kept(id) or size <= bytes and redis.call('HGET', jobs, id) or ''
+  reply[#reply + 1] = size == 0 and record_in_history(id) or size <= bytes and redis.call('HGET', jobs, id) or ''
 end
 return reply

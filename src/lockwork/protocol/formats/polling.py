@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 
+from lockwork import words
 from lockwork.errors import LockTimeout, LockworkError, ServerRefused
 from lockwork.protocol.effects import Call, Clock, Protocol
 from lockwork.protocol.locks import grants
@@ -65,5 +66,5 @@ def acquire(asked: Request, wait: float | None, call: Call) -> Protocol[Granted]
             with contextlib.suppress(LockworkError):  # server unreachable: a lock that it may have granted expires
                 yield from grants.release(asked.key, asked.owner, 0, scripts=asked.scripts, patience=1)
         raise
-    within = "" if wait == 0 else f" for {wait:g} s"
+    within = "" if wait == 0 else f" for {words.exact(wait)}"
     raise LockTimeout(f"{asked.shown} is held by another owner{within}")

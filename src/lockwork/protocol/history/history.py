@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import msgspec
 
-from lockwork.ids import slot_of
+from lockwork.ids import node_of, slot_of
 
 _Attempt = tuple[int, int, int, str, str, msgspec.Raw, msgspec.Raw]
 _attempts = msgspec.msgpack.Decoder(list[_Attempt]).decode
 _row = msgspec.msgpack.Decoder(tuple[str, int, int, str, msgspec.Raw, int, list[_Attempt]]).decode
-_FLOW = re.compile(r"(.+)\.\d{5,}u?")
 
 
 class PastAttempt(NamedTuple):
@@ -67,8 +65,8 @@ def read_row(stored: bytes, ended: bytes) -> EndedJob | None:
 
 def flow_of(id: str, record: bytes) -> str | None:
     """Return the id of a job's flow; None for a job without a flow."""
-    found = _FLOW.fullmatch(id) if b">;" in record else None
-    return found[1] if found else None
+    node = node_of(id) if b">;" in record else None
+    return None if node is None else node.flow
 
 
 def schedule_of(id: str) -> str | None:

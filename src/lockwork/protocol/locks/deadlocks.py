@@ -106,16 +106,16 @@ def reduced(resources: Sequence[Resource]) -> list[Resource]:
         for held in resource.holders:
             holds[held.owner].add(resource.name)
     done = deque(owner for owner in holds if not waits[owner])
-    look = set(left)
-    while done or look:
+    unchecked = set(left)
+    while done or unchecked:
         while done:
             owner = done.popleft()
             for name in holds.pop(owner, ()):
                 holders, line = left[name]
                 holders[:] = [held for held in holders if held.owner != owner]
-                look.add(name)
-        while look:
-            name = look.pop()
+                unchecked.add(name)
+        while unchecked:
+            name = unchecked.pop()
             holders, line = left[name]
             while line and _fits(line[0], capacity[name], holders):
                 first = line.popleft()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lockwork import words
 from lockwork.errors import LockTimeout, LockworkError, NotReplicated, ServerRefused
 from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Call, Calls, Clock, Protocol, script_call
@@ -167,7 +168,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
             if heard is None and give_up is not None and now >= give_up:
                 yield from abandon(asked)  # inside the `try`, so an interrupted call is repeated below
                 settled = True
-                raise LockTimeout(f"{asked.shown} was not granted within {wait:g} s")
+                raise LockTimeout(f"{asked.shown} was not granted within {words.exact(wait)}")
     except GeneratorExit:
         raise
     except BaseException as error:

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lockwork import words
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
 from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, foreign, local_deadline
@@ -60,7 +61,7 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
             if heard is None and give_up is not None and (yield Clock()) >= give_up:
                 yield from abandon(asked, groups)  # inside the `try`, so an interrupted call is repeated below
                 entered = 0
-                raise LockTimeout(f"{asked.shown} was not granted within {wait:g} s")
+                raise LockTimeout(f"{asked.shown} was not granted within {words.exact(wait)}")
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -86,8 +87,8 @@ def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | 
                 break  # else the call removed the maximum number of dead waiters, and more are ahead
         if reply[0] != granted:
             found.missing = at
-            look = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))
-            found.until = sent + look / 1000
+            recheck_ms = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))
+            found.until = sent + recheck_ms / 1000
             break
         for place, key in enumerate(group):
             fence, deadline = reply[2 + 2 * place : 4 + 2 * place]

@@ -167,7 +167,7 @@ def literal(name: str) -> str:
     return escape(name)
 
 
-def look(prefix: str, pattern: str = "*", *, contended: bool = False) -> Protocol[Overview]:
+def read_locks(prefix: str, pattern: str = "*", *, contended: bool = False) -> Protocol[Overview]:
     """Read all locks; return the locks whose names match a pattern with *, ? and [...], and their edges and deadlocks.
 
     Reads the locks of the index, which have been held or waited for longer than a second, the locks of this process,

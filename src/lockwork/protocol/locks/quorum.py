@@ -18,6 +18,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from lockwork import words
 from lockwork.errors import LockTimeout, ServerUnavailable
 from lockwork.protocol.effects import Call, Clock, Protocol, script_call
 from lockwork.protocol.locks import grants
@@ -100,7 +101,7 @@ def acquire(asked: Sequence[Request], wait: float | None, patience: float, pause
                     raise ServerUnavailable(
                         f"{shown} needs {majority(len(asked))} of {len(asked)} servers, and {answered} answered"
                     )
-                raise LockTimeout(f"{shown} was not granted by a majority of servers within {wait:g} s")
+                raise LockTimeout(f"{shown} was not granted by a majority of servers within {words.exact(wait)}")
             yield Pause(pause if wait is None else min(pause, began + wait - now))
     except (GeneratorExit, LockTimeout, ServerUnavailable):
         raise

@@ -12,8 +12,7 @@
 -- include: locks/waiters
 local holder, held_fence, deadline, head, tail = unpack(redis.call('HMGET', lock, 'o', 'f', 'd', 'h', 't'))
 local id = ARGV[FIRST]
-if again and (redis.call('HEXISTS', jobs, id) == 1 or redis.call('HEXISTS', results[1], id) == 1
-    or redis.call('HEXISTS', results[2], id) == 1) then
+if again and (redis.call('HEXISTS', jobs, id) == 1 or has_result(id)) then
   return 1 -- done by the earlier try: another owner has the lock now
 end
 if holder ~= owner or held_fence ~= fence or deadline == '0' then return 0 end
@@ -21,7 +20,7 @@ if deadline - now <= 0 then
   release_to_next(held_fence, head, tail)
   return 0
 end
-local no_room = refused(FIRST, again, dead)
+local no_room = check_room_for_new(FIRST, again, dead)
 if no_room then return no_room end
 push(FIRST, again) -- first: without memory for a job, the server refuses the whole step here
 if at_least > 0 then

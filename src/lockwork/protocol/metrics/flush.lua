@@ -11,13 +11,17 @@ local minute, minute_hash = minute_now()
 local hour, hour_hash = hour_now()
 if redis.call('HGET', minute_hash, '@' .. session) == number then return 0 end
 
+-- Return the sum of two histograms {sum us, bucket, count, bucket, count, ...}.
 local function merged(one, other)
-  local sum, counts, list = 0, {}, {}
-  for _, times in ipairs({one, other}) do
-    sum = sum + (times[1] or 0)
-    for at = 2, #times, 2 do counts[times[at]] = (counts[times[at]] or 0) + times[at + 1] end
+  local counts, total = {}, 0
+  for _, histogram in ipairs({one, other}) do
+    total = total + (histogram[1] or 0)
+    for at = 2, #histogram, 2 do
+      local bucket, count = histogram[at], histogram[at + 1]
+      counts[bucket] = (counts[bucket] or 0) + count
+    end
   end
-  list[1] = sum
+  local list = {total}
   for bucket, count in pairs(counts) do
     list[#list + 1] = bucket
     list[#list + 1] = count
@@ -29,9 +33,11 @@ end
 local function add(hash, field, times)
   local known = redis.call('HGET', hash, field)
   local readable, old = pcall(cmsgpack.unpack, known or '')
-  if not known or not readable or type(old) ~= 'table' then old = {{}, {}} end
-  local both = {merged(old[1], times[1]), merged(old[2], times[2])}
-  if old[3] or times[3] then both[3] = (old[3] or 0) + (times[3] or 0) end
+  if not known or not readable or type(old) ~= 'table' then old = {} end
+  local old_wait, old_run, old_overruns = unpack(old, 1, 3)
+  local wait, run, overruns = unpack(times, 1, 3)
+  local both = {merged(old_wait or {}, wait), merged(old_run or {}, run)}
+  if old_overruns or overruns then both[#both + 1] = (old_overruns or 0) + (overruns or 0) end
   redis.call('HSET', hash, field, cmsgpack.pack(both))
   return not known
 end

@@ -8,6 +8,7 @@
 --   place is 6 times the position of the minute or hour, from 0 for the oldest, plus the position of the letter in
 --   ORDER
 -- include: now
+local LAST_TASK = 3 -- field of the reply
 local OTHER = '(other)' -- as in parts/counts.lua, which writes
 local ORDER = {'s', 'r', 'd', 'c', 'x', 'h'}
 local MOST = 2100 -- fields that one call reads
@@ -57,7 +58,7 @@ end
 local reply, names = {now, last, ''}, tasks_to_read()
 for at, task in ipairs(names) do
   if at > 1 and at * count * #ORDER > MOST then
-    reply[3] = names[at - 1]
+    reply[LAST_TASK] = names[at - 1]
     break
   end
   reply[#reply + 1] = task

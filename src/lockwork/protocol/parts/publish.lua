@@ -15,7 +15,7 @@ end
 -- Return true if a process is subscribed to its channel; nil without the right to ask. PUBLISH also counts monitors
 -- (PSUBSCRIBE).
 local function has_subscriber(channel)
-  local count = redis.pcall('PUBSUB', 'NUMSUB', channel)[2]
+  local _, count = unpack(redis.pcall('PUBSUB', 'NUMSUB', channel))
   return count and count > 0
 end
 

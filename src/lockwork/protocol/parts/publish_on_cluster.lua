@@ -22,7 +22,7 @@ local function publish(channel, text)
 end
 
 local function has_subscriber(channel)
-  local count = redis.pcall('PUBSUB', 'SHARDNUMSUB', sharded(channel))[2]
+  local _, count = unpack(redis.pcall('PUBSUB', 'SHARDNUMSUB', sharded(channel)))
   return count and count > 0
 end
 

@@ -15,7 +15,7 @@ local function rank(key, score, id, with)
   local high = redis.call('ZCOUNT', key, '-inf', score)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    local member = redis.call('ZRANGE', key, middle, middle)[1]
+    local member = unpack(redis.call('ZRANGE', key, middle, middle))
     if before(member, id) or (with and member == id) then low = middle + 1 else high = middle end
   end
   return low

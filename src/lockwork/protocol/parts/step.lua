@@ -5,8 +5,8 @@
 -- needs: step
 local stored = redis.call('GET', log)
 if stored then
-  local last = cmsgpack.unpack(stored)
-  if last[1] >= step then return last[2] end
+  local last_step, reply = unpack(cmsgpack.unpack(stored))
+  if last_step >= step then return reply end
 end
 
 local function keep(reply)

@@ -52,10 +52,10 @@ class PermitsState:
 
 def state(key: str, *, holders: int = 0, waiters: int = 0) -> Protocol[PermitsState]:
     """Read the units in use, and up to `holders` holders and `waiters` waiters, at most 1,000 each."""
-    return (yield from _look(key, holders, waiters))[0]
+    return (yield from _read(key, holders, waiters))[0]
 
 
-def _look(key: str, holders: int, waiters: int) -> Protocol[tuple[PermitsState, int]]:
+def _read(key: str, holders: int, waiters: int) -> Protocol[tuple[PermitsState, int]]:
     """Read the state, and the fence of the newest grant."""
     reply = yield script_call("permits/state", key, [holders, waiters])
     capacity, used, held, waiting, named, line, newest = reply
@@ -86,9 +86,9 @@ def force(key: str, channels: str) -> Protocol[int]:
     channels: prefix of the channels of all processes. Each call names a fence, so grants made meanwhile do not end.
     """
     ended = 0
-    seen, newest = yield from _look(key, _MOST, 0)
+    seen, newest = yield from _read(key, _MOST, 0)
     while earlier := [held.fence for held in seen.holders if held.fence <= newest]:
         for fence in earlier:
             ended += yield script_call("permits/force", key, [0, fence, channels])
-        seen, _ = yield from _look(key, _MOST, 0)
+        seen, _ = yield from _read(key, _MOST, 0)
     return ended

@@ -12,7 +12,7 @@
 -- include: queue/place
 local record = redis.call('HGET', jobs, id)
 if not record then
-  local blob = redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
+  local blob = find_result(id)
   if not blob then return {'unknown'} end
   return {string.sub(blob, 1, 1) == 'c' and 'cancelled' or 'ended'}
 end
@@ -26,10 +26,10 @@ if where == 'running' then
   publish(channels .. session, job_notes .. ' ' .. id)
   return {'running'}
 end
-local outcomes = {id, withdraw(id, record, 'c')}
+local outcomes = {id, end_waiting(id, record, 'c')}
 count_job(record, 'c')
 flow_ended(id, record, 'c', '')
 carry_on(outcomes, window)
-conclude(outcomes, window)
+store_outcomes(outcomes, window)
 save_history()
 return {'cancelled'}

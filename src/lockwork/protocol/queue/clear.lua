@@ -13,7 +13,7 @@
 -- include: flows/ended
 -- include: queue/suspects
 local JOBS = 500
-local reply, ids, looked, bytes = {0, 0, 0, 0, 0, 0, 0}, {}, 0, 0
+local counts, ids, looked, bytes, deleted = {0, 0, 0, 0, 0, 0}, {}, 0, 0, 0
 
 -- Return the first jobs in a place.
 local function found_in(place, most)
@@ -31,7 +31,7 @@ for place = 1, 6 do
     local found = found_in(place, most)
     for _, id in ipairs(found) do
       if bytes > BYTES then break end
-      reply[place] = reply[place] + 1
+      counts[place] = counts[place] + 1
       looked = looked + 1
       -- a void entry is no job
       if place > 3 or redis.call('SREM', void, id) == 0 then
@@ -48,8 +48,8 @@ for place = 1, 6 do
         end
       end
     end
-    if reply[place] > 0 and place < 4 then redis.call('LPOP', ready[place], reply[place]) end
-    if reply[place] > 0 and place == 4 then redis.call('ZREM', due, unpack(found, 1, reply[place])) end
+    if counts[place] > 0 and place < 4 then redis.call('LPOP', ready[place], counts[place]) end
+    if counts[place] > 0 and place == 4 then redis.call('ZREM', due, unpack(found, 1, counts[place])) end
   end
 end
 
@@ -63,15 +63,16 @@ if #ids > 0 then
       end
     end
   end
-  reply[7] = redis.call('HDEL', jobs, unpack(ids))
+  deleted = redis.call('HDEL', jobs, unpack(ids))
   redis.call('HDEL', tries, unpack(ids))
   forget_timelines(ids)
   unpark(ids, true)
   redis.call('HDEL', job_notes, unpack(ids))
   redis.call('ZREM', expiry, unpack(ids))
-  if reply[7] > 0 then redis.call('HINCRBY', stats, 'cleared', reply[7]) end
+  if deleted > 0 then redis.call('HINCRBY', stats, 'cleared', deleted) end
   carry_on(outcomes, window)
-  conclude(outcomes, window)
+  store_outcomes(outcomes, window)
   save_history()
 end
-return keep(reply)
+counts[#counts + 1] = deleted
+return keep(counts)

@@ -26,14 +26,14 @@ if where == 'dead' then
   return {'deleted'}
 end
 local outcomes = {}
-withdraw(id, record, 'c')
+end_waiting(id, record, 'c')
 history_rows = {}
 if redis.call('HEXISTS', watch, id) == 1 then
   outcomes = {id, 'f{"type":"JobDeleted","message":"it was deleted before it ran"}'}
 end
 flow_ended(id, record, 'c', '')
 carry_on(outcomes, window)
-conclude(outcomes, window)
+store_outcomes(outcomes, window)
 save_history()
 redis.call('HINCRBY', stats, 'cleared', 1)
 return {'deleted'}

@@ -9,10 +9,10 @@
 --   (queue/settle)
 -- include: now
 -- include: queue/control
-local today = math.floor(now / 1000)
+local now_ms = math.floor(now / 1000)
 local outcomes = {}
 local fits = allowance()
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 250)) do
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, now_ms, 'LIMIT', 0, 250)) do
   local flow = string.match(id, '^flow (.+)$')
   if flow then
     flow_engine().resume(flow)
@@ -21,7 +21,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 25
     local record = redis.call('HGET', jobs, id)
     if record then
       outcomes[#outcomes + 1] = id
-      outcomes[#outcomes + 1] = withdraw(id, record, 'x')
+      outcomes[#outcomes + 1] = end_waiting(id, record, 'x')
       flow_ended(id, record, 'c', '')
       count_job(record, 'x')
     else
@@ -30,10 +30,10 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 25
   end
 end
 carry_on(outcomes, window)
-conclude(outcomes, window)
+store_outcomes(outcomes, window)
 save_history()
 local left, bytes = 250, 4 * BYTES -- limits of the fields to delete, which costs less than reading them
-for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -today, 'LIMIT', 0, 250)) do
+for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -now_ms, 'LIMIT', 0, 250)) do
   local flow = string.match(id, '^flow (.+)$')
   if left <= 0 or bytes <= 0 then break end
   if flow then
@@ -45,4 +45,4 @@ for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -today, 'LIMIT'
     redis.call('ZREM', expiry, id)
   end
 end
-return redis.call('ZCOUNT', expiry, 0, today) + redis.call('ZCOUNT', expiry, -today, '(0')
+return redis.call('ZCOUNT', expiry, 0, now_ms) + redis.call('ZCOUNT', expiry, -now_ms, '(0')

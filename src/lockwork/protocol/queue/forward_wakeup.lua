@@ -24,7 +24,7 @@ if since and since < 0 then
       redis.call('HDEL', run, id)
       count_freed(1)
       if record and mark and string.sub(mark, 1, 1) == '1' then
-        close_note(id, mark, outcomes)
+        delete_note(id, mark, outcomes)
         redis.call('HDEL', jobs, id)
         outcomes[#outcomes + 1] = id
         outcomes[#outcomes + 1] = ending('c', 0, record)
@@ -36,7 +36,7 @@ if since and since < 0 then
       end
     end
   end
-  conclude(outcomes, window)
+  store_outcomes(outcomes, window)
   save_history()
 end
 return wake(1) and 1 or 0

@@ -17,12 +17,13 @@ local function returned_at(id, fence)
   local stored = redis.call('HGET', timelines, id)
   local readable, rows = pcall(cmsgpack.unpack, stored or '')
   local last = readable and type(rows) == 'table' and rows[#rows]
-  local ended = type(last) == 'table' and tonumber(last[3])
+  local _, _, ended = unpack(type(last) == 'table' and last or {}, 1, 3)
+  ended = tonumber(ended)
   return ended and ended > fence and ended or fence
 end
 
 for _ = 1, most do
-  local entry = redis.call('ZRANGEBYLEX', group_queue, low, '+', 'LIMIT', 0, 1)[1]
+  local entry = unpack(redis.call('ZRANGEBYLEX', group_queue, low, '+', 'LIMIT', 0, 1))
   if not entry then
     line = ''
     break
@@ -36,7 +37,7 @@ for _ = 1, most do
       local fence, returned = string.match(other, '\n%-(%d+) (%S+)$')
       waits_since(returned_at(returned, tonumber(fence)))
     end
-    entry = redis.call('ZRANGEBYLEX', group_queue, '[' .. line .. '\n0', '(' .. line .. '\v', 'LIMIT', 0, 1)[1]
+    entry = unpack(redis.call('ZRANGEBYLEX', group_queue, '[' .. line .. '\n0', '(' .. line .. '\v', 'LIMIT', 0, 1))
     number = entry and string.match(entry, '\n(%d+) ')
   end
   waits_since(tonumber(number))

@@ -8,13 +8,14 @@
 --   void entries
 -- include: now
 local MOST_VOID = 1000 -- limit per list of entries to read
-local today = math.floor(now / 1000)
-local first = redis.call('ZRANGEBYSCORE', workers, 1, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] -- below 1: in recovery
-local due_at = tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2] or today + 1)
+local now_ms = math.floor(now / 1000)
+local _, deadline = unpack(redis.call('ZRANGEBYSCORE', workers, 1, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)) -- below 1: in recovery
+local _, due_at = unpack(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES'))
+due_at = tonumber(due_at or now_ms + 1)
 local reply = {
   -- leases use the clock of heartbeat.lua
-  today, first and string.format('%.0f', first - today - tonumber(redis.call('HGET', stats, 'ahead') or 0)) or '',
-  due_at <= today and today - due_at or -1, redis.call('ZCARD', group_queue),
+  now_ms, deadline and string.format('%.0f', deadline - now_ms - tonumber(redis.call('HGET', stats, 'ahead') or 0)) or '',
+  due_at <= now_ms and now_ms - due_at or -1, redis.call('ZCARD', group_queue),
 }
 local any_void = redis.call('EXISTS', void) == 1
 for _, list in ipairs(ready) do
@@ -24,7 +25,7 @@ for _, list in ipairs(ready) do
     if #ids == places then break end
     if not any_void or redis.call('SISMEMBER', void, id) == 0 then ids[#ids + 1] = id end
   end
-  if #ids == 0 and #listed == MOST_VOID then ids[1] = '' end
+  if #ids == 0 and #listed == MOST_VOID then ids = {''} end
   reply[#reply + 1] = ids
 end
 reply[#reply + 1] = redis.call('ZRANGE', suspects, 0, places - 1)

@@ -12,19 +12,20 @@
 -- Leases use a clock that continues when the server's clock is set back. beat: the newest time it has shown (ms);
 -- ahead: its lead over the server's clock. Otherwise the jobs of a dead session would wait for the length of the clock
 -- change.
-local shown = redis.call('HMGET', stats, 'beat', 'ahead', 'suspects', 'paused')
-local newest, ahead = tonumber(shown[1] or 0), tonumber(shown[2] or 0)
-local today = math.floor(now / 1000) + ahead
-if today < newest then
-  today, ahead = newest, ahead + newest - today
+local beat, ahead, any_suspects, paused = unpack(redis.call('HMGET', stats, 'beat', 'ahead', 'suspects', 'paused'))
+local newest = tonumber(beat or 0)
+ahead = tonumber(ahead or 0)
+local lease_now = math.floor(now / 1000) + ahead
+if lease_now < newest then
+  lease_now, ahead = newest, ahead + newest - lease_now
 end
 -- do not create counters for a queue that never had a job, because counters make a queue visible
 if redis.call('EXISTS', stats) == 1 then
-  redis.call('HSET', stats, 'beat', string.format('%.0f', today), 'ahead', string.format('%.0f', ahead))
+  redis.call('HSET', stats, 'beat', string.format('%.0f', lease_now), 'ahead', string.format('%.0f', ahead))
 end
 
 local mine, alive = {}, {}
-local deadline = today + lease
+local deadline = lease_now + lease
 for at = FIRST, #ARGV, STRIDE do
   local session, joins = ARGV[at], ARGV[at + 1]
   mine[session] = true
@@ -38,12 +39,13 @@ end
 local left, overdue, ended = -1, '', 0
 local known = redis.call('ZRANGE', workers, 0, #alive, 'WITHSCORES')
 for at = 1, #known, 2 do
-  if not mine[known[at]] then
-    ended = math.floor(known[at + 1])
-    left = math.max(0, ended - today)
-    if left == 0 then overdue = known[at] end
+  local session, score = known[at], known[at + 1]
+  if not mine[session] then
+    ended = math.floor(score)
+    left = math.max(0, ended - lease_now)
+    if left == 0 then overdue = session end
     break
   end
 end
-local waiting = shown[3] and not shown[4] and redis.call('ZCARD', suspects) or 0
+local waiting = any_suspects and not paused and redis.call('ZCARD', suspects) or 0
 return {math.floor(now / 1000), left, overdue, ended, waiting, unpack(alive)}

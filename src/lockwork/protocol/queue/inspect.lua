@@ -10,18 +10,19 @@
 -- Invariants: writes only `watch`
 -- include: now
 -- include: flows/waits
+-- include: queue/results
 -- include: queue/long_results
 -- include: watch
-local today = math.floor(now / 1000)
-local blob = long_result(long_results, expiry, id) or redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
+local now_ms = math.floor(now / 1000)
+local blob = long_result(long_results, expiry, id) or find_result(id)
 local record = redis.call('HGET', jobs, id)
 if not record then
   local row = redis.call('HGET', history, id) or ''
   local ended = redis.call('ZSCORE', history_order, id) or ''
-  if not blob then return {'unknown', -1, -1, -1, '', '', '', today, '', row, ended} end
+  if not blob then return {'unknown', -1, -1, -1, '', '', '', now_ms, '', row, ended} end
   local attempts, old = string.match(blob, '^[cx](%d+)[^;]*;(.*)$')
-  local note = redis.call('HGET', results[1], id .. ' p') or redis.call('HGET', results[2], id .. ' p') or ''
-  return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', today, '', row, ended}
+  local note = find_result(id .. ' p') or ''
+  return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', now_ms, '', row, ended}
 end
 local tried = redis.call('HGET', tries, id) or ''
 local attempts = tonumber(string.match(tried, '^%d+')) or 0
@@ -29,9 +30,9 @@ if string.find(tried, '/%d+/') and redis.call('ZSCORE', suspects, id) then tried
 local note = redis.call('HGET', job_notes, id) or ''
 local timeline = redis.call('HGET', timelines, id) or ''
 if redis.call('ZSCORE', dead, id) then
-  return {'dead', attempts, -1, -1, note, redis.call('HGET', errors, id) or '', record, today, timeline, '', redis.call('ZSCORE', dead, id) .. '000', tried}
+  return {'dead', attempts, -1, -1, note, redis.call('HGET', errors, id) or '', record, now_ms, timeline, '', redis.call('ZSCORE', dead, id) .. '000', tried}
 end
 local at = tonumber(redis.call('ZSCORE', due, id) or -1)
 local limit = tonumber(redis.call('ZSCORE', expiry, id) or -1)
 if channel ~= '' then add_watcher(watch, id, '\1' .. channel) end
-return {at > today and 'scheduled' or waits_in_flow(flows, id) and 'blocked' or 'active', attempts, at, limit, note, '', record, today, timeline, '', '', tried}
+return {at > now_ms and 'scheduled' or waits_in_flow(flows, id) and 'blocked' or 'active', attempts, at, limit, note, '', record, now_ms, timeline, '', '', tried}

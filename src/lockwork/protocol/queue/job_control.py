@@ -37,10 +37,10 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSight:
+class JobDetails:
     """Everything stored about a job; times in ms since 1970, or None.
 
-    `state` is as in `JobState`; `blob` is its outcome, or the error of a dead job.
+    `state` is a `State` of jobs/snapshot.py, or "active"; `blob` is its outcome, or the error of a dead job.
     """
 
     state: str
@@ -63,15 +63,15 @@ class JobSight:
     """True if it waits to run alone."""
 
 
-def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) -> Protocol[JobSight]:
-    """Read everything stored about a job; `told` is the channel that is notified of its progress and of its end."""
+def inspect(queue: QueueKeys, id: str, channel: str = "", window_ms: int = WINDOW_MS) -> Protocol[JobDetails]:
+    """Read everything stored about a job; `channel` is notified of its progress and of its end."""
     while True:
-        reply = yield script_call("queue/inspect", queue, [id, told])
+        reply = yield script_call("queue/inspect", queue, [id, channel])
         state, attempts, due, expires, note, blob, record, now, timeline, row, ended, *tried = reply
         if not 0 <= expires <= now:
             break
         yield from expire(queue, window_ms)
-    return JobSight(
+    return JobDetails(
         state.decode(),
         _or_none(attempts),
         _or_none(due),
@@ -88,7 +88,7 @@ def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) 
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class JobPlace:
     """Place of a job (scheduled, blocked, ready, running or gone), and the number of worker processes of its queue."""
 
     state: str
@@ -100,21 +100,21 @@ class Whereabouts:
     """Token of the running delivery."""
 
 
-def where(queue: QueueKeys, id: str) -> Protocol[Whereabouts]:
+def find_place(queue: QueueKeys, id: str) -> Protocol[JobPlace]:
     """Find the place of a job that has not ended. Makes at most two calls, unless workers join meanwhile."""
     sessions: list[str] = []
     while True:
         runs = [*map(queue.run, sessions)]
         state, workers, paused, *listed = yield script_call("queue/locate", queue, [id, *sessions], runs=runs)
         if state == b"running":
-            return Whereabouts("running", workers, bool(paused), listed[0].decode(), listed[1])
+            return JobPlace("running", workers, bool(paused), listed[0].decode(), listed[1])
         if state != b"look":
-            return Whereabouts(state.decode(), workers, bool(paused))
+            return JobPlace(state.decode(), workers, bool(paused))
         sessions = [session.decode() for session in listed]
 
 
 def changed(queue: QueueKeys, id: str, hints: Hints) -> Protocol[None]:
-    """Wait until a message reports progress of the job, at most RECHECK seconds; call `look` with a channel first."""
+    """Wait at most RECHECK seconds for a message about the job; call `inspect` with a channel first."""
     yield from listen(hints, id, (yield Clock()) + RECHECK, key=queue.jobs)
 
 
@@ -162,7 +162,7 @@ def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[s
 def note(queue: QueueKeys, session: str, job: Leased, step: str, value: bytes, cap: int) -> Protocol[int]:
     """Store a running job's progress (`step` is "") or the value of a finished step.
 
-    Return 1; 0 if the lease is over; -1 if the note would exceed `cap` bytes.
+    Return a code of queue/note: stored, lease_over, or too_large if the note would exceed `cap` bytes.
     """
     written: int = yield script_call("queue/note", queue, [job.id, job.token, cap, step, value], run=queue.run(session))
     return written

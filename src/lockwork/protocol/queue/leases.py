@@ -13,6 +13,7 @@ from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queue import record_header, records
 from lockwork.protocol.queue.enqueue import CALL_BYTES
 from lockwork.protocol.retry import patience
+from lockwork.protocol.scripts import codes
 
 SETTLE_BATCH = 500
 RESERVE_BATCH = 1000
@@ -118,7 +119,7 @@ def reserve(
         prompt=True,  # the server leases jobs while the worker runs earlier ones
     )
     reply: list[Any] = yield call
-    while reply[0] == 2:
+    while reply[0] == codes("queue/reserve").expire_first:
         yield _expire(queue, window_ms)
         reply = yield call
     return _batch(reply, session, channel)
@@ -142,12 +143,13 @@ def reserve_suspect(queue: QueueKeys, session: str, request: str, *, again: bool
 
 def _batch(reply: Sequence[Any], session: str, channel: str, note: bytes | None = None) -> Batch:
     state, fence, left, *found = reply
-    if not state:
+    known = codes("queue/reserve")
+    if state == known.session_over:
         raise SessionOver(session)
-    parked = state >= 4
+    parked = bool(state & known.has_parked)
     if len(found) == 1:
         return Batch([], None if left < 0 else left / 1000, fence, found[0].decode() + channel, parked)
-    notes, parked_tasks = found.pop() if state & 2 else None, frozenset[str]()
+    notes, parked_tasks = found.pop() if state & known.with_notes else None, frozenset[str]()
     jobs = [
         Leased(found[at].decode(), found[at + 1], found[at + 2], _attempt(found[at + 1]), fence)
         for at in range(0, len(found), 3)
@@ -259,8 +261,9 @@ def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], win
     ends = [*(at for _, at in runs[1:]), len(args)]
     args[1] = " ".join([f"{task or OTHER} {(end - at) // 5}" for (task, at), end in zip(runs, ends, strict=True)])
     reply: list[int] = yield script_call("queue/settle", queue, args, run=queue.run(session))
-    # -1: the server leaves these last deliveries to another call
-    return [done == 1 for done in reply if done >= 0]
+    # the server leaves the last deliveries to another call if the records were large
+    known = codes("queue/settle")
+    return [result == known.settled for result in reply if result != known.postponed]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from lockwork import words
 from lockwork.errors import QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.retry import patience
-from lockwork.validation import several
 
 _RECHECK = 1.0
 """Seconds until `drain` counts again, because some changes that empty a queue send no message."""
@@ -47,7 +47,7 @@ def _full(queue: str, waiting: int, limit: int, jobs: int) -> str:
         return f"queue {queue!r} takes no jobs, because its size limit is 0: raise the limit"
     wanted, fewer = (f"; {jobs:,} were to be enqueued at once", "enqueue fewer at once, ") if jobs > 1 else ("", "")
     return (
-        f"{several(waiting, 'job waits', 'jobs wait')} in queue {queue!r}, and its limit is {limit:,}{wanted}: "
+        f"{words.several(waiting, 'job waits', 'jobs wait')} in queue {queue!r}, and its limit is {limit:,}{wanted}: "
         f"wait for its workers, {fewer}or raise the limit"
     )
 
@@ -92,8 +92,8 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
         if give_up is not None and now >= give_up:
             still = ", and the queue is paused" if paused else ""
             raise WaitTimeout(
-                f"queue {queue.name!r} was not drained within {timeout:g} s: "
-                f"{several(waiting, 'job waits', 'jobs wait')}, {several(running, 'runs', 'run')}{still}"
+                f"queue {queue.name!r} was not drained within {words.exact(timeout)}: "
+                f"{words.several(waiting, 'job waits', 'jobs wait')}, {words.several(running, 'runs', 'run')}{still}"
             )
         until = now + _RECHECK
         yield from listen(hints, queue.stats, until if give_up is None else min(until, give_up), key=queue.stats)

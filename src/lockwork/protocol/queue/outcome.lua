@@ -8,9 +8,10 @@
 --   overdue (its time to start has passed: queue/expire ends it), or unknown
 -- include: now
 -- include: flows/waits
+-- include: queue/results
 -- include: queue/long_results
 -- include: watch
-local blob = long_result(long_results, expiry, id) or redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
+local blob = long_result(long_results, expiry, id) or find_result(id)
 if blob then
   local letter, reason = string.match(blob, '^([cx])%d*([^;]*)')
   return {'ended', letter and letter .. reason or blob}

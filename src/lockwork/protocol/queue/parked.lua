@@ -8,12 +8,12 @@
 -- Invariants: reads only
 local reply, from = {}, '-'
 for _ = 1, most do
-  local entry = redis.call('ZRANGEBYLEX', parked, from, '+', 'LIMIT', 0, 1)[1]
+  local entry = unpack(redis.call('ZRANGEBYLEX', parked, from, '+', 'LIMIT', 0, 1))
   local label, id = string.match(entry or '', '^(%S+ %S*)\n(.*)$')
   if not label then break end
   local behind = '(' .. label .. '\v'
-  local last = redis.call('ZRANGEBYLEX', parked, behind, '+', 'LIMIT', 0, 1)[1]
-  local ends = last and redis.call('ZRANK', parked, last) or redis.call('ZCARD', parked)
+  local next_entry = unpack(redis.call('ZRANGEBYLEX', parked, behind, '+', 'LIMIT', 0, 1))
+  local ends = next_entry and redis.call('ZRANK', parked, next_entry) or redis.call('ZCARD', parked)
   reply[#reply + 1] = label
   reply[#reply + 1] = ends - redis.call('ZRANK', parked, entry)
   reply[#reply + 1] = redis.call('HGET', parked_since, id) or ''

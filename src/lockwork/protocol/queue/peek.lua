@@ -8,11 +8,11 @@
 --   then per job: id, due ms or 0, attempts, bytes of its record or -1 without one, the record's beginning}
 -- include: now
 -- include: stored
+local ENTRIES, PROBLEM = 3, 4 -- fields of the reply
 local lengths, ids, times = {}, {}, {}
-for level = 1, 3 do lengths[level] = redis.call('LLEN', ready[level]) end
-lengths[4] = redis.call('ZCARD', due)
-lengths[5] = redis.call('ZCARD', group_queue)
-lengths[6] = redis.call('ZCARD', suspects)
+for level, list in ipairs(ready) do lengths[level] = redis.call('LLEN', list) end
+local of_groups, of_suspects = redis.call('ZCARD', group_queue), redis.call('ZCARD', suspects)
+for _, length in ipairs({redis.call('ZCARD', due), of_groups, of_suspects}) do lengths[#lengths + 1] = length end
 local came = redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000))
 if most > 0 and place == 'scheduled' then
   local found = redis.call('ZRANGE', due, came + skip, came + skip + most - 1, 'WITHSCORES')
@@ -32,19 +32,19 @@ elseif most > 0 then
       ids[#ids + 1] = string.match(entry, ' ([^ ]+)$')
     end
   end
-  skip = math.max(0, skip - lengths[5])
+  skip = math.max(0, skip - of_groups)
   if #ids < most and skip < came then
     for _, id in ipairs(redis.call('ZRANGE', due, skip, math.min(came, skip + most - #ids) - 1)) do ids[#ids + 1] = id end
   end
   skip = math.max(0, skip - came)
-  if #ids < most and skip < lengths[6] then
+  if #ids < most and skip < of_suspects then
     for _, id in ipairs(redis.call('ZRANGE', suspects, skip, skip + most - #ids - 1)) do ids[#ids + 1] = id end
   end
 end
 local reply, read = {math.floor(now / 1000), lengths, 0, ''}, 0
 for at, id in ipairs(ids) do
   if read > BYTES then break end
-  reply[3] = at
+  reply[ENTRIES] = at
   -- an entry in a ready list is void if its job was cancelled or moved
   if times[at] or ask('SISMEMBER', void, id) ~= 1 then
     local size = weight(jobs, id)
@@ -55,5 +55,5 @@ for at, id in ipairs(ids) do
     for _, part in ipairs({id, times[at] or 0, attempts, size, record}) do reply[#reply + 1] = part end
   end
 end
-reply[4] = problem
+reply[PROBLEM] = problem
 return reply

@@ -9,7 +9,7 @@
 -- Invariants: a job is in one place: a ready list or the due set; idle workers are woken
 -- include: now
 -- include: queue/push
-local no_room, first = refused(FIRST, again, dead)
+local no_room, first, waiting, size = check_room_for_new(FIRST, again, dead)
 if not no_room then return push(FIRST, again) end
 if not some then return no_room end
-return {no_room[1] + push(FIRST, again, first), no_room[2], first}
+return {waiting + push(FIRST, again, first), size, first}

@@ -14,8 +14,9 @@ if size then
   if waiting >= size and redis.call('HEXISTS', jobs, id) == 0 then return {waiting, size} end
 end
 if redis.call('HSETNX', jobs, id, record) == 0 then return 0 end
-if #record > 4096 then redis.call('HSET', stats, 'heavy', 1) end -- like weigh in limits.lua
-local function stand()
+-- include: queue/heavy
+if #record > HEAVY then redis.call('HSET', stats, 'heavy', 1) end
+local function add_to_ready_list()
   local pushed = redis.pcall('RPUSH', ready, id)
   if type(pushed) == 'table' then
     redis.call('HDEL', jobs, id)
@@ -23,7 +24,7 @@ local function stand()
   end
   redis.call('HINCRBY', stats, 'enqueued', 1)
 end
-if asleep == 0 then return stand() or 1 end
+if asleep == 0 then return add_to_ready_list() or 1 end
 -- include: now
 -- include: queue/limits
 -- include: queue/wake
@@ -32,8 +33,8 @@ local taker = offer(session, channel, id, record)
 if taker then
   redis.call('HINCRBY', stats, 'enqueued', 1)
 else
-  local refused = stand()
-  if refused then return refused end
+  local problem = add_to_ready_list()
+  if problem then return problem end
   taker = wake(1)
 end
-return redis.call('ZRANGEBYSCORE', idle_workers, 0, '+inf', 'LIMIT', 0, 1)[1] or taker or 1
+return unpack(redis.call('ZRANGEBYSCORE', idle_workers, 0, '+inf', 'LIMIT', 0, 1)) or taker or 1

@@ -16,14 +16,14 @@
 -- include: queue/groups
 -- include: queue/parked
 -- include: queue/suspects
-local today = math.floor(now / 1000)
+local now_ms = math.floor(now / 1000)
 -- Return the job that has the name, and its latest due time.
 local function holder_of(name)
   local id, latest = name_holder(name, dead)
   -- an overdue job will not run
-  if id and tonumber(redis.call('ZSCORE', expiry, id) or today + 1) > today then return id, latest end
+  if id and tonumber(redis.call('ZSCORE', expiry, id) or now_ms + 1) > now_ms then return id, latest end
   local owner, upto = string.match(redis.call('HGET', unique, name) or '', '^(%S+) (%d+)$')
-  if owner and tonumber(upto) > today then return owner end
+  if owner and tonumber(upto) > now_ms then return owner end
 end
 
 local named = {}
@@ -34,7 +34,7 @@ local function met(record)
   return taken
 end
 
-local no_room = refused(FIRST, again, dead, met)
+local no_room = check_room_for_new(FIRST, again, dead, met)
 if no_room then return no_room end
 local args, reply = {}, {}
 for at = 1, #ARGV do args[at] = ARGV[at] end
@@ -43,13 +43,13 @@ for at = #ARGV, 1, -1 do ARGV[at] = nil end -- push() reads ARGV
 local function take_name(name, id)
   if taken_ms > 0 then
     redis.call('HDEL', groups, 'u ' .. name) -- may remain after a deletion with redis-cli
-    redis.call('HSET', unique, name, string.format('%s %.0f', id, today + taken_ms))
-    redis.call('ZADD', unique_ends, today + taken_ms, name)
+    redis.call('HSET', unique, name, string.format('%s %.0f', id, now_ms + taken_ms))
+    redis.call('ZADD', unique_ends, now_ms + taken_ms, name)
     for _, key in ipairs({unique, unique_ends}) do
       if redis.call('PTTL', key) < taken_ms + 60000 then redis.call('PEXPIRE', key, taken_ms + 60000) end
     end
   else
-    redis.call('HSET', groups, 'u ' .. name, longest > 0 and string.format('%s %.0f', id, today + longest) or id)
+    redis.call('HSET', groups, 'u ' .. name, longest > 0 and string.format('%s %.0f', id, now_ms + longest) or id)
   end
 end
 
@@ -60,10 +60,10 @@ local function become(id, record, delay, latest)
   if meaning == 'k' or not old or not (waits or stands or is_suspect(id)) then return 'k' end
   local other = string.match(old, '^[^;]*') ~= string.match(record, '^[^;]*')
   local suspected = clear_suspect(id)
-  local at = (delay ~= '0' or meaning == 'b') and math.max(today, moment(delay)) or nil
-  if at and latest then at = math.max(today, math.min(at, latest)) end
+  local at = (delay ~= '0' or meaning == 'b') and math.max(now_ms, moment(delay)) or nil
+  if at and latest then at = math.max(now_ms, math.min(at, latest)) end
   redis.call('HSET', jobs, id, record)
-  weigh(record)
+  mark_if_heavy(record)
   -- attempts and notes belong to the old call
   redis.call('HDEL', tries, id)
   redis.call('HDEL', timelines, id)
@@ -73,7 +73,7 @@ local function become(id, record, delay, latest)
   stands = stands or unparked
   if other or at or suspected or unparked then
     leave_group_queue(id, old)
-    if at or stands or suspected then redis.call('ZADD', due, at or today, id) end
+    if at or stands or suspected then redis.call('ZADD', due, at or now_ms, id) end
     -- its key may have passed to another job; an idle worker need not learn of a later due time
     local _, key = header(old)
     if key or stands or suspected or (at and at < tonumber(waits)) then wake(1) end
@@ -83,10 +83,7 @@ end
 
 -- Enqueue a job, unless its name is in use.
 local function come(id, record, delay)
-  if again then
-    local ended = redis.call('HEXISTS', results[1], id) == 1 or redis.call('HEXISTS', results[2], id) == 1
-    if ended or redis.call('HEXISTS', jobs, id) == 1 then return id, 'n' end
-  end
+  if again and (has_result(id) or redis.call('HEXISTS', jobs, id) == 1) then return id, 'n' end
   local _, name = unique_name(record)
   local holder, latest = holder_of(name)
   if holder then return holder, become(holder, record, delay, latest) end
@@ -102,7 +99,7 @@ for at = FIRST, #args, STRIDE do
   reply[#reply + 1] = id
   reply[#reply + 1] = change
 end
-local over = redis.call('ZRANGEBYSCORE', unique_ends, '-inf', today, 'LIMIT', 0, 500)
+local over = redis.call('ZRANGEBYSCORE', unique_ends, '-inf', now_ms, 'LIMIT', 0, 500)
 if #over > 0 then
   redis.call('HDEL', unique, unpack(over))
   redis.call('ZREM', unique_ends, unpack(over))

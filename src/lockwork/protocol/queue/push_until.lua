@@ -9,11 +9,11 @@
 -- include: now
 -- include: queue/push
 local limit = moment(until_ms)
-local no_room = refused(FIRST, again, dead)
+local no_room = check_room_for_new(FIRST, again, dead)
 if no_room then return no_room end
 for at = FIRST, #ARGV, STRIDE do
   local id = ARGV[at]
-  local ended = again and (redis.call('HEXISTS', results[1], id) == 1 or redis.call('HEXISTS', results[2], id) == 1)
+  local ended = again and has_result(id)
   if not ended and redis.call('HEXISTS', jobs, id) == 0 then redis.call('ZADD', expiry, limit, id) end
 end
 return push(FIRST, again)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lockwork.ids import slot_of
+from lockwork.ids import enqueued_at, node_id, node_of
 from lockwork.protocol.keys import PRIORITIES
 from lockwork.protocol.queue import record_header
 
@@ -17,9 +17,7 @@ _TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
 _LIST = re.compile(rb"\s*,\s*\[\s*")
 _NEXT = re.compile(r"\s*([,\]])\s*")
 _DECODER = json.JSONDecoder()
-_SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _COUNTS = re.compile(rb"(\d+)/?(\d*)/?(\d*)")
-_MADE = re.compile(r"[-\w]{16}([-\w]{2}([-\w]{5})?|\.\d+u?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +52,11 @@ class ResultOf(str):
     @classmethod
     def of(cls, user: str, number: int) -> ResultOf:
         """Return a reference from the job `user` to job `number` of its flow."""
-        found = cls(f"<result of job {user.rpartition('.')[0]}.{int(number):05}>")
-        found.job = found[len("<result of job ") : -1]
-        return found
+        node = node_of(user)
+        job = node_id(node.flow if node else "", int(number))
+        reference = cls(f"<result of job {job}>")
+        reference.job = job
+        return reference
 
     def __repr__(self) -> str:
         return str.__str__(self)
@@ -204,13 +204,8 @@ def raw(id: str) -> bytes:
 def made(id: str) -> float | None:
     """Return when a job was enqueued (seconds since 1970, by the producer's clock), or the slot of a schedule's job;
     None if unknown."""
-    if not _MADE.fullmatch(id):
-        slot = slot_of(id)
-        return slot and slot[1] / 1000
-    number = 0
-    for sign in id[:7]:
-        number = number << 6 | _SIGNS.index(sign)
-    return number / 1000
+    time = enqueued_at(id)
+    return None if time is None else time / 1000
 
 
 def _beginning(body: bytes) -> str | None:

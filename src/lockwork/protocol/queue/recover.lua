@@ -21,8 +21,6 @@ local noted = redis.call('HLEN', job_notes) > 0
 -- include: queue/suspects
 -- include: queue/sessions
 local HEAD = 512 -- bytes of a record, enough to read its task
-local DIED = '{"type":"WorkerDied","message":"its worker died while it ran%s"}'
-local STOPPED = '{"type":"WorkerDied","message":"its worker stopped while it ran"}'
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 -- compare deadlines, not the clock, which may have been set: a renewed session has another deadline
 if not gone and deadline and deadline >= 1 and math.floor(deadline) ~= tonumber(ended) then return {0, 0, {}} end
@@ -37,6 +35,12 @@ redis.call('ZREM', workers, session)
 local offered = -(redis.call('ZSCORE', idle_workers, channel) or 0)
 redis.call('ZREM', idle_workers, channel)
 
+-- Return the error of a delivery that ended with its process. `detail` follows the message.
+local function worker_died(detail)
+  local message = 'its worker ' .. (died and 'died' or 'stopped') .. detail
+  return '{"type":"WorkerDied","message":"' .. message .. '"}'
+end
+
 -- Return the new entry in `tries` of a delivery, and the error if the job becomes dead. nil: the entry stays; false:
 -- the entry stays, and the job did not begin.
 local function fate(token, record)
@@ -48,12 +52,11 @@ local function fate(token, record)
   if attempts and not most and not died then return nil end
   local tried, crashes = (shared and shared_crash or crashed)(token)
   local attempt = tonumber(string.match(tried, '^%d+'))
-  local how = not died and 'stopped' or 'died'
   if most and attempt >= most then
-    return tried, 'its worker ' .. how .. ' while it ran' .. beside .. ', and it was delivered ' .. attempt .. ' of at most ' .. most .. ' times'
+    return tried, worker_died(' while it ran' .. beside .. ', and it was delivered ' .. attempt .. ' of at most ' .. most .. ' times')
   end
   if not attempts or (not most and crashes >= most_crashes) then
-    return tried, 'its worker ' .. how .. ' ' .. crashes .. ' times while it ran'
+    return tried, worker_died(' ' .. crashes .. ' times while it ran')
   end
   return tried
 end
@@ -61,22 +64,23 @@ end
 -- Return about `count` leased jobs as {id, token, ...}, and none only if none remain. One scan step may find only empty
 -- slots, because earlier calls emptied them.
 local function held_jobs(count)
-  local step = {'0'}
+  local cursor, held = '0', nil
   repeat
-    step = redis.call('HSCAN', run, step[1], 'COUNT', count)
-  until #step[2] > 0 or step[1] == '0'
-  return step[2]
+    cursor, held = unpack(redis.call('HSCAN', run, cursor, 'COUNT', count))
+  until #held > 0 or cursor == '0'
+  return held
 end
 
 local held = held_jobs(300)
-local fits = rules[10] and allowance(noted and job_notes)
+local fits = queue.heavy and allowance(noted and job_notes)
 local tokens, ids = {}, {}
 for at = 1, #held, 2 do
-  ids[#ids + 1] = held[at]
-  tokens[held[at]] = held[at + 1]
+  local id, token = held[at], held[at + 1]
+  ids[#ids + 1] = id
+  tokens[id] = token
 end
 table.sort(ids, function(one, other) return one > other end) -- each job goes to the front of its list
-local back, apart, outcomes, buried, cancelled, freed, reply = 0, {}, {}, 0, 0, 0, {0, 0, {}}
+local back, apart, outcomes, buried, cancelled, freed, dead_jobs = 0, {}, {}, 0, 0, 0, {}
 for _, id in ipairs(ids) do
   if fits and not fits(id) then break end
   local token, record = tokens[id], redis.call('HGET', jobs, id)
@@ -86,7 +90,7 @@ for _, id in ipairs(ids) do
     local mark = noted and redis.call('HGET', job_notes, id)
     local tried, problem = fate(token, record)
     if mark and string.sub(mark, 1, 1) == '1' then
-      close_note(id, mark, outcomes)
+      delete_note(id, mark, outcomes)
       redis.call('HDEL', tries, id)
       redis.call('HDEL', jobs, id)
       outcomes[#outcomes + 1] = id
@@ -96,32 +100,31 @@ for _, id in ipairs(ids) do
       count_job(record, 'c')
       cancelled = cancelled + 1
       if special then
-        freed = freed + left(id, record, true) - 1
+        freed = freed + release_slot(id, record, true) - 1
         flow_ended(id, record, 'c', '')
       end
     elseif problem then
-      problem = '{"type":"WorkerDied","message":"' .. problem .. '"}'
       bury(id, tried, problem)
       note_attempt(id, token, 'k', problem, session)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. problem
       count_job(record, 'd')
       buried = buried + 1
-      for _, part in ipairs({id, tried, string.sub(record, 1, HEAD), problem}) do reply[#reply + 1] = part end
+      for _, part in ipairs({id, tried, string.sub(record, 1, HEAD), problem}) do dead_jobs[#dead_jobs + 1] = part end
       if special then
-        freed = freed + left(id, record, true) - 1
+        freed = freed + release_slot(id, record, true) - 1
         flow_ended(id, record, 'f', problem)
       end
     else
       over = false
       if tried then redis.call('HSET', tries, id, tried) end
-      if tried then note_attempt(id, token, 'k', string.format(died and DIED or STOPPED, beside), session) end
+      if tried then note_attempt(id, token, 'k', worker_died(' while it ran' .. beside), session) end
       if (shared and tried) or ran_alone(token) then
-        if special then freed = freed + left(id, record, false) end
+        if special then freed = freed + release_slot(id, record, false) end
         suspect(id, tried and string.match(token, ' (%d+)') or 0)
         apart[#apart + 1] = id
       elseif special then
-        left(id, record, false)
+        release_slot(id, record, false)
         admit(id, record, nil, token)
       else
         redis.call('LPUSH', ready_key(record), id)
@@ -133,7 +136,7 @@ for _, id in ipairs(ids) do
   if over then unpark({id}, true) end
 end
 carry_on(outcomes, window)
-conclude(outcomes, window)
+store_outcomes(outcomes, window)
 save_history()
 local moved = back + buried + cancelled
 if moved > 0 and died then redis.call('HINCRBY', stats, 'recovered', moved) end
@@ -142,5 +145,6 @@ count_freed(had - rest)
 -- if the caller dies now, other callers see an overdue session and continue; the session cannot resume
 if rest > 0 then redis.call('ZADD', workers, stopping and STOPPING or 0, session) end
 wake(math.max(moved - #apart, takers(had - rest, group_queue)) + freed)
-reply[1], reply[2], reply[3] = back, rest, apart
+local reply = {back, rest, apart}
+for _, part in ipairs(dead_jobs) do reply[#reply + 1] = part end
 return reply

@@ -5,11 +5,11 @@
 -- Reply: {waiting, running, 1 if it is paused}
 -- Invariants: writes only the list of channels
 -- include: now
-local rules = redis.call('HMGET', stats, 'paused', 'running', 'drain')
-local waiting = redis.call('LLEN', ready[1]) + redis.call('LLEN', ready[2]) + redis.call('LLEN', ready[3])
-  + redis.call('ZCARD', group_queue) + redis.call('ZCARD', suspects) - redis.call('SCARD', void)
+local paused, running, channels = unpack(redis.call('HMGET', stats, 'paused', 'running', 'drain'))
+running, channels = tonumber(running or 0), channels or ''
+local waiting = redis.call('ZCARD', group_queue) + redis.call('ZCARD', suspects) - redis.call('SCARD', void)
   + (delayed and redis.call('ZCARD', due) or redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000)))
-local running, channels = tonumber(rules[2] or 0), rules[3] or ''
+for _, list in ipairs(ready) do waiting = waiting + redis.call('LLEN', list) end
 local blocked = waiting + running == 0 and redis.call('HGET', flows, '#')
 if blocked then
   -- a flow update is unfinished: jobs of the flow may run after it
@@ -23,4 +23,4 @@ if channel ~= '' and waiting + running > 0 and not string.find(channels, channel
   if #channels > 4000 then channels = '' end
   redis.call('HSET', stats, 'drain', channels .. channel .. ' ')
 end
-return {waiting, running, rules[1] and 1 or 0}
+return {waiting, running, paused and 1 or 0}

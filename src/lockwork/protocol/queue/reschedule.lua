@@ -11,8 +11,7 @@
 -- include: queue/place
 local record = redis.call('HGET', jobs, id)
 if not record then
-  local ended = redis.call('HEXISTS', results[1], id) == 1 or redis.call('HEXISTS', results[2], id) == 1
-  return {ended and 'ended' or 'unknown'}
+  return {has_result(id) and 'ended' or 'unknown'}
 end
 if waits_in_flow(flows, id) then return {'blocked'} end
 local where, sessions = place(id)
@@ -20,6 +19,6 @@ if where == 'dead' then return {'ended'} end
 if where == 'look' then return {'look', unpack(sessions)} end
 if where == 'running' then return {'running'} end
 if where == 'ready' and wait == '0' then return {'scheduled'} end
-take_out(id, record)
+remove_waiting(id, record)
 if wait == '0' then enqueue_again(id, record) else schedule(id, wait) end
 return {'scheduled'}

@@ -7,10 +7,11 @@
 --   seal: a new secret for sealing offers; tasks: the worker's tasks and versions (queue/parts/take_parked.lua), whose
 --     parked jobs come first
 -- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record; or, before a wake-up, the
---   secret that seals offers to the worker}; state 0: the session is over; 1: normal; 2: call queue/expire first: jobs
---   have expired, or nothing is ready and old entries can be deleted; 3: as 1, and last comes
---   {id, note, id, note ...}, with the entry in parked_since of a job as the note of `ID p`; 4 is added to 1 and 3 if
---   the queue has parked jobs
+--   secret that seals offers to the worker}; state: SESSION_OVER; EXPIRE_FIRST: call queue/expire first, because jobs
+--   have expired, or nothing is ready and old entries can be deleted; or NORMAL, plus WITH_NOTES if last comes
+--   {id, note, id, note ...}, with the entry in parked_since of a job as the note of `ID p`, plus HAS_PARKED if the
+--   queue has parked jobs
+-- Codes: session_over=0, normal=1, expire_first=2, with_notes=2, has_parked=4
 -- Invariants: a job moves from its ready list or group queue to the session's run hash atomically; a token is never
 --   reused; a key has one job at a time; groups and the queue keep their limits; nothing is leased from a paused queue
 -- include: now
@@ -18,18 +19,20 @@
 -- include: queue/groups
 -- include: queue/take_parked
 -- include: queue/sessions
+local STATE, FENCE, WAIT_MS = 1, 2, 3 -- fields of the reply, before its jobs
 local GONE = 60000000 -- us; an idle worker calls again every few seconds
 local noted, any_void = redis.call('HLEN', job_notes) > 0, redis.call('SCARD', void) > 0
-local limit, swept = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2], false
+local _, limit = unpack(redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES'))
+local swept = false
 if limit and tonumber(limit) < 0 then
   -- scores below 0 can be deleted when there is nothing else to do
   swept = true
-  limit = redis.call('ZRANGEBYSCORE', expiry, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  _, limit = unpack(redis.call('ZRANGEBYSCORE', expiry, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1))
 end
-local fence = math.max(now, tonumber(rules[9] or 0) + 1) -- fences increase even if the clock is set back
-local reply = {rules[13] and 5 or 1, fence, -1}
+local fence = next_fence()
+local reply = {queue.has_parked and NORMAL + HAS_PARKED or NORMAL, fence, -1}
 
-if is_over(session) then return {0, now, -1} end
+if is_over(session) then return {SESSION_OVER, now, -1} end
 
 -- `tried`: the entry in `tries`; `ends`: when the job expires (ms). The token has it for a worker that cannot run the
 -- job.
@@ -52,8 +55,8 @@ end
 -- Add the notes of earlier deliveries of the jobs.
 local function with_notes()
   local ids = {}
-  for at = 4, #reply, 3 do ids[#ids + 1] = reply[at] end
-  if not (noted or rules[13]) or #ids == 0 then return reply end
+  for at = WAIT_MS + 1, #reply, 3 do ids[#ids + 1] = reply[at] end
+  if not (noted or queue.has_parked) or #ids == 0 then return reply end
   local found = {}
   local function add(key, suffix)
     for at, note in ipairs(redis.call('HMGET', key, unpack(ids))) do
@@ -64,9 +67,9 @@ local function with_notes()
     end
   end
   if noted then add(job_notes, '') end
-  if rules[13] then add(parked_since, ' p') end
+  if queue.has_parked then add(parked_since, ' p') end
   if #found > 0 then
-    reply[1] = reply[1] + 2
+    reply[STATE] = reply[STATE] + WITH_NOTES
     reply[#reply + 1] = found
   end
   return reply
@@ -78,22 +81,23 @@ if again or offered > known then
   -- the reply of an earlier try, or an offer, was lost: its jobs are in the run hash
   local held = redis.call('HGETALL', run)
   for at = 1, #held, 2 do
-    local given, asked = string.match(held[at + 1], ' (%d+) ([^%s@]+)%S*$')
+    local id, token = held[at], held[at + 1]
+    local given, asked = string.match(token, ' (%d+) ([^%s@]+)%S*$')
     if asked == request or (asked == '~' and tonumber(given) > known) then
       -- tries of one request may have leased jobs twice: the highest fence is that of the last
-      reply[2] = #reply > 3 and math.max(reply[2], tonumber(given)) or tonumber(given)
-      reply[#reply + 1] = held[at]
-      reply[#reply + 1] = held[at + 1]
-      reply[#reply + 1] = redis.call('HGET', jobs, held[at]) or '' -- deleted by hand
+      reply[FENCE] = #reply > WAIT_MS and math.max(reply[FENCE], tonumber(given)) or tonumber(given)
+      reply[#reply + 1] = id
+      reply[#reply + 1] = token
+      reply[#reply + 1] = redis.call('HGET', jobs, id) or '' -- deleted by hand
     end
   end
-  if #reply > 3 then return with_notes() end
+  if #reply > WAIT_MS then return with_notes() end
 end
 
-local today = math.floor(now / 1000)
-if limit and tonumber(limit) <= today then return {2, now, 0} end
-local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', today, 'LIMIT', 0, math.max(want, 100))
-local heavy = rules[10]
+local now_ms = math.floor(now / 1000)
+if limit and tonumber(limit) <= now_ms then return {EXPIRE_FIRST, now, 0} end
+local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', now_ms, 'LIMIT', 0, math.max(want, 100))
+local heavy = queue.heavy
 local fits = heavy and allowance()
 if heavy then
   for at, id in ipairs(ripe) do
@@ -157,7 +161,8 @@ local function lease_turns(level, want)
   if #ids > 0 then lease_all(ids) end
   if not heavy then return more end
   while #ids > 0 do
-    if not fits(ids[1]) then full = true end
+    local id = unpack(ids)
+    if not fits(id) then full = true end
     want = want - 1
     if full or want < 1 then return more end
     ids, more = take_turns(level, 1)
@@ -203,29 +208,31 @@ end
 count_leased(added)
 if added > 0 then redis.call('HSET', stats, 'fence', string.format('%.0f', fence)) end
 
-local function look_again(wait)
-  if reply[3] < 0 or wait < reply[3] then reply[3] = math.max(0, wait) end
+local function retry_within(ms)
+  if reply[WAIT_MS] < 0 or ms < reply[WAIT_MS] then reply[WAIT_MS] = math.max(0, ms) end
 end
 
-local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
-local next_group = grouped and redis.call('ZRANGEBYSCORE', throttled, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-if next_due then look_again(tonumber(next_due) - today) end
-if next_group then look_again(tonumber(next_group) - today) end
-if limit then look_again(tonumber(limit) - today) end
-if wait then look_again(wait) end
+local _, next_due = unpack(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES'))
+if next_due then retry_within(tonumber(next_due) - now_ms) end
+if grouped then
+  local _, next_group = unpack(redis.call('ZRANGEBYSCORE', throttled, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1))
+  if next_group then retry_within(tonumber(next_group) - now_ms) end
+end
+if limit then retry_within(tonumber(limit) - now_ms) end
+if wait then retry_within(wait) end
 if room > 0 and (budget <= 0 or unseen) then
-  reply[3] = 0 -- many entries were void, or many groups are at their limits: retry at once
-elseif swept and #reply == 3 and redis.call('ZCOUNT', expiry, -today, '(0') > 0 then
-  return {2, now, 0}
-elseif #reply == 3 and channel ~= '' then
+  reply[WAIT_MS] = 0 -- many entries were void, or many groups are at their limits: retry at once
+elseif swept and #reply == WAIT_MS and redis.call('ZCOUNT', expiry, -now_ms, '(0') > 0 then
+  return {EXPIRE_FIRST, now, 0}
+elseif #reply == WAIT_MS and channel ~= '' then
   redis.call('ZADD', idle_workers, now + (wait or 0) * 1000, channel) -- no wake-up before this time (wake.lua)
   redis.call('ZREMRANGEBYSCORE', idle_workers, 0, now - GONE) -- workers that were killed while idle
   if heavy and redis.call('HLEN', jobs) == 0 then redis.call('HDEL', stats, 'heavy') end
-  if not rules[11] and seal then
-    rules[11] = seal
-    redis.call('HSET', stats, 'seal', rules[11])
+  if not queue.seal and seal then
+    queue.seal = seal
+    redis.call('HSET', stats, 'seal', seal)
   end
-  reply[4] = rules[11]
+  reply[#reply + 1] = queue.seal
   return reply
 elseif #ripe > 0 and (room <= 0 or full) then
   wake(#ripe)

@@ -3,7 +3,8 @@
 -- ARGV: again: flag, request, session
 --   again: an earlier try may have been applied; request: begins with `!`
 -- Reply: {state, fence, ms until the next call or -1 (no suspects, or the queue is paused), then id, token and record
---   of a job, its note or ''}; state 0: the session is over
+--   of a job, its note or ''}; state: SESSION_OVER or NORMAL, as in queue/reserve
+-- Codes: session_over=0, normal=1
 -- Invariants: the session has one job at a time, so a crash is caused by that job; a job is in one place before and
 --   after; the limits of the queue and of groups hold
 -- include: now
@@ -12,32 +13,33 @@
 -- include: queue/suspects
 -- include: queue/sessions
 local SOON, LATER, FIRST_MS = 100, 1000, 1000 -- ms
-local fence = math.max(now, tonumber(rules[9] or 0) + 1)
+local fence = next_fence()
 
-if is_over(session) then return {0, now, -1, ''} end
+if is_over(session) then return {SESSION_OVER, now, -1, ''} end
 
 local function answer(id, token, record)
-  return {1, fence, SOON, id, token, record, redis.call('HGET', job_notes, id) or ''}
+  return {NORMAL, fence, SOON, id, token, record, redis.call('HGET', job_notes, id) or ''}
 end
 
 local held = redis.call('HGETALL', run)
 if #held > 0 then
-  local given, asked = string.match(held[2], ' (%d+) (%S+)$')
-  if not again or asked ~= request then return {1, fence, SOON, ''} end -- its outcome is on its way
+  local id, token = unpack(held)
+  local given, asked = string.match(token, ' (%d+) (%S+)$')
+  if not again or asked ~= request then return {NORMAL, fence, SOON, ''} end -- its outcome is on its way
   fence = tonumber(given)
-  return answer(held[1], held[2], redis.call('HGET', jobs, held[1]) or '') -- deleted by hand
+  return answer(id, token, redis.call('HGET', jobs, id) or '') -- deleted by hand
 end
-if not rules[12] or rules[1] then return {1, fence, -1, ''} end
+if not queue.suspects_until or queue.paused then return {NORMAL, fence, -1, ''} end
 
 -- Reserve freed places for suspects until `us`. Otherwise other jobs take each place before the next call.
 local function comes_first(us)
-  rules[12] = string.format('%.0f', us + FIRST_MS * 1000)
-  redis.call('HSET', stats, 'suspects', rules[12])
-  return {1, fence, math.min(LATER, math.max(SOON, math.ceil((us - now) / 1000))), ''}
+  queue.suspects_until = us + FIRST_MS * 1000
+  redis.call('HSET', stats, 'suspects', string.format('%.0f', queue.suspects_until))
+  return {NORMAL, fence, math.min(LATER, math.max(SOON, math.ceil((us - now) / 1000))), ''}
 end
 
-if at_once and at_work >= at_once then return comes_first(now) end
-if rate_jobs then
+if queue.max_running and queue.running >= queue.max_running then return comes_first(now) end
+if queue.rate_jobs then
   local free, soonest = rate_allows()
   if free < 1 then return comes_first(soonest) end
 end
@@ -74,13 +76,13 @@ for _, id in ipairs(redis.call('ZRANGE', suspects, 0, 199)) do
     redis.call('HSET', stats, 'fence', string.format('%.0f', fence))
     count_leased(1)
     if suspects_first() then
-      if rules[12] then
-        rules[12] = '0'
+      if queue.suspects_until then
+        queue.suspects_until = 0
         redis.call('HSET', stats, 'suspects', 0)
       end
-      wake(at_once and at_once - at_work or 1)
+      wake(queue.max_running and queue.max_running - queue.running or 1)
     end
     return answer(id, token, record)
   end
 end
-return {1, fence, rules[12] and wait or -1, ''}
+return {NORMAL, fence, queue.suspects_until and wait or -1, ''}

@@ -10,6 +10,7 @@
 --   parents end
 -- include: now
 -- include: queue/control
+-- include: history/ended_job
 local record = redis.call('HGET', jobs, id)
 if record then
   if not redis.call('ZSCORE', dead, id) then return again and 'revived' or 'waiting' end
@@ -18,7 +19,7 @@ if record then
   redis.call('HDEL', errors, id)
   redis.call('HDEL', tries, id)
 else
-  local blob = redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
+  local blob = find_result(id)
   record = blob and string.match(blob, '^[cx]%d+[^;]*;(.*)$')
   if not blob then
     record = kept_record(id)
@@ -28,10 +29,10 @@ else
   if waits_in_flow(flows, id) and flow_engine().still_waits(id) then return 'blocked' end
   if not retake_name(id, record, dead) then return 'taken' end
   redis.call('HSET', jobs, id, record)
-  weigh(record)
+  mark_if_heavy(record)
 end
-redis.call('HDEL', results[1], id, id .. ' p')
-redis.call('HDEL', results[2], id, id .. ' p')
+redis.call('HDEL', newer_results, id, id .. ' p')
+redis.call('HDEL', older_results, id, id .. ' p')
 forget_ended(id)
 if wait == '0' then enqueue_again(id, record) else schedule(id, wait) end
 redis.call('HINCRBY', stats, 'revived', 1)

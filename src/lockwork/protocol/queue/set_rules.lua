@@ -7,6 +7,7 @@
 --   up to one period
 -- include: now
 -- include: publish
+-- include: queue/rules
 for at = FIRST, #ARGV, STRIDE do
   local name, value = ARGV[at], ARGV[at + 1]
   local since = name == 'paused' and value == '' and redis.call('HGET', stats, name)
@@ -24,12 +25,12 @@ for at = FIRST, #ARGV, STRIDE do
   end
   if name == 'rate' then redis.call('HDEL', stats, 'turn', value == '' and 'full' or 'turn') end
 end
-local found = redis.call('HMGET', stats, 'paused', 'rate', 'concurrency', 'size')
-if not found[1] then
+local paused, rate, concurrency, size = read_rules()
+if paused == '' then
   -- a score below 0 is an offer (offer.lua): such a worker is awake
   local asleep = redis.call('ZRANGEBYSCORE', idle_workers, 0, '+inf', 'LIMIT', 0, 500)
   if #asleep > 0 then redis.call('ZREM', idle_workers, unpack(asleep)) end
   for _, channel in ipairs(asleep) do publish(channel, jobs) end
 end
-local more = not found[1] and redis.call('ZCOUNT', idle_workers, 0, '+inf') > 0
-return {more and 1 or 0, found[1] or '', found[2] or '', found[3] or '', found[4] or ''}
+local more = paused == '' and redis.call('ZCOUNT', idle_workers, 0, '+inf') > 0
+return {more and 1 or 0, paused, rate, concurrency, size}

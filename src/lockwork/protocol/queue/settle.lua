@@ -9,8 +9,9 @@
 --     g: return, without counting an attempt; z: as g, after the delay; n: as g, and the job did not begin
 --     u: as n, after a growing pause: the worker cannot run the call, and value is the reason (queue/parts/parked.lua)
 -- Out of memory: goes on
--- Reply: per job 1; 0 if the lease belongs to another holder (nothing was written); or -1 if another call must settle
---   it, because earlier records of this call were large
+-- Reply: per job SETTLED; LEASE_OVER: the lease belongs to another holder, and nothing was written; or POSTPONED:
+--   another call must settle it, because earlier records of this call were large
+-- Codes: settled=1, lease_over=0, postponed=-1
 -- Invariants: only the holder of the current lease settles a job; a job is in one place before and after
 -- include: now
 -- include: queue/push
@@ -25,7 +26,7 @@ local tokens = redis.call('HMGET', run, unpack(ids))
 local marks = noted and redis.call('HMGET', job_notes, unpack(ids))
 local over, ended, outcomes, retried, known_here, again, successes = {}, {}, {}, {}, {}, 0, 0
 local session, sample, sampled = string.match(run, '}:run:(.+)$'), {}, 2 * success_budget()
-local fits, put_off = rules[10] and allowance(), false
+local fits, put_off = queue.heavy and allowance(), false
 local next_run, counts, last = string.gmatch(tasks, '(%S+) (%d+)'), nil, 0
 
 -- A result with a separate time to live. queue/expire deletes it while the queue has workers.
@@ -50,11 +51,11 @@ for index, id in ipairs(ids) do
   end
   put_off = put_off or (fits and tokens[index] == token and not affords(id, token, outcome, marks and marks[index]))
   if put_off then
-    reply[index] = -1
+    reply[index] = POSTPONED
   elseif tokens[index] ~= token then
-    reply[index] = 0
+    reply[index] = LEASE_OVER
   else
-    reply[index] = 1
+    reply[index] = SETTLED
     over[#over + 1] = id
     local tried, special = string.match(token, '^([%d/]+)(%*?)')
     local failure, overran = 'f', outcome == 'o'
@@ -68,14 +69,14 @@ for index, id in ipairs(ids) do
     -- it has a cancellation request, so it is not retried
     if mark and outcome ~= 's' and string.sub(mark, 1, 1) == '1' then outcome = 'c' end
     local unbegun = outcome == 'n' or outcome == 'u'
-    if mark and (outcome == 's' or outcome == 'c') then close_note(id, mark, outcomes) end
-    if rules[13] and outcome ~= 'u' then known_here[#known_here + 1] = id end
+    if mark and (outcome == 's' or outcome == 'c') then delete_note(id, mark, outcomes) end
+    if queue.has_parked and outcome ~= 'u' then known_here[#known_here + 1] = id end
     local ends = unbegun and string.match(token, '@(%d+)$')
     if ends then redis.call('ZADD', expiry, ends, id) end
     if special == '*' then
       local record = redis.call('HGET', jobs, id) or ''
       if unbegun and unique_name(record) == 's' then retake_name(id, record, dead) end
-      again = again + left(id, record, outcome == 's' or outcome == 'd' or outcome == 'c')
+      again = again + release_slot(id, record, outcome == 's' or outcome == 'd' or outcome == 'c')
       local letter = ({s = 's', d = 'f', c = 'c'})[outcome]
       if letter then flow_ended(id, record, letter, letter ~= 'c' and value or '') end
     end
@@ -144,7 +145,7 @@ forget_timelines(ended)
 unpark(known_here, true)
 if #retried > 0 then redis.call('HDEL', tries, unpack(retried)) end
 carry_on(outcomes, window)
-conclude(outcomes, window)
+store_outcomes(outcomes, window)
 save_history()
 wake(math.max(again, takers(freed, group_queue)))
 return reply

@@ -6,8 +6,8 @@
 -- Reply: {ready, scheduled, dead, {name, count, ...}, {session, deadline ms, ...} of all sessions, now ms, jobs blocked
 --   by flows, running jobs per session of the call ...}
 -- include: now
-local waiting = redis.call('LLEN', ready[1]) + redis.call('LLEN', ready[2]) + redis.call('LLEN', ready[3])
-  + redis.call('ZCARD', group_queue) + redis.call('ZCARD', suspects) - redis.call('SCARD', void)
+local waiting = redis.call('ZCARD', group_queue) + redis.call('ZCARD', suspects) - redis.call('SCARD', void)
+for _, list in ipairs(ready) do waiting = waiting + redis.call('LLEN', list) end
 local came = redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000)) -- due jobs that are not yet moved
 local reply = {
   waiting + came, redis.call('ZCARD', due) - came, redis.call('ZCARD', dead), redis.call('HGETALL', stats),

@@ -70,7 +70,7 @@ def status_and_rules(
     """
     sessions = list(expected)
     while True:
-        reply = yield _look(queue, sessions)
+        reply = yield _status_call(queue, sessions)
         listed = _sessions(reply)
         if set(listed) <= set(sessions):
             return _read(sessions, reply, (yield from _count_rest(queue, sessions)))
@@ -82,7 +82,7 @@ def statuses(queues: Sequence[QueueKeys]) -> Protocol[list[tuple[QueueStatus, li
     found: dict[QueueKeys, tuple[QueueStatus, list[WorkerInfo], QueueRules]] = {}
     sessions: dict[QueueKeys, list[str]] = {queue: [] for queue in queues}
     while left := [queue for queue in queues if queue not in found]:
-        replies = yield Calls([_look(queue, sessions[queue]) for queue in left])
+        replies = yield Calls([_status_call(queue, sessions[queue]) for queue in left])
         for queue, reply in zip(left, replies, strict=True):
             if isinstance(reply, LockworkError):
                 raise reply
@@ -93,7 +93,7 @@ def statuses(queues: Sequence[QueueKeys]) -> Protocol[list[tuple[QueueStatus, li
     return [found[queue][:2] for queue in queues]
 
 
-def _look(queue: QueueKeys, sessions: Sequence[str]) -> Call:
+def _status_call(queue: QueueKeys, sessions: Sequence[str]) -> Call:
     first = sessions[:MOST_SESSIONS]
     return script_call("queue/status", queue, first, runs=[*map(queue.run, first)])
 

@@ -5,8 +5,9 @@
 --     slot may be (ms; 0: any), 1 to skip slots while the last job has not ended, number of slots that are left out as
 --     missed, number of slots; per slot: slot, id of its job
 -- Indexed: stats
--- Reply: {now ms, then per schedule: state, cursor}; state: 1 done, 2 the cursor differs, 3 retry (the clocks of caller
---   and server differ), 0 this definition is not in force
+-- Reply: {now ms, then per schedule: result, cursor}; result: FIRED; CURSOR_DIFFERS; CLOCKS_DIFFER, between caller and
+--   server: retry; NOT_IN_FORCE: another definition is, or none
+-- Codes: fired=1, cursor_differs=2, clocks_differ=3, not_in_force=0
 -- Invariants: a cursor moves only forward, atomically with the enqueuing of its slots' jobs; no slot is enqueued before
 --   its time
 -- include: now
@@ -15,27 +16,27 @@
 -- include: schedules/jobs
 local args = {}
 for at = 1, #ARGV do args[at] = ARGV[at] end
-local today = math.floor(now / 1000)
-local stale = today - asked > 5000
-local reply, changed = {today}, {}
+local now_ms = math.floor(now / 1000)
+local stale = now_ms - asked > 5000
+local reply, changed = {now_ms}, {}
 
 local at = FIRST
 while args[at] do
   local name, upto, late, count = args[at], tonumber(args[at + 3]), tonumber(args[at + 4]), tonumber(args[at + 7])
-  local known, code = load(name), 0
+  local known, result = load(name), NOT_IN_FORCE
   if known and known[DIGEST] == args[at + 1] then
-    code = 1
+    result = FIRED
     if known[CURSOR] ~= tonumber(args[at + 2]) then
-      code = 2
-    elseif stale or upto > today or upto <= known[CURSOR] then
-      code = 3
+      result = CURSOR_DIFFERS
+    elseif stale or upto > now_ms or upto <= known[CURSOR] then
+      result = CLOCKS_DIFFER
     end
   end
-  if code == 1 then
+  if result == FIRED then
     if known[PAUSED] == 0 then known[MISSED] = known[MISSED] + tonumber(args[at + 6]) end
     for place = at + 8, at + 6 + 2 * count, 2 do
       local slot, id = tonumber(args[place]), args[place + 1]
-      if known[PAUSED] == 0 and (late == 0 or today - slot <= late) then
+      if known[PAUSED] == 0 and (late == 0 or now_ms - slot <= late) then
         if args[at + 5] == '1' and unended(known[JOB]) then
           known[OVERLAPPED] = known[OVERLAPPED] + 1
         else
@@ -49,7 +50,7 @@ while args[at] do
     known[CURSOR] = upto
     changed[name] = known
   end
-  reply[#reply + 1] = code
+  reply[#reply + 1] = result
   reply[#reply + 1] = known and known[CURSOR] or 0
   at = at + 8 + 2 * count
 end

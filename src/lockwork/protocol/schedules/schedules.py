@@ -14,6 +14,7 @@ from typing import Any
 
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.scripts import codes
 
 TURN = 20.0
 """Seconds between two declarations. schedules/parts/schedule.lua depends on it: a lease is three of them."""
@@ -54,11 +55,21 @@ class SchedulePlan:
 class _WatchedPlan:
     plan: SchedulePlan
     state: int = 0
-    """1: in force; 2: the server has another definition; 0: unknown to the server."""
+    """A code of schedules/declare: in_force; replaced: the server has another definition; or unknown."""
     cursor: int = 0
     next: int = 0
     known_until: int = 0
     """Last cursor on the server while this definition was in force; 0 if it never was."""
+
+    @property
+    def in_force(self) -> bool:
+        """Whether the server has this definition."""
+        return bool(self.state == codes("schedules/declare").in_force)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the server does not know the schedule."""
+        return bool(self.state == codes("schedules/declare").unknown)
 
 
 class Ticker:
@@ -89,9 +100,9 @@ class Ticker:
             yield from self._fire()
         now = yield Clock()
         assert self._offset is not None
-        if any(each.state == 0 for each in self._watched):
+        if any(each.is_unknown for each in self._watched):
             self._declare_at = min(self._declare_at, now + 1.0)
-        wakes = [(each.next - self._offset) / 1000 for each in self._watched if each.state == 1]
+        wakes = [(each.next - self._offset) / 1000 for each in self._watched if each.in_force]
         return max(_SHORTEST, min([self._declare_at, *wakes]) - now)
 
     def forget(self) -> None:
@@ -101,17 +112,17 @@ class Ticker:
     @property
     def _lost(self) -> bool:
         """True if a schedule has disappeared from the server."""
-        return any(each.state == 0 and each.known_until for each in self._watched)
+        return any(each.is_unknown and each.known_until for each in self._watched)
 
     def _declare(self) -> Protocol[int]:
         """Declare all schedules, with full definitions if the server lacks them; return how many it stores."""
-        whole = [each for each in self._watched if each.state != 1]
-        known = [each for each in self._watched if each.state == 1]
+        whole = [each for each in self._watched if not each.in_force]
+        known = [each for each in self._watched if each.in_force]
         kept = 0
         for some in _batches(known):
             kept = yield from self._declared(some, whole=False)
         # schedules that the server had, and no longer has
-        whole += [each for each in known if each.state != 1]
+        whole += [each for each in known if not each.in_force]
         for some in _batches(whole):
             kept = yield from self._declared(some, whole=True)
         if not self._watched:
@@ -137,7 +148,7 @@ class Ticker:
         now = yield Clock()
         assert self._offset is not None
         today = int(now * 1000 + self._offset)
-        due = [each for each in self._watched if each.state == 1 and each.next <= today]
+        due = [each for each in self._watched if each.in_force and each.next <= today]
         for some in _firing(due, today):
             args: list[Argument] = [today]
             for each, slots in some:
@@ -147,11 +158,13 @@ class Ticker:
                 args += (len(slots) - len(chosen), len(chosen))
                 for slot in chosen:
                     args += (slot, slot_id(plan.name, slot))
+            states = codes("schedules/declare")
             reply = yield script_call("schedules/fire", self._queue, args, _PATIENCE)
             yield from self._heard(reply[0])
             for at, (each, _) in enumerate(some):
-                code, cursor = reply[2 * at + 1], reply[2 * at + 2]
-                self._learn(each, 1 if code else 0, cursor)
+                result, cursor = reply[2 * at + 1], reply[2 * at + 2]
+                lost = result == codes("schedules/fire").not_in_force
+                self._learn(each, states.unknown if lost else states.in_force, cursor)
 
     def _heard(self, server_ms: int) -> Protocol[None]:
         now = yield Clock()
@@ -161,11 +174,12 @@ class Ticker:
 
     @staticmethod
     def _learn(each: _WatchedPlan, state: int, cursor: int) -> None:
-        if state == 1 and (each.state != 1 or cursor != each.cursor):
+        states = codes("schedules/declare")
+        if state == states.in_force and (not each.in_force or cursor != each.cursor):
             each.next = each.plan.after(cursor)
         each.state, each.cursor = state, cursor
-        if state:
-            each.known_until = cursor if state == 1 else 0
+        if state != states.unknown:
+            each.known_until = cursor if state == states.in_force else 0
 
 
 def _firing(due: list[_WatchedPlan], today: int) -> Iterator[list[tuple[_WatchedPlan, list[int]]]]:
@@ -202,7 +216,8 @@ def pause(queue: QueueKeys, name: str, *, paused: bool) -> Protocol[bool]:
 def run_now(queue: QueueKeys, name: str, id: str, *, overlap: bool) -> Protocol[tuple[int, str]]:
     """Enqueue its job now, as job `id`.
 
-    Return 1 and the id; 2 and the id of the unended job that prevents it; or 0 if the schedule is unknown.
+    Return a code of schedules/run: started, and the id; overlaps, and the id of the unended job that prevents it; or
+    unknown.
     """
     code, job = yield script_call("schedules/run", queue, [name, id, int(not overlap)])
     return code, job.decode()

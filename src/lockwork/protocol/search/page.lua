@@ -24,6 +24,8 @@
 -- include: now
 -- include: stored
 -- include: rank
+-- include: history/row
+local ENTRIES, RECORDS, MORE, NEXT_SCORE, NEXT_ID, PROBLEM = 3, 4, 5, 6, 7, 8 -- fields of the reply
 -- a viewer may pass any arguments, and a pattern with repetitions can run for hours
 if string.find(string.gsub(suffix, '%%%-', ''), '[^%w_.%[%]^]') then return redis.error_reply('ERR suffix has repetitions') end
 needles = math.max(0, math.min(#ARGV, needles))
@@ -71,15 +73,15 @@ local function entries()
     end
     return found, count, skip + #all < count
   elseif kind == 'blocked' then
-    local step = ask('HSCAN', flows, score == '' and '0' or score, 'MATCH', '* w*', 'COUNT', most) or {'0', {}}
-    for at = 1, #step[2], 2 do
-      local flow, number = string.match(step[2][at], '^(.+) w(%d+)$')
+    local cursor, fields = unpack(ask('HSCAN', flows, score == '' and '0' or score, 'MATCH', '* w*', 'COUNT', most) or {'0', {}})
+    for at = 1, #fields, 2 do
+      local flow, number = string.match(fields[at], '^(.+) w(%d+)$')
       if flow then
-        found[#found + 1] = step[1]
+        found[#found + 1] = cursor
         found[#found + 1] = string.format('%s.%05d', flow, number)
       end
     end
-    return found, tonumber(ask('HGET', flows, '#') or 0), step[1] ~= '0', step[1]
+    return found, tonumber(ask('HGET', flows, '#') or 0), cursor ~= '0', cursor
   elseif kind == 'holder' then
     local id = ask('HGET', groups, 'h ' .. line)
     local waits = id and skip == 0 and (ask('HEXISTS', groups, '@ ' .. id) == 1 or ask('ZSCORE', suspects, id))
@@ -122,8 +124,8 @@ end
 -- Return whether history has only the beginning of this row's record.
 local function is_cut(row)
   if #row < 1024 then return false end
-  local fine, fields = pcall(cmsgpack.unpack, row)
-  return fine and type(fields) == 'table' and type(fields[5]) == 'string' and fields[6] ~= #fields[5]
+  local _, record, size = unpack_row(row)
+  return record and size ~= #record
 end
 
 local found, total, more, cursor = entries()
@@ -195,8 +197,8 @@ end
 for at = 1, #found, 2 do
   -- the next scan step starts after all entries of this step
   if (read > BYTES or records >= reads or matching >= matches) and kind ~= 'blocked' then
-    reply[3], reply[5] = numbers[at - 1] or (at - 1) / 2, 1
-    reply[6], reply[7] = found[at - 2], found[at - 1]
+    reply[ENTRIES], reply[MORE] = numbers[at - 1] or (at - 1) / 2, 1
+    reply[NEXT_SCORE], reply[NEXT_ID] = found[at - 2], found[at - 1]
     break
   end
   local id = found[at + 1]
@@ -221,7 +223,7 @@ for at = 1, #found, 2 do
     end
   end
 end
-reply[4] = records
-if cursor then reply[6] = cursor end
-reply[8] = problem
+reply[RECORDS] = records
+if cursor then reply[NEXT_SCORE] = cursor end
+reply[PROBLEM] = problem
 return reply

@@ -220,7 +220,7 @@ def _places(queues: Sequence[QueueKeys]) -> Protocol[list[_Places]]:
     found: dict[QueueKeys, _Places] = {}
     sessions: dict[QueueKeys, list[str]] = {keys: [] for keys in queues}
     while left := [keys for keys in queues if keys not in found]:
-        replies = yield Calls([_look(keys, sessions[keys][:MOST_SESSIONS]) for keys in left])
+        replies = yield Calls([_places_call(keys, sessions[keys][:MOST_SESSIONS]) for keys in left])
         for keys, reply in zip(left, replies, strict=True):
             if isinstance(reply, LockworkError):
                 raise reply
@@ -231,7 +231,7 @@ def _places(queues: Sequence[QueueKeys]) -> Protocol[list[_Places]]:
     return [found[keys] for keys in queues]
 
 
-def _look(keys: QueueKeys, sessions: Sequence[str]) -> Call:
+def _places_call(keys: QueueKeys, sessions: Sequence[str]) -> Call:
     return script_call("search/places", keys, sessions, runs=[*map(keys.run, sessions)])
 
 

@@ -14,7 +14,7 @@
 -- include: stock/stock
 -- include: stock/waiters
 local job = ARGV[FIRST]
-local no_room = job and refused(FIRST, false, dead)
+local no_room = job and check_room_for_new(FIRST, false, dead)
 create_stock(total)
 end_expired()
 local reservation = read_live_reservation(id) -- end_expired may have left an expired reservation
@@ -25,7 +25,7 @@ if not reservation or refusal or (verb == 'c' and confirmed) then
   local done = reservation or (verb ~= 'c' and not job)
   if not done and job then
     -- the job belongs to this request only: if it exists, an earlier try did everything
-    done = redis.call('HEXISTS', jobs, job) + redis.call('HEXISTS', results[1], job) + redis.call('HEXISTS', results[2], job) > 0
+    done = redis.call('HEXISTS', jobs, job) == 1 or has_result(job)
   end
   return refusal or (done and DONE) or MISSING
 end

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from lockwork import words
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
 from lockwork.logs import Log
 from lockwork.protocol import slots
@@ -25,7 +26,7 @@ log: Log = Log("lockwork")
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class StockRules:
     """One stock: the queue that it belongs to, its name, its initial units, and the limit per buyer (0: none)."""
 
     queue: QueueKeys
@@ -94,30 +95,30 @@ _CHARTED, _CHARTED_TOGETHER = 100, 20
 
 
 def reserve(
-    books: Books, id: str, buyer: str, n: int, hold_ms: int, key: str, job: NewJob | None
+    rules: StockRules, id: str, buyer: str, n: int, hold_ms: int, key: str, job: NewJob | None
 ) -> Protocol[Reservation]:
     """Reserve `n` units, and enqueue `job`. Raises SoldOut, LimitReached or QueueFull; no job is enqueued then.
 
     When interrupted, it puts the units back on sale, unless its job is already enqueued.
     """
-    args: list[Argument] = [books.total, books.limit, id, buyer, n, hold_ms, key]
+    args: list[Argument] = [rules.total, rules.limit, id, buyer, n, hold_ms, key]
     if job is not None:
         args += push_arguments([job])
     try:
-        reply = yield script_call("stock/reserve", books.queue, args, **books.keys._asdict())
+        reply = yield script_call("stock/reserve", rules.queue, args, **rules.keys._asdict())
     except (GeneratorExit, LockworkError):
         raise
     except BaseException as error:
-        yield from _leave(books, id, job, error)
+        yield from _leave(rules, id, job, error)
         raise
-    _compare(books, reply[-1])
+    _compare(rules, reply[-1])
     if reply[0] == codes("stock/reserve").sold_out:
-        raise SoldOut(f"stock {books.shown!r} has fewer than {n} on sale; unpaid reservations may come back later")
-    return _reserved(books, buyer, key, reply)
+        raise SoldOut(f"stock {rules.shown!r} has fewer than {n} on sale; unpaid reservations may come back later")
+    return _reserved(rules, buyer, key, reply)
 
 
 def reserve_waiting(
-    books: Books,
+    rules: StockRules,
     id: str,
     buyer: str,
     n: int,
@@ -140,107 +141,107 @@ def reserve_waiting(
         while True:
             sent = yield Clock()
             here = channel if give_up is None or sent < give_up else ""
-            args = [books.total, books.limit, id, buyer, n, hold_ms, key, here, *jobs]
-            reply = yield script_call("stock/wait", books.queue, args, patience(give_up, sent), **books.keys._asdict())
-            _compare(books, reply[-1])
+            args = [rules.total, rules.limit, id, buyer, n, hold_ms, key, here, *jobs]
+            reply = yield script_call("stock/wait", rules.queue, args, patience(give_up, sent), **rules.keys._asdict())
+            _compare(rules, reply[-1])
             if reply[0] != codes("stock/wait").sold_out:
-                return _reserved(books, buyer, key, reply)
+                return _reserved(rules, buyer, key, reply)
             if not here:
-                raise SoldOut(f"stock {books.shown!r} had fewer than {n} on sale for all of {wait:g} s")
+                raise SoldOut(f"stock {rules.shown!r} had fewer than {n} on sale for all of {words.exact(wait)}")
             until = (yield Clock()) + reply[4] / 1_000_000
-            yield from listen(hints, id, until if give_up is None else min(until, give_up), key=books.queue.jobs)
+            yield from listen(hints, id, until if give_up is None else min(until, give_up), key=rules.queue.jobs)
     except (GeneratorExit, SoldOut, LimitReached, ConfigError):
         raise
     except BaseException as error:
-        yield from _leave(books, id, job, error)
+        yield from _leave(rules, id, job, error)
         raise
 
 
-def _compare(books: Books, opened: int) -> None:
+def _compare(rules: StockRules, opened: int) -> None:
     """Log a warning, once, if the stock was created with another number of units than this app passes."""
-    if opened == books.total or books.keys in books.warned or len(books.warned) == _MOST_WARNED:
+    if opened == rules.total or rules.keys in rules.warned or len(rules.warned) == _MOST_WARNED:
         return
-    books.warned.add(books.keys)
+    rules.warned.add(rules.keys)
     log.warning(
         "stock %r was created with %d units, so the quantity %d of this program has no effect: change the number on "
         "sale with restock() or withdraw(), and pass %d; or delete() the stock for a new sale",
-        books.shown, opened, books.total, opened,
+        rules.shown, opened, rules.total, opened,
     )  # fmt: skip
 
 
-def _leave(books: Books, id: str, job: NewJob | None, why: BaseException) -> Protocol[None]:
+def _leave(rules: StockRules, id: str, job: NewJob | None, why: BaseException) -> Protocol[None]:
     # if the server is unreachable, the waiter's place expires, and soon after it any unclaimed units
     args: list[Argument] = [id, int(job is None)]
-    yield from undo(script_call("stock/leave", books.keys, args), why)
+    yield from undo(script_call("stock/leave", rules.keys, args), why)
 
 
-def _reserved(books: Books, buyer: str, key: str, reply: list[Any]) -> Reservation:
+def _reserved(rules: StockRules, buyer: str, key: str, reply: list[Any]) -> Reservation:
     code, known, state, units, left, fence, created, _ = reply
     results = codes("stock/reserve")
     if code == results.other_buyer:
-        raise ConfigError(f"key {shown(key)!r} of stock {books.shown!r} belongs to a reservation of another buyer")
+        raise ConfigError(f"key {shown(key)!r} of stock {rules.shown!r} belongs to a reservation of another buyer")
     if code == results.queue_full:
-        room_for(books.queue, [units, left])
+        room_for(rules.queue, [units, left])
     if code == results.over_limit:
-        raise LimitReached(f"buyer {shown(buyer)!r} would hold more than {books.limit} of stock {books.shown!r}")
+        raise LimitReached(f"buyer {shown(buyer)!r} would hold more than {rules.limit} of stock {rules.shown!r}")
     return Reservation(known.decode(), shown(buyer), units, _STATES[state], left / 1000, fence, bool(created))
 
 
-def confirm(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+def confirm(rules: StockRules, id: str, job: NewJob | None) -> Protocol[None]:
     """Turn a held reservation into a sale; raises ReservationEnded when it expired or was released."""
-    if (yield from _end(books, "c", id, job)) == codes("stock/end").missing:
+    if (yield from _end(rules, "c", id, job)) == codes("stock/end").missing:
         raise ReservationEnded(
-            f"reservation {id!r} of stock {books.shown!r} has expired or was released: reserve again"
+            f"reservation {id!r} of stock {rules.shown!r} has expired or was released: reserve again"
         )
 
 
-def release(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+def release(rules: StockRules, id: str, job: NewJob | None) -> Protocol[None]:
     """Put a reservation's units back on sale; raises ReservationEnded when it is confirmed, because it is then a sale.
 
     With a job, also raises ReservationEnded when the units are already back, except if an earlier call with this same
     job released them. The job is not enqueued then.
     """
-    code = yield from _end(books, "r", id, job)
+    code = yield from _end(rules, "r", id, job)
     if code == codes("stock/end").missing:
-        raise _back_already(books, id)
+        raise _back_already(rules, id)
     if code == codes("stock/end").confirmed_before:
-        raise ReservationEnded(f"reservation {id!r} of stock {books.shown!r} is confirmed: a sale cannot be released")
+        raise ReservationEnded(f"reservation {id!r} of stock {rules.shown!r} is confirmed: a sale cannot be released")
 
 
-def refund(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+def refund(rules: StockRules, id: str, job: NewJob | None) -> Protocol[None]:
     """Put a sale's units back on sale; raises ReservationEnded when it is not yet confirmed.
 
     With a job, also raises it when the units are already back, as `release` does.
     """
-    code = yield from _end(books, "f", id, job)
+    code = yield from _end(rules, "f", id, job)
     if code == codes("stock/end").missing:
-        raise _back_already(books, id)
+        raise _back_already(rules, id)
     if code == codes("stock/end").still_held:
-        raise ReservationEnded(f"reservation {id!r} of stock {books.shown!r} is not confirmed: release it instead")
+        raise ReservationEnded(f"reservation {id!r} of stock {rules.shown!r} is not confirmed: release it instead")
 
 
-def extend(books: Books, id: str, hold_ms: int) -> Protocol[float]:
+def extend(rules: StockRules, id: str, hold_ms: int) -> Protocol[float]:
     """Hold a reservation for at least `hold_ms` from now; return the remaining seconds. Raises ReservationEnded."""
-    code, left = yield script_call("stock/extend", books.keys, [id, hold_ms])
+    code, left = yield script_call("stock/extend", rules.keys, [id, hold_ms])
     if code == codes("stock/extend").confirmed:
-        raise ReservationEnded(f"reservation {id!r} of stock {books.shown!r} is already confirmed")
+        raise ReservationEnded(f"reservation {id!r} of stock {rules.shown!r} is already confirmed")
     if code == codes("stock/extend").missing:
         raise ReservationEnded(
-            f"reservation {id!r} of stock {books.shown!r} has expired or was released: reserve again"
+            f"reservation {id!r} of stock {rules.shown!r} has expired or was released: reserve again"
         )
     return float(left / 1000)
 
 
-def look(books: Books, id: str) -> Protocol[Reservation | None]:
+def read_reservation(rules: StockRules, id: str) -> Protocol[Reservation | None]:
     """Read one reservation; None when it expired, was released or never existed."""
-    reply = yield script_call("stock/reservation", books.keys, [id])
+    reply = yield script_call("stock/reservation", rules.keys, [id])
     if not reply:
         return None
     state, buyer, units, left, fence = reply
     return Reservation(id, shown(buyer.decode()), units, _STATES[state], left / 1000, fence, created=False)
 
 
-def reservations(books: Books, buyer: str, count: int) -> Protocol[list[Reservation]]:
+def reservations(rules: StockRules, buyer: str, count: int) -> Protocol[list[Reservation]]:
     """Read up to `count` reservations, of one buyer or (empty) of all, unordered.
 
     Includes every reservation that exists during the whole call.
@@ -249,7 +250,7 @@ def reservations(books: Books, buyer: str, count: int) -> Protocol[list[Reservat
     cursor: bytes | str = "0"
     while True:
         args = [cursor, buyer, _SCAN]
-        cursor, *parts = yield script_call("stock/list", books.keys, args)
+        cursor, *parts = yield script_call("stock/list", rules.keys, args)
         for at in range(0, len(parts), 6):
             id, state, owner, units, left, fence = parts[at : at + 6]
             kept = Reservation(
@@ -260,21 +261,21 @@ def reservations(books: Books, buyer: str, count: int) -> Protocol[list[Reservat
             return list(found.values())[:count]
 
 
-def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatus]:
+def status(rules: StockRules, add: int = 0, request: str = "") -> Protocol[StockStatus]:
     """Count the units by place, after adding `add` units (once per `request`); a negative number withdraws units.
 
     Raises SoldOut when fewer units are on sale; nothing is withdrawn then.
     """
-    call = script_call("stock/state", books.keys, [books.total, add, request])
+    call = script_call("stock/state", rules.keys, [rules.total, add, request])
     while True:
         total, sold, held, expired, more, changed, opened = yield call
-        _compare(books, opened)
+        _compare(rules, opened)
         if not changed:
             available = total - sold - held
-            raise SoldOut(f"stock {books.shown!r} has {available} on sale: {-add} cannot be withdrawn")
+            raise SoldOut(f"stock {rules.shown!r} has {available} on sale: {-add} cannot be withdrawn")
         if not more:
             return StockStatus(total, total - sold - held, held, sold, expired)
-        call = script_call("stock/state", books.keys, [books.total, 0, ""])
+        call = script_call("stock/state", rules.keys, [rules.total, 0, ""])
 
 
 def overview(prefix: str, minutes: int) -> Protocol[list[tuple[str, str, StockStatus, tuple[StockMinute, ...]]]]:
@@ -308,21 +309,21 @@ def _minutes(counts: list[int], minutes: int) -> tuple[StockMinute, ...]:
     return tuple(known.get(ago, StockMinute()) for ago in reversed(range(minutes)))
 
 
-def delete(books: Books, request: str) -> Protocol[bool]:
+def delete(rules: StockRules, request: str) -> Protocol[bool]:
     """Delete the stock, once per `request`; return False when it does not exist."""
     return bool(
-        (yield script_call("stock/delete", books.keys, [request], deleted=books.queue.stock_deleted(books.name)))
+        (yield script_call("stock/delete", rules.keys, [request], deleted=rules.queue.stock_deleted(rules.name)))
     )
 
 
-def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Protocol[int]:
+def _end(rules: StockRules, verb: str, id: str, job: NewJob | None) -> Protocol[int]:
     jobs = [] if job is None else push_arguments([job])
-    reply = yield script_call("stock/end", books.queue, [books.total, verb, id, *jobs], **books.keys._asdict())
-    return room_for(books.queue, reply)
+    reply = yield script_call("stock/end", rules.queue, [rules.total, verb, id, *jobs], **rules.keys._asdict())
+    return room_for(rules.queue, reply)
 
 
-def _back_already(books: Books, id: str) -> ReservationEnded:
+def _back_already(rules: StockRules, id: str) -> ReservationEnded:
     return ReservationEnded(
-        f"reservation {id!r} of stock {books.shown!r} has expired, was released or refunded: its units are on sale "
+        f"reservation {id!r} of stock {rules.shown!r} has expired, was released or refunded: its units are on sale "
         "again, and nothing was enqueued"
     )

@@ -12,7 +12,7 @@
 -- include: stock/stock
 -- include: stock/earlier
 -- include: stock/waiters
-local no_room = #ARGV >= FIRST and refused(FIRST, true, dead)
+local no_room = #ARGV >= FIRST and check_room_for_new(FIRST, true, dead)
 create_stock(total)
 end_expired()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
+from lockwork import words
 from lockwork.errors import ConfigError, LockworkError, WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
 from lockwork.protocol.keys import BarrierKeys
 from lockwork.protocol.messages import Hints, listen, numbers, secret
-from lockwork.protocol.retry import Looks, patience, undo
+from lockwork.protocol.retry import Rechecks, patience, undo
 from lockwork.protocol.scripts import codes
 
 
@@ -41,7 +42,7 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
     known = codes("synchronizers/barrier_arrive")
-    looks, hints, sealed_with = Looks(0.5), Hints(), secret(arrival.keys.barrier)
+    rechecks, hints, sealed_with = Rechecks(0.5), Hints(), secret(arrival.keys.barrier)
     try:
         while True:
             sent = yield Clock()
@@ -66,7 +67,7 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
             heard = yield from listen(
                 hints,
                 arrival.request,
-                looks.next(now, give_up),
+                rechecks.next(now, give_up),
                 lambda text: numbers(sealed_with, arrival.request, text, 1),
                 arrival.keys.barrier,
             )
@@ -99,6 +100,6 @@ def _give_up(arrival: Arrival, timeout: float | None, arrived: int) -> Protocol[
     if code == 1:
         return int(index)
     raise WaitTimeout(
-        f"barrier {arrival.name!r}: within {timeout:g} s not all of the {arrival.parties} parties arrived "
+        f"barrier {arrival.name!r}: within {words.exact(timeout)} not all of the {arrival.parties} parties arrived "
         f"({arrived} at the last count); this party no longer counts"
     )

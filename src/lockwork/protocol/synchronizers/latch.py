@@ -8,7 +8,7 @@ from lockwork.errors import ConfigError
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import LatchKeys
 from lockwork.protocol.messages import Hints, listen, numbers, secret
-from lockwork.protocol.retry import Looks, patience
+from lockwork.protocol.retry import Rechecks, patience
 from lockwork.protocol.scripts import codes
 
 
@@ -50,7 +50,7 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
     give_up = None if timeout is None else began + timeout
     # one message wakes all waiters of a process: a waiter that has not parked yet must check again soon
     ticket = latch.keys.latch
-    looks, hints, sealed_with = Looks(0.1), Hints(), secret(ticket)
+    rechecks, hints, sealed_with = Rechecks(0.1), Hints(), secret(ticket)
     since = 0
     while True:
         sent = yield Clock()
@@ -67,7 +67,7 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
         heard = yield from listen(
             hints,
             ticket,
-            looks.next(now, give_up),
+            rechecks.next(now, give_up),
             lambda text: numbers(sealed_with, ticket, text, 1),
             ticket,
         )

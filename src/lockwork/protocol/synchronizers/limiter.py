@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any, Literal
 
+from lockwork import words
 from lockwork.errors import ConfigError, LockworkError, RateLimited
 from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Clock, Protocol, concurrently, script_call
@@ -214,7 +215,8 @@ def _rate(unit: Fraction) -> str:
 
 def _refusal(limits: LimiterRules, n: int, ahead: float) -> str:
     units = "" if n == 1 else f"{n} units of "
-    return f"{units}limiter {limits.name!r} ({limits.shown}): no free units within the wait; try again in {ahead:.3f} s"
+    again = words.exact(round(ahead, 3))
+    return f"{units}limiter {limits.name!r} ({limits.shown}): no free units within the wait; try again in {again}"
 
 
 def _mixed(limits: LimiterRules) -> ConfigError:

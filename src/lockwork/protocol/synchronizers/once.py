@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lockwork import words
 from lockwork.errors import WaitTimeout
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.locks.grants import Granted, LockScripts, local_deadline
 from lockwork.protocol.messages import Hints, listen
-from lockwork.protocol.retry import Looks, insist, patience, undo
+from lockwork.protocol.retry import Rechecks, insist, patience, undo
 from lockwork.protocol.scripts import codes
 
 SCRIPTS = LockScripts(
@@ -61,7 +62,7 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
     began = yield Clock()
     give_up = None if wait is None else began + wait
     # one message wakes all callers of a process: a caller that has not parked yet must check again soon
-    looks = Looks(0.1)
+    rechecks = Rechecks(0.1)
     fence, hints = 0, None
     try:
         while True:
@@ -81,10 +82,10 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
             fence = reply[1]
             now = yield Clock()
             if give_up is not None and now >= give_up:
-                within = "" if wait == 0 else f" and did not end within {wait:g} s"
+                within = "" if wait == 0 else f" and did not end within {words.exact(wait)}"
                 raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller stopped waiting")
             hints = hints or Hints()
-            until = min(now + reply[2] / 1_000_000, looks.next(now, give_up))
+            until = min(now + reply[2] / 1_000_000, rechecks.next(now, give_up))
             yield from listen(hints, asked.key, until, key=asked.key)
     except (GeneratorExit, WaitTimeout):
         raise

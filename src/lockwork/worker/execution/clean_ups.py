@@ -35,31 +35,31 @@ def thread_cleans_up(thread: int) -> bool:
 
 
 def task_cleans_up(task: asyncio.Task[Any]) -> bool:
-    """Return True if an asyncio task, or one that it awaits, is in a cleanup of Lockwork."""
-    left: list[Any] = [task]
+    """Return True if an asyncio task, or a task that it awaits, is in a cleanup of Lockwork."""
+    awaitables: list[Any] = [task]
     for _ in range(_DEEPEST):
-        if not left:
+        if not awaitables:
             break
-        found = left.pop()
-        frame, awaited = _behind(found)
+        awaitable = awaitables.pop()
+        frame, awaited = _behind(awaitable)
         if frame is not None and _is_clean_up(frame):
             return True
-        left += awaited
+        awaitables += awaited
     return False
 
 
-def _behind(found: Any) -> tuple[FrameType | None, list[Any]]:
+def _behind(awaitable: Any) -> tuple[FrameType | None, list[Any]]:
     """Return the frame of an awaitable, and the awaitable that it awaits."""
-    if isinstance(found, CoroutineType):
-        return found.cr_frame, [found.cr_await]
-    if isinstance(found, AsyncGeneratorType):
-        return found.ag_frame, [found.ag_await]
-    if isinstance(found, GeneratorType):
-        return found.gi_frame, [found.gi_yieldfrom]
-    if isinstance(found, asyncio.Task):
-        return None, [found.get_coro()]
+    if isinstance(awaitable, CoroutineType):
+        return awaitable.cr_frame, [awaitable.cr_await]
+    if isinstance(awaitable, AsyncGeneratorType):
+        return awaitable.ag_frame, [awaitable.ag_await]
+    if isinstance(awaitable, GeneratorType):
+        return awaitable.gi_frame, [awaitable.gi_yieldfrom]
+    if isinstance(awaitable, asyncio.Task):
+        return None, [awaitable.get_coro()]
     # the iterator of a future, or the awaitable of an async generator: neither has an attribute for its target
-    return None, [each for each in gc.get_referents(found) if isinstance(each, _AWAITED)]
+    return None, [each for each in gc.get_referents(awaitable) if isinstance(each, _AWAITED)]
 
 
 _AWAITED = (asyncio.Task, CoroutineType, AsyncGeneratorType, GeneratorType)

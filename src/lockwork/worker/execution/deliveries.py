@@ -37,12 +37,12 @@ class Deliveries:
     def take_unread(self, leased: Iterable[tuple[str, bytes]]) -> list[Leased]:
         """Take the leased jobs that the loop has not read; return them without records, the newest first.
 
-        leased: ids and tokens of all jobs that are leased to this process. Skips jobs that were taken before.
+        leased: ids and tokens of all jobs that are leased to this process. Skips jobs that an earlier call returned.
         """
-        found = [Leased(id, token, b"", 0, leases.fence_of(token)) for id, token in leased]
-        found.sort(key=lambda job: (job.fence, job.id), reverse=True)
+        jobs = [Leased(id, token, b"", 0, leases.fence_of(token)) for id, token in leased]
+        jobs.sort(key=lambda job: (job.fence, job.id), reverse=True)
         with self._lock:
-            unread = [job for job in found if job.fence > self.last and (job.id, job.token) not in self._taken]
+            unread = [job for job in jobs if job.fence > self.last and (job.id, job.token) not in self._taken]
             self._taken.update((job.id, job.token) for job in unread)
         return unread
 

@@ -1,93 +1,45 @@
 """Fetching: leases jobs of all queues for free slots, and sleeps without polling when there is nothing to do.
 
-An empty queue sleeps without calls until the server wakes the worker. If a wake-up comes when all slots are taken, the
+An empty queue sleeps without calls until the server wakes the worker. If a wake-up comes when no slot is free, the
 fetcher forwards it to another worker. `FetchState` is the state machine of a queue.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from lockwork.durations import in_milliseconds
-from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
+from lockwork.errors import ServerRefused
 from lockwork.logs import Log
-from lockwork.protocol.effects import Protocol
-from lockwork.protocol.queue import leases, sessions
 from lockwork.protocol.queue.leases import RESERVE_BATCH, Batch, Leased, SessionOver
-from lockwork.protocol.queue.limits import rules
-from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.trying import backoff
 from lockwork.worker.environment import AGAIN
-from lockwork.worker.execution.foreign_calls import TasksOfApp
-from lockwork.worker.execution.queue_state import ASLEEP, FetchOrder, FetchState, QueueState, Wakeup
-from lockwork.worker.execution.slots import WorkerSlots
+from lockwork.worker.execution.contexts import FetchOptions, SessionContext
+from lockwork.worker.execution.queue_client import QueueClient
+from lockwork.worker.execution.queue_state import ASLEEP, FetchState, QueueState, Wakeup
 
 log: Log = Log("lockwork.worker")
 
 _UNSETTLED = 1.0
 """Seconds until the next request to a queue whose server refuses outcomes."""
-_REJOIN = 1.0
-"""Seconds that a rejoin of a queue may take, and the pause between two rejoins."""
 _SLEEPING = frozenset({FetchState.SLEEPING, FetchState.SLEEPING_UNTIL_DUE})
 
 
 class Fetcher:
-    """Leases jobs for one session.
+    """Leases jobs of the queues for one session."""
 
-    max_jobs: number of jobs after which the fetcher ends.
-    settled: if set, the fetcher ends when no queue has a job that can run now; it first awaits `settled`, until the
-    server has all outcomes.
-    recycle_after: number of jobs after which `on_recycle` is called, once.
-    ending: True if this process was asked to end or to be quiet, or if its supervisor is gone and no longer renews the
-    session. From then on the fetcher leases nothing, and no job starts.
-    shards: the queues are on several servers, some of which may be unreachable.
-    lease: lease of the session in seconds; without it, the session never rejoins a queue.
-    suspects: the session runs a single job (--once), so that job may be a suspect.
-    known_tasks: the tasks whose parked jobs are claimed.
-    """
-
-    def __init__(
-        self,
-        driver: AsyncDriver,
-        queues: Sequence[QueueState],
-        session: str,
-        channel: str,
-        slots: WorkerSlots,
-        window_ms: int,
-        fetch_order: FetchOrder,
-        *,
-        max_jobs: int | None = None,
-        settled: Callable[[], Coroutine[Any, Any, bool]] | None = None,
-        recycle_after: int | None = None,
-        on_recycle: Callable[[], None] = lambda: None,
-        ending: Callable[[], bool] = lambda: False,
-        shards: bool = False,
-        known_tasks: TasksOfApp | None = None,
-        suspects: bool = False,
-        lease: float | None = None,
-    ) -> None:
-        self._driver = driver
+    def __init__(self, context: SessionContext, queues: Sequence[QueueState], options: FetchOptions) -> None:
+        self._session = context.session
+        self._slots = context.slots
         self._queues = queues
-        self._session = session
-        self._channel = channel
-        self._slots = slots
-        self._window_ms = window_ms
-        self._fetch_order = fetch_order
-        self._jobs_left = max_jobs or sys.maxsize
-        self._suspects = suspects
-        self._settled = settled
-        self._recycle_in = recycle_after or sys.maxsize
-        self._on_recycle = on_recycle
-        self._ending = ending
-        self._known_tasks = known_tasks
-        self._shards = shards
-        self._lease = lease
+        self._options = options
+        self._client = QueueClient(context, options)
+        self._jobs_left = options.max_jobs or sys.maxsize
+        self._recycle_in = options.recycle_after or sys.maxsize
         self._stopped = False
         self._all_asked_again = False
         """True if a burst has checked all queues again after the last job ended."""
@@ -125,7 +77,7 @@ class Fetcher:
     async def run(self) -> None:
         """Fetch until stopped or done; raises SessionOver if a queue counts this session as dead while its jobs run."""
         try:
-            self._stopped = self._stopped or self._ending()
+            self._stopped = self._stopped or self._options.ending()
             while not self._stopped and (self._jobs_left or self._slots.running or self._holds_slots()):
                 if await self._ask_again():
                     continue
@@ -168,7 +120,7 @@ class Fetcher:
         """
         while askable and free > 0 and self._jobs_left > 0 and not self._stopped:
             plenty: list[QueueState] = []
-            for queue, most in self._fetch_order(askable, free):
+            for queue, most in self._options.fetch_order(askable, free):
                 want = min(most, free, self._jobs_left)
                 used = 0
                 if want > 0 and queue.askable and not self._stopped:
@@ -192,67 +144,51 @@ class Fetcher:
         if again:
             want = queue.held or want
         elif queue.unsettled:
-            if queue.state is FetchState.WOKEN:
-                self._forward_wakeup(queue)
-            else:
-                self._sleep(queue, FetchState.PAUSED, asyncio.sleep(_UNSETTLED))
+            self._pause_unsettled(queue)
             return 0
         else:
             self._requests += 1
             queue.request = f"{self._requests:x}"
         queue.enter(FetchState.ASKING)
-        all_tasks = self._known_tasks is not None and queue.claims
-        asked = self._reserve(queue, want, self._claims(queue), again=again)
+        claimed = self._client.claims(queue)
         try:
-            batch = await self._driver.run(asked)
+            batch = await self._client.reserve(queue, want, again=again)
         except SessionOver:
             return await self._rejoin(queue)
         except Exception as error:  # noqa: BLE001 - no error may end the jobs that run here
             return self._back_off(queue, want, error)
-        jobs = queue.deliveries.read(batch.jobs)
-        used = len(jobs) - queue.held
-        queue.request, queue.held = "", 0
-        queue.answered(batch, claimed=all_tasks)
+        queue.answered(batch, claimed=claimed)
         if queue.failures:
             queue.failures, queue.log_after = 0, 0.0
             log.info("jobs of queue %s can be fetched again", queue.name)
+        return await self._take(queue, batch, want)
+
+    async def _take(self, queue: QueueState, batch: Batch, want: int) -> int:
+        """Start the jobs of a reply, or let the queue sleep; return the number of slots beyond the reserved ones."""
+        jobs = queue.deliveries.read(batch.jobs)
+        used = len(jobs) - queue.held
+        queue.request, queue.held = "", 0
         if batch.jobs:
             queue.enter(FetchState.READY)
             queue.hints.refund()
             self._start(queue, jobs)
             if len(jobs) < min(want, RESERVE_BATCH):
                 await asyncio.sleep(0)  # let the jobs start before the next request to the queue, which has no more
+            return used
+        queue.credit = 0.0
+        if self._client.claims(queue):
+            queue.enter(FetchState.READY)  # request parked jobs at once
         else:
-            self._found_none(queue, batch)
+            state = FetchState.SLEEPING if batch.next_due is None else FetchState.SLEEPING_UNTIL_DUE
+            self._sleep(queue, state, self._client.offered(queue, batch))
         return used
 
-    def _reserve(self, queue: QueueState, want: int, claims: str, *, again: bool) -> Protocol[Batch]:
-        if self._suspects:
-            # the session runs nothing else, so it may run a suspect
-            batch = yield from leases.reserve_suspect(queue.keys, self._session, queue.request, again=again)
-            if batch.jobs:
-                return batch
-        reserve = leases.reserve(
-            queue.keys, self._session, want, queue.request, self._channel,
-            again=again, last=queue.deliveries.last, tasks=claims, window_ms=self._window_ms,
-        )  # fmt: skip
-        return (yield from reserve)
-
-    def _found_none(self, queue: QueueState, batch: Batch) -> None:
-        queue.credit = 0.0
-        if self._known_tasks is not None and queue.claims:
-            queue.enter(FetchState.READY)  # request parked jobs at once
-            return
-        state = FetchState.SLEEPING if batch.next_due is None else FetchState.SLEEPING_UNTIL_DUE
-        self._sleep(queue, state, self._driver.run(leases.idle(queue.keys, batch, queue.hints)))
-
-    def _claims(self, queue: QueueState) -> str:
-        """Return the tasks whose parked jobs a request claims; "" for most requests."""
-        if self._known_tasks is None or not queue.parked:
-            return ""
-        if not queue.claims:
-            return self._known_tasks.of(queue.parked_tasks)
-        return self._known_tasks.versions if queue.claim_after else self._known_tasks.names
+    def _pause_unsettled(self, queue: QueueState) -> None:
+        """Request no jobs of a queue whose server refuses outcomes."""
+        if queue.state is FetchState.WOKEN:
+            self._forward_wakeup(queue)
+        else:
+            self._sleep(queue, FetchState.PAUSED, asyncio.sleep(_UNSETTLED))
 
     async def _rejoin(self, queue: QueueState) -> int:
         """Rejoin a queue that no longer has the session; return the number of reserved slots that this frees.
@@ -261,16 +197,9 @@ class Fetcher:
         queue, that is harmless. Otherwise raises SessionOver: its jobs may run elsewhere, so the process must end.
         """
         idle = not self._slots.leased(queue.runner) and not (queue.settler and queue.settler.unsettled())
-        if self._lease is None or not idle or self._ending():
+        if self._options.lease is None or not idle or self._options.ending():
             raise SessionOver(self._session)
-        await asyncio.sleep(max(0.0, queue.rejoin_after - now()))
-        queue.rejoin_after = now() + _REJOIN
-        joining = leases.beat(queue.keys, {self._session: True}, in_milliseconds(self._lease), _REJOIN)
-        try:
-            await self._driver.run(joining)
-        except LockworkError:
-            raise SessionOver(self._session) from None
-        log.warning("queue %s did not know this worker process any more; it had no job and joined again", queue.name)
+        await self._client.rejoin(queue)
         # the jobs of that request are no longer leased, and a new server may have an earlier clock
         released, queue.request, queue.held = queue.held, "", 0
         queue.deliveries.forget()
@@ -281,7 +210,7 @@ class Fetcher:
         count = len(jobs)
         queue.credit -= count
         self._all_asked_again = False
-        if self._stopped or self._ending():
+        if self._stopped or self._options.ending():
             # no job has started, so none is counted; in reverse order, because each returns to the front of its list
             for job in reversed(jobs):
                 queue.runner.give_back(job)
@@ -291,38 +220,22 @@ class Fetcher:
         self._slots.start(jobs, queue.runner)
         recycle, self._recycle_in = self._recycle_in > 0 >= self._recycle_in - count, self._recycle_in - count
         if recycle:
-            self._on_recycle()
+            self._options.on_recycle()
 
     def _back_off(self, queue: QueueState, want: int, error: Exception) -> int:
         queue.failures += 1
         if now() >= queue.log_after:
             queue.log_after = now() + AGAIN
             log.warning("jobs of queue %s cannot be fetched: %s", queue.name, error, exc_info=unforeseen(error))
-        apart = self._shards and len(self._queues) > 1 and self._jobs_left > RESERVE_BATCH
-        self._sleep(
-            queue, FetchState.UNANSWERED, self._answered(queue) if apart else asyncio.sleep(backoff(queue.failures))
-        )
-        # A queue that refuses a request must not keep slots from the others, and neither must one whose server is
-        # unreachable while other servers answer. If an earlier try of this call leased jobs anyway, they run in
-        # addition.
+        apart = self._options.shards and len(self._queues) > 1 and self._jobs_left > RESERVE_BATCH
+        answer = self._client.answered(queue) if apart else asyncio.sleep(backoff(queue.failures))
+        self._sleep(queue, FetchState.UNANSWERED, answer)
+        # reserve no slots for a queue that refuses requests, or whose server is unreachable while other servers answer:
+        # the other queues need them. If an earlier try of this call leased jobs anyway, they run in addition
         if queue.held or apart or isinstance(error, ServerRefused):
             return 0
         queue.held = want
         return want
-
-    async def _answered(self, queue: QueueState) -> None:
-        """Wait until the queue's server answers again: the fetcher itself would delay the other queues."""
-        tries = queue.failures
-        while True:
-            await asyncio.sleep(backoff(tries))
-            try:
-                await self._driver.run(rules(queue.keys))
-            except ServerUnavailable:
-                tries += 1
-            except LockworkError:
-                return  # the server answers
-            else:
-                return
 
     def _sleep(self, queue: QueueState, state: FetchState, waiting: Coroutine[Any, Any, Leased | None]) -> None:
         queue.enter(state)
@@ -365,7 +278,7 @@ class Fetcher:
 
     async def _rest(self) -> bool:
         """Wait until a queue may have jobs; return True if there is nothing to wait for."""
-        if self._settled is None or any(
+        if self._options.settled is None or any(
             queue.failures or queue.state is FetchState.FORWARDING for queue in self._queues
         ):
             await self._wakeup.unless()
@@ -373,7 +286,7 @@ class Fetcher:
             await self._wakeup.unless(self._slots.freed())
         elif self._all_asked_again:
             return True
-        elif await self._wakeup.unless(self._settled()):
+        elif await self._wakeup.unless(self._options.settled()):
             # a job that just ended may be retried at once, or may have enqueued others
             self._all_asked_again = True
             for queue in self._queues:
@@ -392,12 +305,8 @@ class Fetcher:
         queue.task = asyncio.create_task(self._send_wakeup(queue, awake=awake), name="lockwork-forward")
 
     async def _send_wakeup(self, queue: QueueState, *, awake: bool) -> None:
-        forwarding = sessions.forward_wakeup(
-            queue.keys, self._session, self._channel, queue.deliveries.last, self._window_ms, awake=awake
-        )
         try:
-            with contextlib.suppress(LockworkError):  # the other workers check again soon
-                await self._driver.run(forwarding)
+            await self._client.forward_wakeup(queue, awake=awake)
         finally:
             queue.enter(FetchState.READY)
             self._wakeup.notify()
@@ -408,7 +317,7 @@ class Fetcher:
         for queue in self._queues:
             if queue.state is not FetchState.FORWARDING:
                 self._cancel_sleep(queue)
-                # SLEEPING is the only state in which no other worker needs to check the queue
+                # another worker must check the queue, except if the state was SLEEPING
                 self._forward(queue, awake=queue.state is not FetchState.SLEEPING)
         await asyncio.gather(*(queue.task for queue in self._queues if queue.task), return_exceptions=True)
 

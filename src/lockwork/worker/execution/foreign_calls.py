@@ -146,5 +146,5 @@ class ForeignCalls:
         self._logged[task] = now() + _LOG_AGAIN
         why = "its arguments do not fit the task in this worker" if version else "this worker has no such task"
         fields: dict[str, Any] = {"job": job.id, "task": task, "queue": self._queue}
-        said = "job %s of task %r returns to queue %s, uncounted, for another worker: %s"
-        log.warning(said, job.id, task, self._queue, why, extra=fields)
+        message = "job %s of task %r returns to queue %s, uncounted, for another worker: %s"
+        log.warning(message, job.id, task, self._queue, why, extra=fields)

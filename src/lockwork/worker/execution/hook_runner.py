@@ -69,9 +69,9 @@ class HookRunner:
     async def _tell(self, kind: str, hooks: tuple[Callable[[E], object], ...], event: E, id: str) -> None:
         for hook in hooks:
             try:
-                told = hook(event) if is_async(hook) else await self._threads.run_out(hook, (event,), {}, LIMIT)
-                if inspect.isawaitable(told):
-                    await limited(told, LIMIT, [])
+                result = hook(event) if is_async(hook) else await self._threads.run_out(hook, (event,), {}, LIMIT)
+                if inspect.isawaitable(result):
+                    await limited(result, LIMIT, [])
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():

@@ -13,20 +13,19 @@ from typing import Any
 from lockwork.logs import Log
 from lockwork.protocol.queue import leases
 from lockwork.protocol.queue.leases import Leased, SessionOver
-from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.trying import backoff
 from lockwork.worker.environment import AGAIN
+from lockwork.worker.execution.contexts import SessionContext
 from lockwork.worker.execution.queue_state import QueueState, Wakeup
-from lockwork.worker.execution.slots import WorkerSlots
 
 log: Log = Log("lockwork.worker")
 
 _SOON = 0.5
 """Seconds until the next check if no queue has a suspect."""
 _IDLE = 3.0
-"""Seconds without a suspect after which the process ends."""
+"""Seconds without a suspect until the process ends."""
 
 
 class IsolationFetcher:
@@ -38,19 +37,17 @@ class IsolationFetcher:
 
     def __init__(
         self,
-        driver: AsyncDriver,
+        context: SessionContext,
         queues: Sequence[QueueState],
-        session: str,
-        slots: WorkerSlots,
         *,
         settled: Callable[[], Coroutine[Any, Any, bool]],
         ending: Callable[[], bool],
         burst: bool,
     ) -> None:
-        self._driver = driver
+        self._driver = context.driver
+        self._session = context.session
+        self._slots = context.slots
         self._queues = queues
-        self._session = session
-        self._slots = slots
         self._settled = settled
         self._ending = ending
         self._burst = burst
@@ -86,12 +83,12 @@ class IsolationFetcher:
         for queue in self._queues:
             if self._stopped:
                 break
-            found = await self._ask(queue)
-            if isinstance(found, Leased):
-                await self._run(queue, found)
+            suspect = await self._ask(queue)
+            if isinstance(suspect, Leased):
+                await self._run(queue, suspect)
                 ran = True
-            elif found is not None:
-                pauses.append(found)
+            elif suspect is not None:
+                pauses.append(suspect)
         return ran, min(pauses, default=None)
 
     async def _ask(self, queue: QueueState) -> Leased | float | None:

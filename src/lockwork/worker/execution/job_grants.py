@@ -77,5 +77,5 @@ def _jobs(mine: SlotContext | None) -> list[JobContext]:
 def _described(jobs: list[JobContext]) -> str:
     if not jobs:
         return "a call in a thread of the worker"
-    shown = f"job {jobs[0].id} ({jobs[0].task})"
-    return shown if len(jobs) == 1 else f"the batch of {shown} and {len(jobs) - 1} more"
+    label = f"job {jobs[0].id} ({jobs[0].task})"
+    return label if len(jobs) == 1 else f"the batch of {label} and {len(jobs) - 1} more"

@@ -7,7 +7,7 @@ from time import monotonic
 
 from lockwork.logs import Log
 from lockwork.protocol.queue.leases import Leased
-from lockwork.validation import several
+from lockwork.words import several
 
 log: Log = Log("lockwork.jobs")
 
@@ -80,6 +80,6 @@ class JobLog:
             if summed > 0:
                 log.info(
                     "%s of task %r succeeded in %.1f s: %.3f ms each on average, %.3f ms at most",
-                    several(summed, "job", "jobs"), task, elapsed, 1000 * tally.seconds / summed, 1000 * tally.longest,
+                    several(summed, "job"), task, elapsed, 1000 * tally.seconds / summed, 1000 * tally.longest,
                     extra={"task": task},
                 )  # fmt: skip

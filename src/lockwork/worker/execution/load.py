@@ -11,7 +11,7 @@ from lockwork.worker.ipc.messages import AwaitedResult, BusySlot, Load, Reporter
 
 _REPORT = 2.0
 """Seconds between two reports."""
-_LOOK = 0.5
+_LAG_PERIOD = 0.5
 """Seconds between two checks of the event loop's delay, while jobs run."""
 _SIZE = 10_000
 """Maximum characters of all jobs in a report."""
@@ -28,7 +28,7 @@ async def report_load(slots: WorkerSlots, reporter: Reporter) -> None:
             jobs, waiting = _busy(slots)
             reporter.report(Load(slots.running, round(lag, 4), jobs, waiting))
             lag, due = 0.0, loop.time() + _REPORT
-        pause = _LOOK if slots.running else _REPORT
+        pause = _LAG_PERIOD if slots.running else _REPORT
         began = loop.time()
         await asyncio.sleep(pause)
         lag = max(lag, loop.time() - began - pause)
@@ -37,15 +37,15 @@ async def report_load(slots: WorkerSlots, reporter: Reporter) -> None:
 def _busy(slots: WorkerSlots) -> tuple[list[BusySlot], int]:
     """Return the running jobs that fit, and the number of jobs that wait for results."""
     waiting = [job for job in slots.jobs() if job.waits]
-    found: list[BusySlot] = []
+    busy: list[BusySlot] = []
     size = 0
     for job in (*waiting, *(job for job in slots.jobs() if not job.waits)):
         waits = awaited(job)
         size += 60 + len(job.id) + len(job.queue) + len(job.task) + sum(30 + len(w.id) + len(w.queue) for w in waits)
         if size > _SIZE:
             break
-        found.append(BusySlot(job.id, job.queue, job.task, job.fence, job.attempt, waits, job.runner))
-    return found, len(waiting)
+        busy.append(BusySlot(job.id, job.queue, job.task, job.fence, job.attempt, waits, job.runner))
+    return busy, len(waiting)
 
 
 def awaited(job: JobContext) -> list[AwaitedResult]:

@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable
 
+from lockwork import words
 from lockwork.failures import own_frame
 from lockwork.jobs.current import SlotContext, slot
 from lockwork.logs import Log
@@ -63,7 +64,7 @@ class LoopWatch:
     def _beat(self) -> None:
         now = time.monotonic()
         if self._named and self._named == self._beaten:
-            log.info("the event loop continues after a block of %.1f s", now - self._beaten)
+            log.info("the event loop continues after a block of %s", words.age(now - self._beaten))
         self._beaten = now
         if self._slots.running:
             self._timer = self._loop.call_later(_PULSE, self._beat)
@@ -98,16 +99,16 @@ class LoopWatch:
 
     def _culprit(self) -> str:
         task = asyncio.current_task(self._loop)
-        found = None if task is None else self._slots.slot_of(task)
-        if found is None and task is not None and sys.version_info >= (3, 12):
-            found = task.get_context().get(slot)  # an asyncio task that a job started, or a batch
-        return "a task that a job has started" if found is None else _shown(found)
+        context = None if task is None else self._slots.slot_of(task)
+        if context is None and task is not None and sys.version_info >= (3, 12):
+            context = task.get_context().get(slot)  # an asyncio task that a job started, or a batch
+        return "a task that a job has started" if context is None else _jobs_label(context)
 
 
 def _nothing(_: Callable[[], bool]) -> None:
     pass
 
 
-def _shown(found: SlotContext) -> str:
-    jobs = found.batch or ([] if found.job is None else [found.job])
+def _jobs_label(context: SlotContext) -> str:
+    jobs = context.batch or ([] if context.job is None else [context.job])
     return shown_jobs(jobs) if jobs else "what follows a job"

@@ -71,8 +71,8 @@ class Outcomes:
         if isinstance(error, WrongResults):
             # no retry: its work is done
             end = self.dead(job, error, context.task)
-            said = "%s ran, but has no result, and goes to the dead set: %s"
-            log.error(said, shown(job, context.task), line(error), **self.facts(job, context.task, error))
+            message = "%s ran, but has no result, and goes to the dead set: %s"
+            log.error(message, job_label(job, context.task), line(error), **self.facts(job, context.task, error))
             return end
         if not isinstance(error, Again):
             return self.failed(job, error, options, context.task)
@@ -113,8 +113,8 @@ class Outcomes:
             except (ConfigError, PayloadTooLarge) as error:
                 # no retry: its work is done
                 end = self.dead(job, error, task)
-                said = "%s ran, but goes to the dead set without its result: %s"
-                log.error(said, shown(job, task), line(error), **self.facts(job, task, error))
+                message = "%s ran, but goes to the dead set without its result: %s"
+                log.error(message, job_label(job, task), line(error), **self.facts(job, task, error))
                 return end
         self._settler.add(Outcome(job.id, job.token, "o" if overran else "s", encoded, options.result_ms, task))
         self._job_log.succeeded(job, task, self._queue, seconds)
@@ -136,8 +136,10 @@ class Outcomes:
             end, level, how = self.dead(job, error, task), logging.ERROR, "failed for good"
         most = budget.attempts + job.deaths  # a crash counts as an attempt, but not as a failure
         most = min(most, budget.deliveries or most)
-        said = "%s %s, attempt %d of %d: %s"
-        log.log(level, said, shown(job, task), how, job.attempt, most, line(error), **self.facts(job, task, error))
+        message = "%s %s, attempt %d of %d: %s"
+        log.log(
+            level, message, job_label(job, task), how, job.attempt, most, line(error), **self.facts(job, task, error)
+        )
         return end
 
     def dead(self, job: Leased, error: BaseException, task: str = "") -> AttemptEnd:
@@ -149,22 +151,22 @@ class Outcomes:
         """Return the outcome of a job whose hard time-out required killing this process."""
         error = killed_after(limit)
         stored = self._errors.stored(error)
-        left = record_header.budget(job.record).left_after_failure(job.attempt, job.deaths)
-        if not left or not options.again(error):
+        remaining = record_header.budget(job.record).left_after_failure(job.attempt, job.deaths)
+        if not remaining or not options.again(error):
             return Outcome(job.id, job.token, "d", stored, task=task)
         pause = self._pause(job, job.attempt - job.deaths, options)
         return Outcome(job.id, job.token, "r", stored, pause, task)
 
     def _crashed(self, job: Leased, error: WorkerDied, options: TaskOptions, task: str) -> AttemptEnd:
         """Settle a job whose process died during its run: `retries` covers only failures of its code."""
-        stored, said = self._errors.stored(error), f"{shown(job, task)} lost its process, attempt {job.attempt}"
+        stored, message = self._errors.stored(error), f"{job_label(job, task)} lost its process, attempt {job.attempt}"
         if record_header.budget(job.record).left_after_crash(job.attempt, job.crashes):
             delay_ms = self._pause(job, job.crashes + 1, options)
             self._settler.add(Outcome(job.id, job.token, "k", stored, delay_ms, task))
-            log.warning("%s, and runs again: %s", said, line(error), **self.facts(job, task, error))
+            log.warning("%s, and runs again: %s", message, line(error), **self.facts(job, task, error))
             return AttemptEnd("retry", error, delay_ms / 1000)
         self._settler.add(Outcome(job.id, job.token, "K", stored, task=task))
-        log.error("%s, and goes to the dead set: %s", said, line(error), **self.facts(job, task, error))
+        log.error("%s, and goes to the dead set: %s", message, line(error), **self.facts(job, task, error))
         return AttemptEnd("dead", error)
 
     def facts(self, job: Leased, task: str, error: BaseException) -> dict[str, Any]:
@@ -177,11 +179,11 @@ class Outcomes:
         try:
             return in_milliseconds(backoff.pause(number, options.backoff))
         except BaseException as error:
-            said = "the backoff function of job %s failed, so the job waits one second: %s"
-            log.error(said, job.id, line(error), exc_info=exc_info(error), extra={"job": job.id})
+            message = "the backoff function of job %s failed, so the job waits one second: %s"
+            log.error(message, job.id, line(error), exc_info=exc_info(error), extra={"job": job.id})
             return 1000
 
 
-def shown(job: Leased, task: str) -> str:
+def job_label(job: Leased, task: str) -> str:
     """Format a job for the log; `task` is empty if it is unknown."""
     return f"job {job.id} of task {task!r}" if task else f"job {job.id}"

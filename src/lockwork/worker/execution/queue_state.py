@@ -62,13 +62,13 @@ class FetchState(Enum):
     """The fetcher's state for one queue.
 
     A wake-up that the fetcher cannot use must reach another worker. While the fetcher runs, `WOKEN` is the only state
-    with an unanswered wake-up. When the fetcher ends, it must forward one from every state: the server may have the
-    worker among those to wake, or the worker may be the only one that knows when the next job is due.
+    with an unanswered wake-up. When the fetcher ends, it must forward a wake-up in every state: the server may
+    list the worker as idle, or only this worker may have a timer for the next due job.
 
     | state | meaning | next state, and when |
     |---|---|---|
     | READY | requested as soon as a slot is free | ASKING; PAUSED: outcomes cannot be settled; FORWARDING: the fetcher ends |
-    | WOKEN | as READY, with a wake-up to use or forward | ASKING; FORWARDING: all slots are taken, outcomes cannot be settled, or the fetcher ends |
+    | WOKEN | as READY, with a wake-up to use or forward | ASKING; FORWARDING: no slot is free, outcomes cannot be settled, or the fetcher ends |
     | ASKING | a request is under way | READY: it brought jobs, or parked jobs can be claimed; SLEEPING and SLEEPING_UNTIL_DUE: it brought none; UNANSWERED: it failed; FORWARDING: the fetcher ends |
     | SLEEPING | the server wakes the worker | WOKEN; READY: a job came with the wake-up, or a burst checks again; FORWARDING: the fetcher ends |
     | SLEEPING_UNTIL_DUE | as SLEEPING, with a timer until the next job is due | WOKEN; READY: a burst checks again; FORWARDING: the fetcher ends |
@@ -151,7 +151,7 @@ class QueueState:
     """Limits the calls that wake-ups without a job can cause."""
 
     def enter(self, state: FetchState) -> None:
-        """Change the state; raises RuntimeError if the table has no such transition."""
+        """Change the state; raises RuntimeError if the table lacks the transition."""
         if state not in TRANSITIONS[self.state]:
             raise RuntimeError(f"queue {self.name} cannot go from {self.state.name} to {state.name}")
         self.state = state
@@ -202,7 +202,7 @@ def strict(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, i
 
 def strict_in_turn(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
     """Offer slots like `strict`, but the partitions of one queue take turns to be first."""
-    found: list[tuple[QueueState, int]] = []
+    order: list[tuple[QueueState, int]] = []
     for _, some in groupby(askable, key=lambda queue: queue.family or queue.name):
         family = sorted(some, key=lambda queue: queue.turn)
         first, last = family[0], family[-1]
@@ -210,8 +210,8 @@ def strict_in_turn(askable: Sequence[QueueState], free: int) -> list[tuple[Queue
             family = [last, *family[:-1]]
         else:
             first.turn, first.turn_ends = last.turn + 1, now() + TURN
-        found += [(queue, free) for queue in family]
-    return found
+        order += [(queue, free) for queue in family]
+    return order
 
 
 def by_weight(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
@@ -233,14 +233,14 @@ def _shares(askable: Sequence[QueueState], free: int, weights: Sequence[float]) 
     for queue, weight in zip(askable, weights, strict=True):
         queue.credit += free * weight / whole
     ranked = sorted(askable, key=lambda queue: -queue.credit)
-    shares, left = [], free
+    shares, remaining = [], free
     for queue in ranked:
-        share = max(0, min(left, int(queue.credit)))
+        share = max(0, min(remaining, int(queue.credit)))
         shares.append(share)
-        left -= share
+        remaining -= share
     # distribute the slots that rounding left over
-    while left:
-        for at in range(min(left, len(shares))):
+    while remaining:
+        for at in range(min(remaining, len(shares))):
             shares[at] += 1
-            left -= 1
+            remaining -= 1
     return list(zip(ranked, shares, strict=True))

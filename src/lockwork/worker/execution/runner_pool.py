@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from lockwork import words
 from lockwork.errors import WorkerDied
 from lockwork.jobs.current import JobContext
 from lockwork.logs import Log
 from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.runtime.clock import now
-from lockwork.worker.environment import shown
 from lockwork.worker.execution import runner_handle
 from lockwork.worker.execution.runner_handle import NotBegun, RunnerHandle, SpawnSpec
 from lockwork.worker.ipc.messages import MAX_MEMORY, Reporter, RunnerExited, RunnerStarted
@@ -44,7 +44,7 @@ class RunnerPool:
     def __init__(self, settings: ProcessSettings, reporter: Reporter) -> None:
         options = settings.options
         loop = "uvloop" if type(asyncio.get_running_loop()).__module__ == "uvloop" else "asyncio"
-        # jobs may change the working directory, from which the app could not be imported
+        # jobs may change the working directory, and a runner could then not import the app
         self._spec = SpawnSpec(settings, loop, str(Path.cwd()))
         self._most = options.runners or min(options.concurrency, _processors())
         self._max_memory = options.max_memory
@@ -185,7 +185,7 @@ class RunnerPool:
         size = runner.memory() if runner.limit else None
         if size is None or runner.limit is None or size <= runner.limit:
             return False
-        log.info("runner process %d is replaced: it takes %s", runner.pid, shown(size))
+        log.info("runner process %d is replaced: it takes %s", runner.pid, words.size(size))
         return True
 
 

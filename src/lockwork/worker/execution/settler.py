@@ -14,7 +14,7 @@ from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.trying import backoff
-from lockwork.validation import several
+from lockwork.words import several
 from lockwork.worker.environment import AGAIN
 
 log: Log = Log("lockwork.worker")
@@ -114,8 +114,8 @@ class Settler:
             return error
         self.failing = False
         if not all(settled):
-            for outcome, kept in zip(batch, settled, strict=False):
-                if not kept and outcome is not _NOBODYS:
+            for outcome, is_settled in zip(batch, settled, strict=False):
+                if not is_settled and outcome is not _NOBODYS:
                     log.warning("job %s: the lease had ended, or the outcome was already written", outcome.id)
         return len(settled)
 

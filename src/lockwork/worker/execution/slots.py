@@ -134,12 +134,12 @@ class WorkerSlots:
 
     def held(self, runner: Runner, queue: str) -> list[Leased]:
         """Return the jobs of one queue and its runner that run or wait for a slot."""
-        waiting = [job for job, given in tuple(self._inbox) if given is runner]
+        waiting = [job for job, owner in tuple(self._inbox) if owner is runner]
         return waiting + [one.job.leased for one in self._slots if one.job is not None and one.job.queue == queue]
 
     def leased(self, runner: Runner) -> list[Leased]:
         """Return the jobs of one runner that were fetched and have not ended."""
-        return [job for job, given in (*self._inbox, *self._busy.values()) if given is runner]
+        return [job for job, owner in (*self._inbox, *self._busy.values()) if owner is runner]
 
     def jobs(self) -> list[JobContext]:
         """Return the running jobs."""

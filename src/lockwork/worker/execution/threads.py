@@ -14,6 +14,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
+from lockwork import words
 from lockwork.errors import JobCancelled, JobTimeout
 from lockwork.failures import own_frame
 from lockwork.injection.calling import Caller
@@ -29,7 +30,7 @@ Within = Callable[[Callable[..., Any]], Any]
 
 def killed_after(seconds: float) -> JobTimeout:
     """Return the error of a job that exceeded its hard time-out."""
-    return JobTimeout(f"it took longer than its hard time-out of {seconds:g} s: its process was killed")
+    return JobTimeout(f"it took longer than its hard time-out of {words.exact(seconds)}: its process was killed")
 
 
 class ThreadPool:
@@ -248,11 +249,11 @@ class ThreadRun:
         """Return the line of the app's code that the call executes, for the log."""
         with self._lock:
             frame = None if self._thread is None else sys._current_frames().get(self._thread)  # noqa: SLF001 - documented
-        found = own_frame(traceback.extract_stack(frame)) if frame is not None else ""
-        return f" at {found}" if found else ""
+        line = own_frame(traceback.extract_stack(frame)) if frame is not None else ""
+        return f" at {line}" if line else ""
 
 
-async def call(
+async def call_task(
     task: Task[Any, Any, Any],
     args: list[Any],
     kwargs: dict[str, Any],

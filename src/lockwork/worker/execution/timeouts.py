@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from lockwork import words
 from lockwork.errors import JobTimeout
 from lockwork.jobs.current import JobContext, jobs_here
 from lockwork.logs import Log
@@ -82,7 +83,7 @@ def shown_jobs(jobs: Sequence[JobContext]) -> str:
 
 def too_long(seconds: float) -> str:
     """Return the text of the error for a job that was interrupted."""
-    return f"it took longer than {seconds:g} s"
+    return f"it took longer than {words.exact(seconds)}"
 
 
 async def limited(awaitable: Awaitable[Any], seconds: float, jobs: Sequence[JobContext] | None = None) -> Any:

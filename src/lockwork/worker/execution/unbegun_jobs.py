@@ -11,17 +11,17 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import leases, sessions
 from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.runtime.runtime import Runtime
-from lockwork.validation import several
+from lockwork.words import several
+from lockwork.worker.execution.contexts import SessionContext
 from lockwork.worker.execution.deliveries import Deliveries
 from lockwork.worker.execution.queue_state import FetchState, QueueState
-from lockwork.worker.execution.slots import WorkerSlots
 
 log: Log = Log("lockwork.worker")
 
 _PATIENCE = 1.0
 """Seconds to wait for the server."""
 _KEEPS_OFFERS = 1 << 53
-"""A fence above all others: an offer returns only after it was taken from the deliveries."""
+"""A fence above all others. `forward_wakeup` then returns no offer; offers return as unread deliveries."""
 
 
 class UnbegunJobs:
@@ -35,43 +35,37 @@ class UnbegunJobs:
     def __init__(
         self,
         runtime: Runtime,
-        session: str,
-        channel: str,
-        slots: WorkerSlots,
+        context: SessionContext,
         queues: Sequence[QueueState],
-        window_ms: int,
         on_returned: Callable[[QueueState, int], None],
     ) -> None:
         self._runtime = runtime
-        self._session = session
-        self._channel = channel
-        self._slots = slots
+        self._context = context
         self._queues = queues
-        self._window_ms = window_ms
         self._on_returned = on_returned
         self._loop = asyncio.get_running_loop()
 
     def give_back(self, still_blocked: Callable[[], bool]) -> None:
         """Return all unstarted jobs; if the server does not accept some, they are returned when the loop continues."""
-        inbox = self._slots.take_unbegun()
-        left = {queue: [job for job, runner in inbox if runner is queue.runner] for queue in self._queues}
-        slots = {queue: len(jobs) for queue, jobs in left.items()}
+        inbox = self._context.slots.take_unbegun()
+        remaining = {queue: [job for job, runner in inbox if runner is queue.runner] for queue in self._queues}
+        slots = {queue: len(jobs) for queue, jobs in remaining.items()}
         blocked = True
-        while left and blocked:
-            for queue, jobs in list(left.items()):
+        while remaining and blocked:
+            for queue, jobs in list(remaining.items()):
                 if self._return(queue, jobs, warns=queue in slots):
-                    del left[queue]
+                    del remaining[queue]
                 self._loop.call_soon_threadsafe(self._on_returned, queue, slots.pop(queue, 0))
-            blocked = bool(left) and still_blocked()
-        for queue, jobs in left.items():
+            blocked = bool(remaining) and still_blocked()
+        for queue, jobs in remaining.items():
             for job in jobs:
                 self._loop.call_soon_threadsafe(queue.runner.give_back, job)
 
     def _return(self, queue: QueueState, jobs: list[Leased], *, warns: bool) -> bool:
         """Return unstarted and unread jobs of one queue; return False if the server does not answer."""
-        awake = queue.state is not FetchState.SLEEPING
+        context, awake = self._context, queue.state is not FetchState.SLEEPING
         returning = return_unbegun(
-            queue.keys, self._session, self._channel, queue.deliveries, jobs, self._window_ms, awake=awake
+            queue.keys, context.session, context.channel, queue.deliveries, jobs, context.window_ms, awake=awake
         )
         try:
             self._runtime.run(sessions.within(_PATIENCE, returning))

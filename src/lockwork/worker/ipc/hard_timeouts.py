@@ -91,10 +91,10 @@ class HardTimeouts:
 
     def _over(self, at: float) -> list[tuple[str, list[HardTimeout]]]:
         """Remove and return the sessions with a job that exceeded its limit."""
-        found: list[tuple[str, list[HardTimeout]]] = []
+        sessions: list[tuple[str, list[HardTimeout]]] = []
         for session, jobs in list(self._running.items()):
             overdue = [hard_timeout for deadline, hard_timeout in jobs.values() if deadline <= at]
             if overdue:
-                found.append((session, overdue))
+                sessions.append((session, overdue))
                 del self._running[session]
-        return found
+        return sessions

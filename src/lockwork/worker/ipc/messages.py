@@ -1,7 +1,7 @@
 """Messages between a supervisor and its worker processes.
 
-To a worker process: lines of JSON on its standard input, the first of which is its ProcessSettings. From it: Reports,
-each one line of JSON in a datagram, over a socket that all worker processes share.
+To a worker process: lines of JSON on its standard input; the first line is its ProcessSettings. From it: Reports, each
+one line of JSON in a datagram, over a socket that all worker processes share.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Overran(msgspec.Struct, frozen=True, tag=True):
 
 
 class RunnerWaits(msgspec.Struct, frozen=True, tag=True):
-    """Results for which the job waits now."""
+    """The results that the job awaits now."""
 
     waits: list[AwaitedResult]
 
@@ -95,13 +95,13 @@ def _body(connection: socket.socket) -> bytes | None:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes | None:
-    found = bytearray()
-    while len(found) < size:
+    content = bytearray()
+    while len(content) < size:
         try:
-            part = connection.recv(min(size - len(found), 1 << 20))
+            part = connection.recv(min(size - len(content), 1 << 20))
         except OSError:
             return None
         if not part:
             return None
-        found += part
-    return bytes(found)
+        content += part
+    return bytes(content)

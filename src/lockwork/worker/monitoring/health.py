@@ -163,10 +163,10 @@ class _Question(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        left = self._until - now()
-        if left <= 0:
+        remaining = self._until - now()
+        if remaining <= 0:
             raise TimeoutError
-        self._connection.settimeout(left)
+        self._connection.settimeout(remaining)
         try:
             return self._connection.recv_into(buffer)
         finally:

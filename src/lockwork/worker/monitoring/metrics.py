@@ -14,7 +14,7 @@ from lockwork.worker.ipc.messages import DIED, MAX_MEMORY, REASONS, TOO_LONG
 from lockwork.worker.supervisor.status import WorkerStatus
 
 _FRESH = 1.0
-"""Seconds for which the server's figures are reused, regardless of the number of scrapes."""
+"""Seconds until the server's figures are read again, regardless of the number of scrapes."""
 
 
 class Metrics:

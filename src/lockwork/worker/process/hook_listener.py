@@ -33,7 +33,7 @@ class HookListener:
         self._task = asyncio.create_task(self._run(), name="lockwork-ended")
 
     async def idle(self) -> None:
-        """Wait until the hooks of all jobs received so far have run."""
+        """Wait until the hooks of all received jobs have run."""
         await self._jobs.join()
 
     async def notify_buried(self, queue: str, buried: Sequence[Buried]) -> None:

@@ -29,6 +29,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.leases import Outcome
 from lockwork.worker import environment
 from lockwork.worker.environment import configured
+from lockwork.worker.execution.contexts import ExecutionContext
 from lockwork.worker.execution.executor import Executor
 from lockwork.worker.execution.forked_copies import watch_for_copies
 from lockwork.worker.execution.job_grants import end_job
@@ -61,13 +62,11 @@ class _Runner:
     ) -> None:
         self._app = app
         self._session = session
+        slots = WorkerSlots(1)  # only for batches, which form in the worker process
+        self._context = ExecutionContext(app.registry, app.config, threads, caller, slots, JobLog())
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._inbox: asyncio.Queue[RunnerJob | None] = asyncio.Queue()
-        self._threads = threads
-        self._caller = caller
-        self._job_log = JobLog()
-        self._slots = WorkerSlots(1)  # only for batches, which form in the worker process
         self._busy = False
         self._slot = SlotContext()
         self._executors: dict[str, Executor] = {}
@@ -80,7 +79,7 @@ class _Runner:
             self._tell(Free())
             received = await self._inbox.get()
             if received is None:
-                self._job_log.close()
+                self._context.job_log.close()
                 return
             self._busy = True
             # a separate asyncio task: the next job must not see this job's context variables
@@ -102,23 +101,18 @@ class _Runner:
             end_job(task, self._slot, received.job)
 
     def _executor(self, queue: str) -> Executor:
-        found = self._executors.get(queue)
-        if found is None:
-            app = self._app
-            keys = QueueKeys(app.config.prefix, queue)
+        if queue not in self._executors:
             queue_context = QueueContext(
                 queue,
-                keys,
-                app.runtime,
+                QueueKeys(self._app.config.prefix, queue),
+                self._app.runtime,
                 self._session,
-                app.config.max_result,
+                self._app.config.max_result,
                 lambda _task: self._tell(Overran()),
                 lambda: self._loop.call_soon_threadsafe(self._report_waits_soon),
             )
-            found = self._executors[queue] = Executor(
-                queue_context, app.registry, app.config, self, self._threads, self._caller, self._slots, self._job_log
-            )
-        return found
+            self._executors[queue] = Executor(queue_context, self._context, self)
+        return self._executors[queue]
 
     def _report_waits_soon(self) -> None:
         """Report the results that the job waits for, except short waits."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
+from dataclasses import dataclass
 from random import random
+from typing import Any
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.durations import in_milliseconds
@@ -19,6 +22,7 @@ from lockwork.protocol.queue.leases import Buried
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.worker.environment import log_buried
 from lockwork.worker.execution import queue_state
+from lockwork.worker.execution.contexts import ExecutionContext, FetchOptions, SessionContext
 from lockwork.worker.execution.durations import Durations, keep_flushing
 from lockwork.worker.execution.executor import Executor, cancel
 from lockwork.worker.execution.fetcher import Fetcher
@@ -31,9 +35,9 @@ from lockwork.worker.execution.queue_state import QueueState
 from lockwork.worker.execution.runner_pool import RunnerPool
 from lockwork.worker.execution.settler import Settler
 from lockwork.worker.execution.slots import WorkerSlots
-from lockwork.worker.execution.strays import give_back_strays
 from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.execution.unbegun_jobs import UnbegunJobs
+from lockwork.worker.execution.unknown_jobs import return_unknown_jobs
 from lockwork.worker.ipc.hard_timeouts import TimeLimits
 from lockwork.worker.ipc.messages import Control, JobTimes, Recycle, Reporter
 from lockwork.worker.process.hook_listener import HookListener
@@ -42,9 +46,19 @@ from lockwork.worker.settings import ProcessSettings, WorkerOptions
 log: Log = Log("lockwork.worker")
 
 _MOMENT = 0.2
-"""Seconds in which the other processes of a killed supervisor notice its death, so that none takes these jobs."""
+"""Seconds until the other processes of a killed supervisor have noticed its death, so that none takes these jobs."""
 _LAST_WORDS = 1.5
 """Time limit in seconds for settling returned jobs before the teardown: the supervisor kills this process soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ServedQueue:
+    """A queue or partition that the process serves, and the parts that run its jobs."""
+
+    state: QueueState
+    executor: Executor
+    settler: Settler
+    durations: Durations
 
 
 class Wiring:
@@ -60,137 +74,113 @@ class Wiring:
         caller: Caller,
         control: Control,
     ) -> None:
-        options = settings.options
-        self._driver = driver
-        self._window_ms = window_ms = in_milliseconds(app.config.result_ttl)
-        self.slots: WorkerSlots = WorkerSlots(options.concurrency)
-        self.runner_pool: RunnerPool = RunnerPool(settings, reporter)
-        self.job_log: JobLog = JobLog()
-        self._loop_watch = LoopWatch(self.slots)
-        self.slots.on_start = self._loop_watch.begin
+        options, slots = settings.options, WorkerSlots(settings.options.concurrency)
+        wakeup_channel, window_ms = channel(app.config.prefix, settings.session), in_milliseconds(app.config.result_ttl)
+        self._app = app
+        self._settings = settings
+        self._reporter = reporter
+        self._session_context = SessionContext(driver, settings.session, wakeup_channel, slots, window_ms)
+        self._runner_pool = RunnerPool(settings, reporter)
+        self._execution_context = ExecutionContext(
+            app.registry,
+            app.config,
+            threads,
+            caller,
+            slots,
+            JobLog(),
+            None if settings.embedded else self._runner_pool,
+        )
+        self._loop_watch = LoopWatch(slots)
+        slots.on_start = self._loop_watch.begin
         if not settings.isolates:
             _warn_of_large_batches(app, options)
-        self.executors: list[Executor] = []
-        self.settlers: list[Settler] = []
-        self.durations: list[Durations] = []
-        self.listeners: list[asyncio.Task[None]] = []
-        queues: list[QueueState] = []
-        wakeup_channel = channel(app.config.prefix, settings.session)
-        load = report_load(self.slots, reporter)
-        self.listeners.append(asyncio.create_task(load, name="lockwork-load"))
-        weights = options.weights or [1] * len(options.queues)
-        served = [
-            (name, family, weight)
-            for family, weight in zip(options.queues, weights, strict=True)
-            for name in app.config.partitions.names(family)
+        self._listeners: list[asyncio.Task[None]] = []
+        self._listen(report_load(slots, reporter), "lockwork-load")
+        partitions = _partitions(app, options)
+        self._queues: list[_ServedQueue] = [
+            self._serve(*partition) for partition in partitions if partition[0] not in settings.without
         ]
-
-        def report_times(queue: str, task: str, wait: Times, run: Times) -> None:
-            reporter.report(JobTimes(queue, task, wait.packed(), run.packed()))
-
-        for name, family, weight in served:
-            if name in settings.without:
-                continue
-            keys = QueueKeys(app.config.prefix, name)
-            settler = Settler(driver, keys, settings.session, window_ms)
-            durations = Durations(keys, settings.session, report_times)
-            queue_context = QueueContext(
-                name, keys, app.runtime, settings.session, app.config.max_result, durations.overran
-            )
-            limits = None if settings.embedded else TimeLimits(reporter, name)
-            executor = Executor(
-                queue_context,
-                app.registry,
-                app.config,
-                settler,
-                threads,
-                caller,
-                self.slots,
-                self.job_log,
-                None if settings.embedded else self.runner_pool,
-                limits,
-                durations,
-            )
-            listening = cancel(driver, queue_context, self.slots, executor)
-            self.listeners.append(asyncio.create_task(listening, name="lockwork-cancel"))
-            self.settlers.append(settler)
-            self.executors.append(executor)
-            self.durations.append(durations)
-            # each process begins with a different partition
-            turn = random()  # noqa: S311 - no secret
-            queue = QueueState(name, keys, executor, weight, family, turn, settler=settler)
-            queues.append(queue)
-            strays = give_back_strays(driver, settings.session, queue, settler, self.slots)
-            self.listeners.append(asyncio.create_task(strays, name="lockwork-strays"))
         # received on this loop, so that a wake-up needs no thread switch
-        waits = {queue.keys.jobs: (queue.keys.jobs, queue.keys.job_notes) for queue in queues}
-        listeners = app.runtime.engine.hearing(wakeup_channel, waits)
-        self.listeners.append(asyncio.create_task(listeners.run(), name="lockwork-hear"))
-        flushing = keep_flushing(driver, self.durations)
-        self.listeners.append(asyncio.create_task(flushing, name="lockwork-durations"))
+        waits = {queue.state.keys.jobs: (queue.state.keys.jobs, queue.state.keys.job_notes) for queue in self._queues}
+        self._listen(app.runtime.engine.hearing(wakeup_channel, waits).run(), "lockwork-hear")
+        self._listen(keep_flushing(driver, [queue.durations for queue in self._queues]), "lockwork-durations")
         self.fetcher: Fetcher | IsolationFetcher = (
-            IsolationFetcher(
-                driver,
-                queues,
-                settings.session,
-                self.slots,
-                settled=self.settled,
-                ending=control.ending,
-                burst=options.burst,
-            )
+            self._isolation_fetcher(control)
             if settings.isolates
-            else Fetcher(
-                driver,
-                queues,
-                settings.session,
-                wakeup_channel,
-                self.slots,
-                window_ms,
-                queue_state.chosen(weighted=options.weights is not None, in_turn=len(served) > len(options.queues)),
-                max_jobs=1 if options.once else None,
-                settled=self.settled if options.burst else None,
-                recycle_after=options.max_jobs,
-                on_recycle=lambda: reporter.report(Recycle()),
-                ending=control.ending,
-                shards=app.runtime.clustered,
-                known_tasks=TasksOfApp(app.registry),
-                suspects=options.once,
-                lease=options.lease,
-            )
+            else self._fetcher(control, in_turn=len(partitions) > len(options.queues))
         )
-        self._connect_fetcher(app, settings.session, wakeup_channel, queues, control)
         control.on_session_lost = self.fetcher.check
-        queue_contexts = {executor.queue_context.queue: executor.queue_context for executor in self.executors}
+        queue_contexts = {queue.state.name: queue.executor.queue_context for queue in self._queues}
         self.listener: HookListener = HookListener(control.ended, queue_contexts, app.registry.context.hooks)
 
-    def _connect_fetcher(
-        self, app: Lockwork, session: str, channel: str, queues: list[QueueState], control: Control
-    ) -> None:
-        """Report returned jobs to the fetcher; the fetcher of an isolation process takes one job at a time."""
-        if isinstance(self.fetcher, Fetcher):
-            control.next_due = self.fetcher.next_due
-            for executor in self.executors:
-                executor.on_given_back = self.fetcher.job_given_back
-            unbegun = UnbegunJobs(
-                app.runtime, session, channel, self.slots, queues, self._window_ms, self.fetcher.returned
-            )
-            self._loop_watch.on_block = unbegun.give_back
+    def _listen(self, listening: Coroutine[Any, Any, None], name: str) -> None:
+        """Run a coroutine until the process ends its unfinished jobs."""
+        self._listeners.append(asyncio.create_task(listening, name=name))
+
+    def _serve(self, name: str, family: str, weight: int) -> _ServedQueue:
+        """Create the parts for one queue or partition, and listen for its messages."""
+        context, config = self._session_context, self._app.config
+        keys = QueueKeys(config.prefix, name)
+        settler = Settler(context.driver, keys, context.session, context.window_ms)
+        durations = Durations(keys, context.session, self._report_times)
+        queue_context = QueueContext(
+            name, keys, self._app.runtime, context.session, config.max_result, durations.overran
+        )
+        limits = None if self._settings.embedded else TimeLimits(self._reporter, name)
+        executor = Executor(queue_context, self._execution_context, settler, limits, durations)
+        self._listen(cancel(context.driver, queue_context, context.slots, executor), "lockwork-cancel")
+        # each process begins with a different partition
+        turn = random()  # noqa: S311 - no secret
+        state = QueueState(name, keys, executor, weight, family, turn, settler=settler)
+        self._listen(return_unknown_jobs(context, state, settler), "lockwork-unknown-jobs")
+        return _ServedQueue(state, executor, settler, durations)
+
+    def _report_times(self, queue: str, task: str, wait: Times, run: Times) -> None:
+        self._reporter.report(JobTimes(queue, task, wait.packed(), run.packed()))
+
+    def _isolation_fetcher(self, control: Control) -> IsolationFetcher:
+        queues, burst = [queue.state for queue in self._queues], self._settings.options.burst
+        return IsolationFetcher(self._session_context, queues, settled=self.settled, ending=control.ending, burst=burst)
+
+    def _fetcher(self, control: Control, *, in_turn: bool) -> Fetcher:
+        """Create the fetcher, and report to it the jobs that this process returns."""
+        options, queues = self._settings.options, [queue.state for queue in self._queues]
+        fetch_options = FetchOptions(
+            queue_state.chosen(weighted=options.weights is not None, in_turn=in_turn),
+            max_jobs=1 if options.once else None,
+            settled=self.settled if options.burst else None,
+            recycle_after=options.max_jobs,
+            on_recycle=lambda: self._reporter.report(Recycle()),
+            ending=control.ending,
+            shards=self._app.runtime.clustered,
+            known_tasks=TasksOfApp(self._app.registry),
+            suspects=options.once,
+            lease=options.lease,
+        )
+        fetcher = Fetcher(self._session_context, queues, fetch_options)
+        control.next_due = fetcher.next_due
+        for queue in self._queues:
+            queue.executor.on_given_back = fetcher.job_given_back
+        self._loop_watch.on_block = UnbegunJobs(
+            self._app.runtime, self._session_context, queues, fetcher.returned
+        ).give_back
+        return fetcher
 
     async def settled(self) -> bool:
         """Wait until all outcomes are on the server; returns True."""
-        for settler in self.settlers:
-            await settler.drained()
+        for queue in self._queues:
+            await queue.settler.drained()
         return True
 
     async def idle(self) -> None:
         """Wait until nothing runs."""
-        await self.slots.idle()
+        await self._session_context.slots.idle()
         await self.listener.idle()
 
     def hurry(self) -> None:
         """Start batches at once, because no more jobs are fetched."""
-        for executor in self.executors:
-            executor.hurry()
+        for queue in self._queues:
+            queue.executor.hurry()
 
     async def done(self, fetching: asyncio.Task[None]) -> None:
         """Wait until fetching has ended, all jobs have finished, and the server has all outcomes."""
@@ -200,21 +190,21 @@ class Wiring:
 
     async def give_up(self, *, counted: bool) -> None:
         """End and return unfinished jobs. counted: return only unstarted jobs; running jobs count as attempts."""
-        for listening in self.listeners:
-            listening.cancel()
-        await asyncio.gather(*self.listeners, return_exceptions=True)
-        for executor in self.executors:
-            executor.giving_back, executor.counting = True, counted
-        self.slots.cancel()
-        await self.slots.close()
-        await self.runner_pool.close()
-        self.job_log.close()
+        for listener in self._listeners:
+            listener.cancel()
+        await asyncio.gather(*self._listeners, return_exceptions=True)
+        for queue in self._queues:
+            queue.executor.giving_back, queue.executor.counting = True, counted
+        self._session_context.slots.cancel()
+        await self._session_context.slots.close()
+        await self._runner_pool.close()
+        self._execution_context.job_log.close()
         self._loop_watch.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):
                 await self.settled()
-                for durations in self.durations:
-                    await durations.flush(self._driver)
+                for queue in self._queues:
+                    await queue.durations.flush(self._session_context.driver)
 
     async def close(self) -> None:
         """Call no more hooks for jobs of other processes."""
@@ -222,24 +212,34 @@ class Wiring:
 
     async def end_session(self) -> None:
         """End the session as the supervisor would, if no job can still be running here."""
-        if any(executor.abandoned for executor in self.executors) or any(settler.busy for settler in self.settlers):
+        if any(queue.executor.abandoned or queue.settler.busy for queue in self._queues):
             return  # the lease expires
         await asyncio.sleep(_MOMENT)
         try:
-            for executor in self.executors:
-                await self._recover(executor.queue_context)
+            for queue in self._queues:
+                await self._recover(queue.executor.queue_context)
         except LockworkError as error:
             log.error("the jobs of this worker process could not be returned to the queue: %s", error)
 
     async def _recover(self, queue_context: QueueContext) -> None:
         dead: list[Buried] = []
         ending = leases.recover(
-            queue_context.keys, queue_context.session, self._window_ms, gone=True, on_buried=dead.extend
+            queue_context.keys, queue_context.session, self._session_context.window_ms, gone=True, on_buried=dead.extend
         )
-        await self._driver.run(sessions.within(1.0, ending))
+        await self._session_context.driver.run(sessions.within(1.0, ending))
         if dead:
             log_buried(queue_context.queue, queue_context.session, dead)
             await self.listener.notify_buried(queue_context.queue, dead)
+
+
+def _partitions(app: Lockwork, options: WorkerOptions) -> list[tuple[str, str, int]]:
+    """Return each queue or partition of the worker with its family and weight."""
+    weights = options.weights or [1] * len(options.queues)
+    return [
+        (name, family, weight)
+        for family, weight in zip(options.queues, weights, strict=True)
+        for name in app.config.partitions.names(family)
+    ]
 
 
 def _warn_of_large_batches(app: Lockwork, options: WorkerOptions) -> None:

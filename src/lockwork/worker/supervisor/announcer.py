@@ -183,7 +183,7 @@ def _running(process: int, job: BusySlot) -> RunningJob:
 
 
 def app_name(app: Lockwork, reference: str) -> str:
-    """Return the app's name: its setting, or the text `module:object` with which its worker was started."""
+    """Return the app's name: its setting, or the argument `module:object` of its worker."""
     return app.config.app_name or reference
 
 

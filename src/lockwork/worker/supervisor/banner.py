@@ -9,7 +9,7 @@ from lockwork.errors import LockworkError
 from lockwork.logs import Log
 from lockwork.protocol.queue.sessions import within
 from lockwork.runtime.runtime import Runtime
-from lockwork.validation import several
+from lockwork.words import several
 from lockwork.worker.settings import WorkerOptions
 from lockwork.workers import read_running
 
@@ -24,8 +24,8 @@ def log_start(app: Lockwork, options: WorkerOptions) -> None:
     """Log three lines; raises a LockworkError if an embedded server is needed and cannot be started."""
     log.info("lockwork %s runs %s on %s", version("lockwork"), options.app, app.runtime.server)
     names = sorted(task.name for task in app.registry.of(options.queues))
-    shown = ", ".join(names[:_MOST]) or "none"
-    log.info("tasks: %s%s", shown, f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+    first_names = ", ".join(names[:_MOST]) or "none"
+    log.info("tasks: %s%s", first_names, f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
     weights = options.weights or []
     shares = [f":{weight}" for weight in weights] if len(set(weights)) > 1 else [""] * len(options.queues)
     queues = ", ".join(f"{queue}{share}" for queue, share in zip(options.queues, shares, strict=True))

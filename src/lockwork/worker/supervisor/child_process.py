@@ -51,7 +51,7 @@ class WorkerProcess:
     limit: int | None = None
     """Memory limit in bytes; beyond it, the process is replaced."""
     hard_timeouts: list[HardTimeout] = field(default_factory=list)
-    """Hard time-outs of the jobs for which the process was killed."""
+    """Hard time-outs of the jobs that made the supervisor kill the process."""
     sent_early: list[KilledJob] = field(default_factory=list)
     """Killed jobs of other children, sent before this process was ready."""
     load: Load | None = None

@@ -22,7 +22,7 @@ class EventQueue(Generic[Event]):
     """A queue that the main thread reads; open it with `with`.
 
     Python runs signal handlers in the main thread, between two instructions. It may not run them while that thread
-    waits for a lock. Therefore the reader waits for a socket, to which the C-level handler writes
+    waits for a lock. Therefore the reader waits for a socket, and the C-level handler writes to it
     (signal.set_wakeup_fd).
     """
 

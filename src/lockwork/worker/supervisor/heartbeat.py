@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from lockwork import words
 from lockwork.durations import in_milliseconds
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.history_bounds import HistoryBounds
@@ -23,14 +24,13 @@ from lockwork.protocol.server_clock import Peers
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
-from lockwork.validation import several
 from lockwork.worker.environment import AGAIN, log_buried, log_suspects
 from lockwork.worker.ipc.messages import HardTimeout
 
 log: Log = Log("lockwork.worker")
 
 Seen = Literal["joined", "recovered", "wait"]
-"""Event at which suspects were seen."""
+"""The event that revealed suspects."""
 
 _PAUSE = 5.0
 """Seconds between two trims when the dead set is within its bounds."""
@@ -176,13 +176,13 @@ class Heartbeat:
     ) -> int:
         """End the session of an ended process, and return its jobs at once; return their number.
 
-        counted: the process died without a request, so the deliveries of its jobs count. hard_timeouts: the jobs for
-        which the process was killed; calls `on_timeout_settled` with each job that had not ended before. without:
-        queues on which the session never began. If a queue refuses, raises its ServerRefused after all other queues
-        were called; call again.
+        counted: the process died without a request, so the deliveries of its jobs count. hard_timeouts: the jobs that
+        made the supervisor kill the process; calls `on_timeout_settled` with each job that had not ended before.
+        without: queues that the session never joined. If a queue refuses, raises its ServerRefused after the calls to
+        all other queues; call again.
         """
         self.forget(session)
-        given = 0
+        job_count = 0
         refused: dict[str, ServerRefused] = {}
         for hard_timeout in hard_timeouts:
             try:
@@ -193,12 +193,12 @@ class Heartbeat:
             if name in without or name in refused:  # a job returns as its hard time-out says, or stays leased
                 continue
             try:
-                given += self._recover(session, keys, patience, gone=True, counted=counted)
+                job_count += self._recover(session, keys, patience, gone=True, counted=counted)
             except ServerRefused as error:
                 refused[name] = error
         if refused:
             raise next(iter(refused.values()))
-        return given
+        return job_count
 
     def _recover(
         self, session: str, keys: QueueKeys, patience: float, *, gone: bool, counted: bool = True, ended: int = 0
@@ -228,7 +228,7 @@ class Heartbeat:
             self._on_timeout_settled(msgspec.structs.replace(hard_timeout, outcome=outcome))
 
     def announce_stop(self) -> None:
-        """Announce on the server, now and with each beat, that this worker was asked to stop.
+        """Announce on the server, now and with each beat, that this worker stops on request.
 
         If the worker is killed later, its jobs return uncounted.
         """
@@ -284,7 +284,7 @@ class Heartbeat:
         answer = self._runtime.run(leases.beat(keys, standing, lease_ms, _PATIENCE, stopping=stopping))
         at = now()
         if at - self.last > self._lease:
-            log.info("the server answers again, after %.0f s", at - self.last)
+            log.info("the server answers again, after %s", words.rough_age(at - self.last))
         self.last = at
         peers = self._peers[name]
         if step := peers.heard(sent, at, answer.at):
@@ -308,7 +308,7 @@ class Heartbeat:
         patience = peers.patience(at)
         if answer.overdue is not None and patience <= 0:
             given_back = self._recover(answer.overdue, keys, _PATIENCE, gone=False, ended=answer.ended)
-            counted = several(given_back, "job", "jobs")
+            counted = words.several(given_back, "job")
             log.warning("worker session %s is dead: %s returned to queue %s", answer.overdue, counted, name)
             return 0.0
         return min(most, max(answer.next_deadline, patience, 0.01))

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from lockwork import words
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.logs import Log
 from lockwork.runtime.clock import now
-from lockwork.worker.environment import shown
 from lockwork.worker.ipc.messages import (
     DIED,
     MAX_MEMORY,
@@ -93,8 +93,8 @@ class WorkerProcesses:
 
     def memory(self) -> list[list[int]]:
         """Resident memory in bytes of each child and of its runners, where the system reports it."""
-        found = [(child.memory(), child) for child in list(self.children.values())]
-        return [[size, *child.memory_of_runners()] for size, child in found if size is not None]
+        sizes = [(child.memory(), child) for child in list(self.children.values())]
+        return [[size, *child.memory_of_runners()] for size, child in sizes if size is not None]
 
     def loads(self) -> list[Load]:
         """Loads of the children that have reported one."""
@@ -222,7 +222,7 @@ class WorkerProcesses:
         for child in list(self.children.values()):
             size = child.memory() if child.active and child.limit is not None else None
             if size is not None and child.limit is not None and size > child.limit:
-                self.replace_soon(child.session, MAX_MEMORY, f"it takes {shown(size)}")
+                self.replace_soon(child.session, MAX_MEMORY, f"it takes {words.size(size)}")
 
     def _retire_replaced(self) -> None:
         """End the replaced children whose successors are ready."""
@@ -238,7 +238,7 @@ class WorkerProcesses:
         if limit is None or size is None:
             return
         if size >= limit:
-            text = f"--max-memory {shown(limit)} is too low: a new worker process already takes {shown(size)}"
+            text = f"--max-memory {words.size(limit)} is too low: a new worker process already takes {words.size(size)}"
             if first:
                 raise ConfigError(text)
             log.error("%s", text)

@@ -77,7 +77,7 @@ class Reloader:
                     return 0
             elif event[0] == "change":
                 if not self._stopping:
-                    log.info("%s changed: the worker restarts", _shown(event[1], self._folder))
+                    log.info("%s changed: the worker restarts", _paths_text(event[1], self._folder))
                     self._stop()
                     self._start()
             elif event[1] is self._process:
@@ -160,16 +160,16 @@ class Sources:
 
     @staticmethod
     def _below(folder: str) -> set[str]:
-        found: set[str] = set()
+        packages: set[str] = set()
         for place, folders, files in os.walk(folder):
             folders[:] = [] if "pyvenv.cfg" in files else [n for n in folders if n[0] != "." and n not in _SKIPPED]
             if "pyvenv.cfg" not in files and any(name.endswith(".py") for name in files):
-                while place not in found and len(place) >= len(folder):
-                    found.add(place)
+                while place not in packages and len(place) >= len(folder):
+                    packages.add(place)
                     place = os.path.dirname(place)  # noqa: PTH120, PLW2901
-        return found
+        return packages
 
 
-def _shown(changed: Sequence[str], folder: Path) -> str:
+def _paths_text(changed: Sequence[str], folder: Path) -> str:
     first = os.path.relpath(changed[0], folder)
     return first if len(changed) == 1 else f"{first} and {len(changed) - 1} more"

@@ -11,7 +11,7 @@ from lockwork.protocol.keys import MOST_PARTITIONS, QueueKeys
 from lockwork.protocol.queue import sessions
 from lockwork.protocol.queue import status as queue_status
 from lockwork.runtime.clock import now
-from lockwork.validation import several
+from lockwork.words import several
 from lockwork.worker.environment import AGAIN
 from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.heartbeat import Heartbeat
@@ -78,7 +78,7 @@ class SessionCleanup:
         if self._away and leaving:
             return 0
         try:
-            given = self._heartbeat.leave(
+            job_count = self._heartbeat.leave(
                 child.session,
                 _PATIENCE,
                 counted=not child.orderly,
@@ -95,7 +95,7 @@ class SessionCleanup:
             self._again(_PATIENCE)
             return 0
         self._away = False
-        return given
+        return job_count
 
     def catch_up(self) -> None:
         """Retry the children whose jobs could not be returned."""
@@ -104,5 +104,5 @@ class SessionCleanup:
             given_back = self.give_back(child, again=True)
             if child in self._lingering:
                 return
-            jobs = several(given_back, "job", "jobs")
+            jobs = several(given_back, "job")
             log.info("the session of worker process %d has ended: %s returned to the queue", child.pid, jobs)

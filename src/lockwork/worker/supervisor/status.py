@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
+from lockwork import words
 from lockwork.runtime.clock import now
 from lockwork.worker.ipc.messages import Load
 from lockwork.worker.supervisor.heartbeat import Heartbeat
@@ -58,7 +59,7 @@ class WorkerStatus:
         if self.quiet:
             return "it is quiet and fetches no more jobs"
         if (silence := self.silence) >= self._lease:
-            return f"the server has not answered for {silence:.0f} s"
+            return f"the server has not answered for {words.rough_age(silence)}"
         working = self._processes.working
         if working < self._processes.wanted:
             return f"{working} of {self._processes.wanted} processes work"

@@ -7,6 +7,7 @@ from functools import partial
 from types import FrameType
 from typing import Literal
 
+from lockwork import words
 from lockwork.app.lockwork import Lockwork
 from lockwork.durations import in_milliseconds
 from lockwork.errors import ServerUnavailable
@@ -17,7 +18,6 @@ from lockwork.protocol.queue.leases import Buried
 from lockwork.protocol.queue.limits import rules
 from lockwork.protocol.queue.sessions import within
 from lockwork.runtime.clock import now
-from lockwork.validation import several
 from lockwork.worker import environment
 from lockwork.worker.ipc.hard_timeouts import HardTimeouts
 from lockwork.worker.ipc.messages import (
@@ -38,7 +38,6 @@ from lockwork.worker.ipc.messages import (
     Reports,
     RunnerExited,
     RunnerStarted,
-    Urgency,
 )
 from lockwork.worker.settings import WorkerOptions, handled_signals
 from lockwork.worker.supervisor.announcer import Announcer
@@ -47,6 +46,7 @@ from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.events import EventQueue
 from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat, Seen
 from lockwork.worker.supervisor.hook_relay import HookRelay
+from lockwork.worker.supervisor.orders import Orders
 from lockwork.worker.supervisor.processes import WorkerProcesses
 from lockwork.worker.supervisor.scheduler import Scheduler
 from lockwork.worker.supervisor.session_cleanup import SessionCleanup
@@ -56,9 +56,7 @@ from lockwork.worker.supervisor.systemd import SystemdNotifier, warn_of_stop_tim
 log: Log = Log("lockwork.worker")
 
 _TRIES = 3
-"""Consecutive failed starts after which a worker that ends with its work gives up."""
-_HURRY = 3.0
-"""Seconds for children to exit after their grace; then they are killed."""
+"""Consecutive failed starts until a worker that ends with its work gives up."""
 _PULSE = 1.0
 _PATIENCE = 1.0
 """Seconds to wait for a server that may not run yet."""
@@ -67,9 +65,8 @@ _WAITING = 30.0
 
 _Event = (
     tuple[Literal["exit"], WorkerProcess]
-    | tuple[Literal["signal"], int]
+    | tuple[Literal["order"], int | str]
     | tuple[Literal["ready"], str]
-    | tuple[Literal["order"], str]
     | tuple[Literal["replace"], tuple[str, str, str]]
     | tuple[Literal["suspects"], tuple[int, Seen]]
     | tuple[Literal["lost"], tuple[str, str]]
@@ -112,6 +109,10 @@ class Supervisor:
         )
         self.status: WorkerStatus = WorkerStatus(self._processes, self._heartbeat, options.lease)
         self._announcer = Announcer(app, options, self.status, lambda order: self._events.post(("order", order)))
+        self._orders = Orders(
+            options, self.status, self._processes, self._heartbeat, self._scheduler, self._announcer, self._systemd,
+            kill_after=lambda seconds: self._events.later(seconds, ("kill", None)),
+        )  # fmt: skip
 
     def run(self) -> int:
         """Work until SIGTERM, SIGINT or SIGHUP; raises a LockworkError when it cannot begin."""
@@ -159,7 +160,7 @@ class Supervisor:
                 signal.signal(number, handler)
 
     def _wait_for_server(self) -> None:
-        """Wait until the server answers, or until the worker is asked to stop. Raises a LockworkError if it refuses."""
+        """Wait until the server answers, or until an order to stop. Raises a LockworkError if it refuses."""
         log_after = 0.0
         while self._options.wait and not self.status.stopping:
             self._heartbeat.turned = now()  # for /livez
@@ -176,10 +177,10 @@ class Supervisor:
             else:
                 return
 
-    # -- callbacks, each on a thread of its own -----------------------------------------------------------------------
+    # -- callbacks: of signals, and on other threads ------------------------------------------------------------------
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._events.post(("signal", number))
+        self._events.post(("order", number))
 
     def _on_report(self, session: str, message: Reported) -> None:
         match message:
@@ -188,7 +189,7 @@ class Supervisor:
             case Ready():
                 self._events.post(("ready", session))
             case Recycle():
-                done = several(self._options.max_jobs or 0, "job", "jobs")
+                done = words.several(self._options.max_jobs or 0, "job")
                 self._events.post(("replace", (session, MAX_JOBS, f"{done} done")))
             case Load():
                 self._processes.on_load(session, message)
@@ -237,92 +238,31 @@ class Supervisor:
             child.hard_timeouts = hard_timeouts
             child.kill()
 
-    # -- what happens -------------------------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------------------
 
     def _handle(self, event: _Event | None) -> None:
-        if event is None:
-            return
-        if event[0] == "exit":
-            self._on_exit(event[1])
-        elif event[0] == "signal":
-            self._handle_signal(event[1])
-        elif event[0] == "order":
-            self._handle_order(event[1])
-        elif event[0] == "ready":
-            self._on_ready(event[1])
-        elif event[0] in ("replace", "suspects", "lost"):
-            self._change_processes(event)
-        else:
-            self._handle_timer(event[0])
-
-    def _handle_timer(self, kind: str) -> None:
-        if kind == "start":
-            self._processes.fill()
-        elif kind == "leave":
-            self._on_leave()
-        elif kind == "kill":
-            log.warning("worker processes that did not end in time are killed")
-            self._processes.kill()
-
-    def _change_processes(self, event: _Event) -> None:
-        if event[0] == "replace":
-            self._processes.replace_soon(*event[1])
-        elif event[0] == "suspects":
-            count, seen = event[1]
-            self._processes.isolate(count, more=seen == "wait")
-        elif event[0] == "lost":
-            self._processes.on_session_lost(*event[1])
-
-    def _on_leave(self) -> None:
-        if not self.status.stopping:
-            self._returns.catch_up()
-
-    def _handle_signal(self, number: int) -> None:
-        if number == signal.SIGUSR1:
-            self._on_quiet()
-        elif number != signal.SIGHUP or not self.status.stopping:  # sent twice: by the shell, then by the system
-            self._on_stop()
-
-    def _handle_order(self, order: str) -> None:
-        if order == "quiet":
-            self._on_quiet()
-        elif order == "resume":
-            self._on_resume()
-        elif order == "stop" and not self.status.stopping:
-            self._on_stop()
-
-    def _on_stop(self) -> None:
-        again, self.status.stopping = self.status.stopping, True
-        self._processes.open = False
-        self._scheduler.cease()
-        if not again:
-            self._heartbeat.announce_stop()
-            self._processes.raise_to(Urgency.STOP)
-            log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
-            self._events.later(self._options.grace + _HURRY, ("kill", None))
-            self._systemd.notify(STOPPING=1, STATUS="running jobs are finishing")
-            self._announcer.changed()
-        else:
-            log.info("stopping at once: running jobs return to the queue")
-            self._processes.kill()
-
-    def _on_quiet(self) -> None:
-        if not self.status.quiet and not self.status.stopping:
-            self.status.quiet = True
-            self._processes.open = False
-            self._processes.raise_to(Urgency.QUIET)
-            log.info("quiet: no more jobs are fetched; running jobs continue")
-            self._systemd.notify(STATUS="quiet: no more jobs are fetched")
-            self._announcer.changed()
-
-    def _on_resume(self) -> None:
-        if self.status.quiet and not self.status.stopping:
-            self.status.quiet = False
-            log.info("resumed: new worker processes fetch jobs")
-            queues = ", ".join(self._options.queues)
-            self._systemd.notify(STATUS=f"{self._processes.wanted} processes on {queues}")
-            self._processes.resume()
-            self._announcer.changed()
+        """Handle an event; None and "buried" only cause the periodic work."""
+        processes = self._processes
+        match event:
+            case ("exit", child):
+                self._on_exit(child)
+            case ("order", order):
+                self._orders.receive(order)
+            case ("ready", session):
+                self._on_ready(session)
+            case ("replace", (session, reason, text)):
+                processes.replace_soon(session, reason, text)
+            case ("suspects", (count, seen)):
+                processes.isolate(count, more=seen == "wait")
+            case ("lost", (session, queue)):
+                processes.on_session_lost(session, queue)
+            case ("start", _):
+                processes.fill()
+            case ("leave", _) if not self.status.stopping:
+                self._returns.catch_up()
+            case ("kill", _):
+                log.warning("worker processes that did not end in time are killed")
+                processes.kill()
 
     def _on_ready(self, session: str) -> None:
         child = self._processes.children.get(session)
@@ -331,8 +271,7 @@ class Supervisor:
         self._processes.on_ready(child, first=not self._started and not child.isolates)
         if not self._started and not self.status.stopping and self._processes.working >= self._processes.wanted:
             self._started = True
-            queues = ", ".join(self._options.queues)
-            self._systemd.notify(READY=1, STATUS=f"{self._processes.wanted} processes on {queues}")
+            self._systemd.notify(READY=1, STATUS=self._orders.summary)
 
     def _on_exit(self, child: WorkerProcess) -> None:
         self._processes.remove(child)
@@ -346,12 +285,12 @@ class Supervisor:
             # retrying would hide the failure: the caller of the worker gets the exit status
             log.error("worker process %d failed to start (see above): the worker stops", child.pid)
             self._status = FAILED
-            self._on_stop()
+            self._orders.stop()
             return
         if child.process.returncode == NOT_IMPORTED and not self.status.stopping and not self._processes.working:
             log.error("worker process %d could not import the app (see above): the worker stops", child.pid)
             self._status = FAILED
-            self._on_stop()
+            self._orders.stop()
             return
         going = child.retiring or self.status.stopping
         if child.orderly and (going or self._options.once or (self._options.burst and not child.hard_timeouts)):
@@ -359,7 +298,7 @@ class Supervisor:
                 # a replaced child already has a successor, which counts instead
                 self._processes.wanted -= not child.replace_reason
             return
-        jobs = several(given_back, "job", "jobs")
+        jobs = words.several(given_back, "job")
         log.error("worker process %d ended (%s): %s returned to the queue", child.pid, child.fate, jobs)
         if not going:
             self._processes.replace(child, TOO_LONG if child.hard_timeouts else DIED)
@@ -368,7 +307,7 @@ class Supervisor:
         processes = self._processes
         done = child.orderly and not child.hard_timeouts
         if not done:
-            jobs = several(given_back, "job", "jobs")
+            jobs = words.several(given_back, "job")
             log.error("worker process %d ended (%s): %s returned to the queue", child.pid, child.fate, jobs)
         if self.status.stopping:
             return
@@ -383,7 +322,7 @@ class Supervisor:
     def _leaving(self) -> bool:
         return self.status.stopping or not self._started
 
-    # -- the clock ----------------------------------------------------------------------------------------------------
+    # -- periodic work ------------------------------------------------------------------------------------------------
 
     def _periodic_work(self) -> None:
         """Run periodic work that is due, after each event."""

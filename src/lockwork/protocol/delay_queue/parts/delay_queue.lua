@@ -13,7 +13,11 @@ log_in_use, log_since_us, logged = tonumber(log_in_use or 0), tonumber(log_since
 
 -- Return the result of a request that was applied before.
 local function earlier_result(request)
-  return redis.call('HGET', logs[1], request) or redis.call('HGET', logs[2], request)
+  for _, log in ipairs(logs) do
+    local result = redis.call('HGET', log, request)
+    if result then return result end
+  end
+  return false
 end
 
 -- Store the result of a request; `size` counts against the log's limit.

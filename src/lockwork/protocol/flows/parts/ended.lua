@@ -101,10 +101,10 @@ local function new_flow_engine()
 
   -- Continue one flow. Return how many jobs may run, and how much of `most` is left.
   local function advance(flow, most, outcomes, window)
-    local had_steps, released = flow.steps[1] ~= nil, 0
+    local had_steps, released = #flow.steps > 0, 0
     released, most = take_steps(flow, most, outcomes)
     end_jobs(flow)
-    if flow.steps[1] then
+    if #flow.steps > 0 then
       store.save_steps(flow)
       redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow.id) -- queue/expire does the rest
     elseif had_steps then
@@ -134,7 +134,7 @@ local function new_flow_engine()
   -- Open a flow with steps left, for carry_on. A flow without steps is left to `remove`.
   local function resume(id)
     local flow = store.open(id)
-    if store.active(flow) and flow.steps[1] then return end
+    if store.active(flow) and #flow.steps > 0 then return end
     redis.call('ZADD', expiry, -math.floor(now / 1000), 'flow ' .. id)
   end
 

@@ -1,6 +1,5 @@
 -- History of ended jobs, and of failed attempts.
---   history: id → MessagePack [letter, attempts, started us (0: never), session, beginning of the record, its bytes,
---     timeline]; letter: s succeeded, c cancelled, x expired; history_order: ids by end time (us)
+--   history: id → row (history/parts/row.lua); history_order: ids by end time (us)
 --   timelines: id → MessagePack list of its last failed attempts: [number, started us, ended us, session,
 --     letter, type of the error, its text]; letter: f failed, k its process died; o: the last attempt of a succeeded
 --     job that ignored its time-out
@@ -8,13 +7,13 @@
 --     successes would be unused again; left_out: successes that exceeded the budget
 -- KEYS: stats, history: hash, history_order: zset, timelines: hash
 -- include: now
-local history_rules = redis.call('HMGET', stats, 'history', 'history_full')
+local stored_bound, successes_unused_at = unpack(redis.call('HMGET', stats, 'history', 'history_full'))
 local history_bound, history_unit
 local function read_history_bound(bound)
   history_bound, history_unit = string.match(bound or '', '^(%d+)(%a*)$')
   history_bound = tonumber(history_bound or 10000)
 end
-read_history_bound(history_rules[1])
+read_history_bound(stored_bound)
 local any_timeline = redis.call('HLEN', timelines) > 0
 local history_rows = {}
 local SUCCESS_US, SUCCESS_BURST, FEWEST = 5000, 200, 20 -- history stores one success per SUCCESS_US, in bursts
@@ -78,9 +77,9 @@ end
 -- Return how many successes fit in the budget now.
 local function success_budget()
   if history_bound == 0 then return 0 end
-  local full = tonumber(history_rules[2] or 0)
-  if full > now then full = now end -- the clock was set back
-  local free = math.min(SUCCESS_BURST, math.floor((now - full) / SUCCESS_US))
+  local unused_at = tonumber(successes_unused_at or 0)
+  if unused_at > now then unused_at = now end -- the clock was set back
+  local free = math.min(SUCCESS_BURST, math.floor((now - unused_at) / SUCCESS_US))
   return free >= FEWEST and free or 0
 end
 
@@ -93,8 +92,8 @@ local function keep_successes(sample, count, session)
     for at, record in ipairs(redis.call('HMGET', jobs, unpack(ids))) do
       keep_ended(ids[at], 's', sample[2 * at], record or '', session)
     end
-    local full = math.max(math.min(tonumber(history_rules[2] or 0), now), now - SUCCESS_BURST * SUCCESS_US)
-    redis.call('HSET', stats, 'history_full', string.format('%.0f', full + #ids * SUCCESS_US))
+    local unused_at = math.max(math.min(tonumber(successes_unused_at or 0), now), now - SUCCESS_BURST * SUCCESS_US)
+    redis.call('HSET', stats, 'history_full', string.format('%.0f', unused_at + #ids * SUCCESS_US))
   end
   if count > #ids then redis.call('HINCRBY', stats, 'left_out', count - #ids) end
 end
@@ -105,7 +104,7 @@ end
 
 -- Change the number of jobs to keep, or the time; '' is the default.
 local function set_history_bound(bound)
-  if bound ~= (history_rules[1] or '') then
+  if bound ~= (stored_bound or '') then
     if bound == '' then redis.call('HDEL', stats, 'history') else redis.call('HSET', stats, 'history', bound) end
   end
   read_history_bound(bound)
@@ -142,20 +141,4 @@ local function save_history()
     redis.call('ZADD', history_order, unpack(scores))
   end
   trim_history(#history_rows / 2 + 100)
-end
-
--- Return the record of a cancelled or expired job, if it was stored completely and the job belongs to no flow.
-local function kept_record(id)
-  local row = redis.call('HGET', history, id)
-  local fine, fields = pcall(cmsgpack.unpack, row or '')
-  if not fine or type(fields) ~= 'table' or fields[1] == 's' then return nil end
-  local record = fields[5]
-  local whole = type(record) == 'string' and #record == fields[6] and not string.find(record, '>;', 1, true)
-  return whole and record or nil
-end
-
--- Delete the history of an ended job that will run again.
-local function forget_ended(id)
-  redis.call('HDEL', history, id)
-  redis.call('ZREM', history_order, id)
 end

@@ -69,7 +69,7 @@ local function has_name(task, hour)
   return false
 end
 
--- Write the counts of this call. `conclude` calls this.
+-- Write the counts of this call. `store_outcomes` calls this.
 local function write_counts()
   local minute, minute_hash = minute_now()
   local hour, hour_hash = hour_now()

@@ -6,21 +6,22 @@
 -- include: publish
 -- include: history/history
 -- include: queue/parked
+-- include: queue/results
 -- Results live in two hashes. When the newer hash is older than `window` ms, it replaces the older hash, which is
 -- deleted. So a result is kept for one to two windows, without a key or timer per result.
-local function turn(window)
+local function rotate_results(window)
   local born = tonumber(redis.call('HGET', stats, 'turned') or nil)
   if born and born > now then
     redis.call('HSET', stats, 'turned', now) -- the clock was set back: start the window again
   elseif not born or now - born > window * 1000 then
-    redis.call('UNLINK', results[2]) -- RENAME would free a large hash synchronously
-    if redis.call('EXISTS', results[1]) == 1 then redis.call('RENAME', results[1], results[2]) end
+    redis.call('UNLINK', older_results) -- RENAME would free a large hash synchronously
+    if redis.call('EXISTS', newer_results) == 1 then redis.call('RENAME', newer_results, older_results) end
     redis.call('HSET', stats, 'turned', now)
   end
 end
 
 -- Delete the note of a job that has ended. Its progress joins `outcomes`, and is kept as long as the outcome.
-local function close_note(id, note, outcomes)
+local function delete_note(id, note, outcomes)
   redis.call('HDEL', job_notes, id)
   local readable, facts = pcall(cmsgpack.unpack, string.sub(note, 2)) -- an unreadable note must not block other jobs
   local progress = readable and type(facts) == 'table' and facts[1]
@@ -32,12 +33,12 @@ end
 
 -- Write the counts, and store outcomes {id, blob, id, blob, ...}. A blob's first byte is the state: s succeeded, f
 -- failed, c cancelled, x expired. The rest is the value, or attempts;record.
-local function conclude(outcomes, window)
+local function store_outcomes(outcomes, window)
   write_counts()
   if #outcomes == 0 then return end
-  turn(window)
-  redis.call('HSET', results[1], unpack(outcomes))
-  redis.call('PEXPIRE', results[1], 2 * window)
+  rotate_results(window)
+  redis.call('HSET', newer_results, unpack(outcomes))
+  redis.call('PEXPIRE', newer_results, 2 * window)
   if redis.call('EXISTS', watch) == 0 then return end
   for at = 1, #outcomes, 2 do
     local channels = redis.call('HGET', watch, outcomes[at])

@@ -23,8 +23,8 @@ end
 
 -- Return the first entry of a line of the group queue, and its job id.
 local function first(line)
-  local found = redis.call('ZRANGEBYLEX', group_queue, '[' .. line .. '\n', '(' .. line .. '\v', 'LIMIT', 0, 1)[1]
-  return found, found and string.match(found, ' ([^ ]+)$')
+  local entry = unpack(redis.call('ZRANGEBYLEX', group_queue, '[' .. line .. '\n', '(' .. line .. '\v', 'LIMIT', 0, 1))
+  return entry, entry and string.match(entry, ' ([^ ]+)$')
 end
 
 -- Return a number for a job that waits since `since` (us): that time, or the last number plus one. This sorts
@@ -43,12 +43,12 @@ local function returned_number(token)
   return string.format('%016d', '-' .. string.match(token, ' (%d+)'))
 end
 
-local function stand(line, id, number)
+local function add_to_group_queue(line, id, number)
   redis.call('ZADD', group_queue, 0, line .. '\n' .. number .. ' ' .. id)
   redis.call('HSET', groups, '@ ' .. id, number)
 end
 
-local function step_out(entry, id)
+local function remove_from_group_queue(entry, id)
   redis.call('ZREM', group_queue, entry)
   redis.call('HDEL', groups, '@ ' .. id)
 end
@@ -62,7 +62,7 @@ end
 -- Add a job that has its key, or needs none, to its group's queue.
 local function join_group(id, level, group, limits, number)
   if group ~= '' then redis.call('HSET', groups, 'l ' .. group, limits) end -- an empty entry means no limits
-  stand('g ' .. level .. ' ' .. group, id, number)
+  add_to_group_queue('g ' .. level .. ' ' .. group, id, number)
   enter_round(level, group)
 end
 
@@ -72,7 +72,7 @@ local function admit(id, record, due_ms, token)
   local number = token and returned_number(token) or next_number(due_ms * 1000)
   if key then
     local holder = redis.call('HGET', groups, 'h ' .. key)
-    if holder and holder ~= id then return stand('k ' .. key, id, number) end
+    if holder and holder ~= id then return add_to_group_queue('k ' .. key, id, number) end
     if not holder then redis.call('HSET', groups, 'h ' .. key, id) end
   end
   join_group(id, level, group, limits, number)
@@ -85,11 +85,11 @@ local function tidy(group)
     if first('g ' .. level .. ' ' .. group) then return end
   end
   redis.call('HDEL', groups, 'l ' .. group, 's ' .. group)
-  local full = tonumber(redis.call('HGET', groups, 't ' .. group) or nil)
-  if full and full <= now then
+  local unused_at = tonumber(redis.call('HGET', groups, 't ' .. group) or nil)
+  if unused_at and unused_at <= now then
     redis.call('HDEL', groups, 't ' .. group)
-  elseif full then
-    redis.call('ZADD', throttled, -math.ceil(full / 1000), '- ' .. group)
+  elseif unused_at then
+    redis.call('ZADD', throttled, -math.ceil(unused_at / 1000), '- ' .. group)
   end
 end
 
@@ -108,7 +108,7 @@ local function left_key(key, id)
   while true do
     local entry, next_id = first('k ' .. key)
     if not entry then return redis.call('HDEL', groups, 'h ' .. key) end
-    step_out(entry, next_id)
+    remove_from_group_queue(entry, next_id)
     local record = redis.call('HGET', jobs, next_id)
     if record then -- else an operator deleted it with redis-cli
       redis.call('HSET', groups, 'h ' .. key, next_id)
@@ -121,7 +121,7 @@ end
 -- End the lease of a job. `over`: the job will not run again; otherwise the caller adds it to the due set or admits it.
 -- Return how many other jobs may run instead: the next job of its group, and the next job of its key, which may belong
 -- to another group.
-local function left(id, record, over)
+local function release_slot(id, record, over)
   local _, key, group = header(record)
   left_group(group)
   if key and over then left_key(key, id) end
@@ -135,7 +135,7 @@ local function leave_group_queue(id, record)
   local number = redis.call('HGET', groups, '@ ' .. id)
   if number then
     for _, line in ipairs({'g ' .. level .. ' ' .. group, 'k ' .. (key or '')}) do
-      step_out(line .. '\n' .. number .. ' ' .. id, id)
+      remove_from_group_queue(line .. '\n' .. number .. ' ' .. id, id)
     end
     tidy(group)
   end
@@ -145,27 +145,27 @@ end
 -- Return when the group may run one more job: 0 for now, or the ms when its rate allows it. At the group's concurrency
 -- limit, return nil.
 local function next_turn(group)
-  local limits = redis.call('HMGET', groups, 'l ' .. group, 'n ' .. group, 't ' .. group)
-  local most, jobs, per = string.match(limits[1] or '', '^(%d+)/(%d+)/(%d+)$')
+  local limits, running, unused_at = unpack(redis.call('HMGET', groups, 'l ' .. group, 'n ' .. group, 't ' .. group))
+  local most, jobs, per = string.match(limits or '', '^(%d+)/(%d+)/(%d+)$')
   if not most then return 0 end
-  if most ~= '0' and tonumber(limits[2] or 0) >= tonumber(most) then return nil end
+  if most ~= '0' and tonumber(running or 0) >= tonumber(most) then return nil end
   if jobs == '0' then return 0 end
   -- GCRA (generic cell rate algorithm): a burst of `jobs`, then one job every `per / jobs`
   local each = per * 1000 / jobs
-  local full = math.max(tonumber(limits[3] or 0), now)
-  if full > now + per * 1000 then
+  unused_at = math.max(tonumber(unused_at or 0), now)
+  if unused_at > now + per * 1000 then
     -- after the clock was set back, wait at most one period
-    full = now + per * 1000
-    redis.call('HSET', groups, 't ' .. group, string.format('%.0f', full))
+    unused_at = now + per * 1000
+    redis.call('HSET', groups, 't ' .. group, string.format('%.0f', unused_at))
   end
-  if full + each - now > per * 1000 then return math.ceil((full + each - per * 1000) / 1000) end
-  redis.call('HSET', groups, 't ' .. group, string.format('%.0f', full + each))
+  if unused_at + each - now > per * 1000 then return math.ceil((unused_at + each - per * 1000) / 1000) end
+  redis.call('HSET', groups, 't ' .. group, string.format('%.0f', unused_at + each))
   return 0
 end
 
 -- Return the ms until which suspects of the group run first, if any wait.
 local function suspects_turn(group)
-  local ends = rules[12] and tonumber(redis.call('HGET', groups, 's ' .. group) or nil)
+  local ends = queue.suspects_until and tonumber(redis.call('HGET', groups, 's ' .. group) or nil)
   return ends and ends > now and math.ceil(ends / 1000)
 end
 
@@ -180,7 +180,7 @@ local function take_turns(level, want)
     local entry, id = first(line)
     local at = entry and (suspects_turn(group) or next_turn(group))
     if at == 0 then
-      step_out(entry, id)
+      remove_from_group_queue(entry, id)
       if redis.call('HEXISTS', jobs, id) == 1 then -- else an operator deleted it with redis-cli
         redis.call('HINCRBY', groups, 'n ' .. group, 1)
         ids[#ids + 1] = id
@@ -200,23 +200,23 @@ end
 
 -- Return groups whose rate allows a job to the round-robin, and delete rates that are unused again.
 local function wake_throttled()
-  local today = math.floor(now / 1000)
+  local now_ms = math.floor(now / 1000)
   for _ = 1, 100 do
     -- its throttle time is more than a period away: the clock was set back
-    local last = redis.call('ZRANGE', throttled, -1, -1, 'WITHSCORES')
-    local level, group = string.match(last[1] or '', '^(%d) (.*)$')
+    local last, at = unpack(redis.call('ZRANGE', throttled, -1, -1, 'WITHSCORES'))
+    local level, group = string.match(last or '', '^(%d) (.*)$')
     local per = level and tonumber(string.match(redis.call('HGET', groups, 'l ' .. group) or '', '(%d+)$') or 0)
-    if not per or last[2] - today <= per + 1 then break end
-    redis.call('ZREM', throttled, last[1])
+    if not per or at - now_ms <= per + 1 then break end
+    redis.call('ZREM', throttled, last)
     if first('g ' .. level .. ' ' .. group) then enter_round(level, group) end
   end
-  local awake = redis.call('ZRANGEBYSCORE', throttled, 0, today, 'LIMIT', 0, 100)
+  local awake = redis.call('ZRANGEBYSCORE', throttled, 0, now_ms, 'LIMIT', 0, 100)
   for _, entry in ipairs(awake) do
     local level, group = string.match(entry, '^(%d) (.*)$')
     if first('g ' .. level .. ' ' .. group) then enter_round(level, group) end
   end
   if #awake > 0 then redis.call('ZREM', throttled, unpack(awake)) end
-  local unused = redis.call('ZRANGEBYSCORE', throttled, -today, '(0', 'LIMIT', 0, 100)
+  local unused = redis.call('ZRANGEBYSCORE', throttled, -now_ms, '(0', 'LIMIT', 0, 100)
   if #unused == 0 then return end
   redis.call('ZREM', throttled, unpack(unused))
   for _, entry in ipairs(unused) do tidy(string.sub(entry, 3)) end

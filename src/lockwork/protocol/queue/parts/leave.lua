@@ -7,7 +7,7 @@
 
 -- Remove a waiting job from its place. A ready list keeps the id, because a search in the list is slow. The id is
 -- marked void, and skipped later.
-local function take_out(id, record)
+local function remove_waiting(id, record)
   local waited = redis.call('ZREM', due, id) == 1 or clear_suspect(id)
   unpark({id}, true)
   if not plain(record) then
@@ -19,7 +19,7 @@ local function take_out(id, record)
 end
 
 -- End a waiting job, and return its outcome.
-local function withdraw(id, record, letter)
+local function end_waiting(id, record, letter)
   local tried = redis.call('HGET', tries, id)
   local outcome = ending(letter, tried, record)
   keep_ended(id, letter, tried or '0', record, '')
@@ -29,6 +29,6 @@ local function withdraw(id, record, letter)
   redis.call('HDEL', job_notes, id)
   redis.call('ZREM', expiry, id)
   if not plain(record) then free_name(id, record) end
-  take_out(id, record)
+  remove_waiting(id, record)
   return outcome
 end

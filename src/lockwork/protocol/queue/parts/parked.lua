@@ -12,7 +12,7 @@ local MOST_VERSIONS = 10
 
 -- Remove parked jobs from the index. `over`: also delete their entries in `parked_since`.
 local function unpark(ids, over)
-  if not rules[13] or #ids == 0 then return false end
+  if not queue.has_parked or #ids == 0 then return false end
   local entries, known = {}, {}
   for at, since in ipairs(redis.call('HMGET', parked_since, unpack(ids))) do
     local label = since and string.match(since, '^%d+ %d+ (.*)$')
@@ -26,7 +26,7 @@ local function unpark(ids, over)
   if over then
     redis.call('HDEL', parked_since, unpack(known))
     if redis.call('EXISTS', parked_since) == 0 then
-      rules[13] = false
+      queue.has_parked = false
       redis.call('HDEL', stats, 'parked')
     end
   end
@@ -38,11 +38,11 @@ end
 local function park(id, why)
   if redis.call('HEXISTS', jobs, id) == 0 then return end -- deleted by hand
   local known, version, task = string.match(why, '^(%d) (%S+) (%S+)$')
-  local today = math.floor(now / 1000)
-  local entry = rules[13] and redis.call('HGET', parked_since, id) or ''
+  local now_ms = math.floor(now / 1000)
+  local entry = queue.has_parked and redis.call('HGET', parked_since, id) or ''
   local since, count, former, tried = string.match(entry, '^(%d+) (%d+) (%S+) (%S*)$')
   count = tonumber(count or 0)
-  since = known == '0' and since and math.min(since, today) or today
+  since = known == '0' and since and math.min(since, now_ms) or now_ms
   local versions = former == task and tried or ''
   if version ~= '-' and not string.find(versions, version, 1, true) then
     versions = versions == '' and version or versions .. ',' .. version
@@ -51,9 +51,9 @@ local function park(id, why)
   local label = task .. ' ' .. versions
   redis.call('HSET', parked_since, id, string.format('%.0f %d %s', since, count + 1, label))
   redis.call('ZADD', parked, 0, label .. '\n' .. id)
-  redis.call('ZADD', due, today + math.min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ^ math.min(count, 10)), id)
-  if not rules[13] then
-    rules[13] = '1'
+  redis.call('ZADD', due, now_ms + math.min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ^ math.min(count, 10)), id)
+  if not queue.has_parked then
+    queue.has_parked = true
     redis.call('HSET', stats, 'parked', 1)
   end
 end

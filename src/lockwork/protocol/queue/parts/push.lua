@@ -2,6 +2,7 @@
 -- server reads only the header, before the semicolon.
 -- KEYS: jobs: hash, ready*3: list, due: zset, idle_workers: zset, stats, results*2
 -- include: queue/limits
+-- include: queue/results
 
 -- Return the level of a job. An unreadable header counts as normal priority: the worker reports the error.
 local function level(record)
@@ -29,36 +30,35 @@ end
 
 -- Return how many workers to wake for `count` freed places. Workers sleep at full concurrency, even if jobs wait.
 local function takers(count, group_queue)
-  if not at_once or count == 0 then return 0 end
+  if not queue.max_running or count == 0 then return 0 end
   -- no worker was woken for jobs that were scheduled at full concurrency
-  local waiting = redis.call('ZCARD', group_queue) + (was_full and redis.call('ZCARD', due) > 0 and 1 or 0)
+  local waiting = redis.call('ZCARD', group_queue) + (queue.was_blocked and redis.call('ZCARD', due) > 0 and 1 or 0)
   for _, list in ipairs(ready) do waiting = waiting + redis.call('LLEN', list) end
   return math.min(count, waiting)
 end
 
--- Return {waiting, size} if `count` more jobs would exceed the queue's size.
-local function crowded(count, dead)
-  local size = tonumber(rules[7] or nil)
+-- Return {waiting, size} if `count` more jobs would exceed the queue's size. Also return both numbers.
+local function check_room(count, dead)
+  local size = queue.size
   if not size then return nil end
   -- a job with a record waits, runs, or is dead
-  local waiting = redis.call('HLEN', jobs) - at_work - redis.call('ZCARD', dead)
-  return waiting + count > size and {waiting, size} or nil
+  local waiting = redis.call('HLEN', jobs) - queue.running - redis.call('ZCARD', dead)
+  if waiting + count > size then return {waiting, size}, waiting, size end
 end
 
--- Return {waiting, size} if the new jobs from ARGV[from] on would exceed the size, and how many leading jobs fit.
--- `again`: as in push. `met`, if set, returns whether a record would not become a new job.
-local function refused(from, again, dead, met)
-  local found = crowded((#ARGV - from + 1) / 3, dead)
-  if not found then return nil end
-  local waiting, size, new, first = found[1], found[2], 0, 0
+-- Return {waiting, size} if the new jobs from ARGV[from] on would exceed the size. Also return how many leading jobs
+-- fit, waiting, and size. `again`: as in push. `met`, if set, returns whether a record would not become a new job.
+local function check_room_for_new(from, again, dead, met)
+  local no_room, waiting, size = check_room((#ARGV - from + 1) / 3, dead)
+  if not no_room then return nil end
+  local new, first = 0, 0
   for at = from, #ARGV, 3 do
     local id = ARGV[at]
-    local known = redis.call('HEXISTS', jobs, id) == 1
-      or (again and (redis.call('HEXISTS', results[1], id) == 1 or redis.call('HEXISTS', results[2], id) == 1))
+    local known = redis.call('HEXISTS', jobs, id) == 1 or (again and has_result(id))
     if not known and not (met and met(ARGV[at + 1])) then new = new + 1 end
     if new == 0 or waiting + new <= size then first = first + 1 end
   end
-  if new > 0 and waiting + new > size then return found, first end
+  if new > 0 and waiting + new > size then return no_room, first, waiting, size end
 end
 
 -- Add jobs (id, record, delay ms or -moment) from ARGV[from] on, except known ids. Return how many are new.
@@ -69,9 +69,9 @@ local function push(from, again, first)
   local lists, pushed, runnable, sooner = {['0'] = {}, ['1'] = {}, ['2'] = {}}, 0, 0, false
   for at = from, first and from + 3 * first - 1 or #ARGV, 3 do
     local id, record, delay = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-    local ended = again and (redis.call('HEXISTS', results[1], id) == 1 or redis.call('HEXISTS', results[2], id) == 1)
+    local ended = again and has_result(id)
     if not ended and redis.call('HSETNX', jobs, id, record) == 1 then
-      weigh(record)
+      mark_if_heavy(record)
       pushed = pushed + 1
       local level = delay == '0' and plain(record)
       if level then

@@ -10,23 +10,23 @@
 -- Make a job that is in no place a suspect, for the first time or again.
 local function suspect(id, fence)
   redis.call('ZADD', suspects, fence, id)
-  if rules[12] then return end
-  rules[12] = '0'
+  if queue.suspects_until then return end
+  queue.suspects_until = 0
   redis.call('HSET', stats, 'suspects', 0)
 end
 
 -- Clear the suspicion of a job; return whether it was a suspect.
 local function clear_suspect(id)
-  if not rules[12] or redis.call('ZREM', suspects, id) == 0 then return false end
+  if not queue.suspects_until or redis.call('ZREM', suspects, id) == 0 then return false end
   if redis.call('EXISTS', suspects) == 0 then
-    rules[12] = false
+    queue.suspects_until = nil
     redis.call('HDEL', stats, 'suspects')
   end
   return true
 end
 
 local function is_suspect(id)
-  return rules[12] and redis.call('ZSCORE', suspects, id) ~= false
+  return queue.suspects_until and redis.call('ZSCORE', suspects, id) ~= false
 end
 
 -- Whether the token is of a delivery to an isolation process.

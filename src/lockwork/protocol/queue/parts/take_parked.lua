@@ -15,12 +15,13 @@ end
 -- Move parked jobs of these tasks, `TASK VERSION TASK VERSION ...`, to the front of their ready lists or group queues.
 -- `room`: the most to move, which is how many jobs the call leases next. `fence`: the fence of these leases.
 local function take_parked(tasks, room, fence)
-  if not rules[13] or room <= 0 then return end
-  local versions, from, fits = {}, '-', rules[10] and allowance()
+  if not queue.has_parked or room <= 0 then return end
+  local versions, from, fits = {}, '-', queue.heavy and allowance()
   for task, version in string.gmatch(tasks, '(%S+) (%S+)') do versions[task] = version end
   local taken, entries, fronts = {}, {}, {{}, {}, {}}
   for _ = 1, MOST_LABELS do
-    local entry = #taken < room and redis.call('ZRANGEBYLEX', parked, from, '+', 'LIMIT', 0, 1)[1]
+    if #taken >= room then break end
+    local entry = unpack(redis.call('ZRANGEBYLEX', parked, from, '+', 'LIMIT', 0, 1))
     local label, task, tried = string.match(entry or '', '^((%S+) (%S*))\n')
     if not label then break end
     local behind = '(' .. label .. '\v'

@@ -3,17 +3,17 @@
 -- KEYS: jobs, idle_workers
 -- include: queue/limits
 local function wake(count)
-  if at_rest() then return nil end
+  if is_blocked() then return nil end
   -- a worker with a scheduled time would come too early for the rate; others wake up in case that worker was killed
-  local last = rate_jobs and select(3, rate_allows()) and now or '+inf'
-  local told, unheard = nil, 0
-  while count > 0 and unheard < 500 do
-    local channel = redis.call('ZRANGEBYSCORE', idle_workers, 0, last, 'LIMIT', 0, 1)[1]
+  local last = queue.rate_jobs and select(3, rate_allows()) and now or '+inf'
+  local last_channel, unreachable = nil, 0
+  while count > 0 and unreachable < 500 do
+    local channel = unpack(redis.call('ZRANGEBYSCORE', idle_workers, 0, last, 'LIMIT', 0, 1))
     if not channel then break end
     redis.call('ZREM', idle_workers, channel)
-    local heard = notify(channel, jobs)
-    if heard > 0 then told = channel else unheard = unheard + 1 end
-    count = count - heard
+    local received = notify(channel, jobs)
+    if received > 0 then last_channel = channel else unreachable = unreachable + 1 end
+    count = count - received
   end
-  return told
+  return last_channel
 end

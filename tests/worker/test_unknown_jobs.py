@@ -11,7 +11,8 @@ from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import leases
 from lockwork.protocol.queue.leases import Leased, Outcome
-from lockwork.worker.execution import strays
+from lockwork.worker.execution import unknown_jobs
+from lockwork.worker.execution.contexts import SessionContext
 from lockwork.worker.execution.queue_state import QueueState
 from lockwork.worker.execution.settler import Settler
 from lockwork.worker.execution.slots import WorkerSlots
@@ -31,10 +32,10 @@ class Runner:
     def cancelled(self, job: Leased) -> None: ...
 
 
-async def test_stray_jobs_are_returned(
+async def test_unknown_jobs_are_returned(
     alw: Lockwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(strays, "PAUSE", 0.05)
+    monkeypatch.setattr(unknown_jobs, "PAUSE", 0.05)
 
     @alw.task
     def step() -> None: ...
@@ -51,13 +52,14 @@ async def test_stray_jobs_are_returned(
     settler = Settler(driver, QUEUE, SESSION, 1000)
     monkeypatch.setattr(settler, "unsettled", lambda: [Outcome(settling.id, settling.token, "s")])
     queue = QueueState("default", QUEUE, runner, request="r3")
-    looking = asyncio.create_task(strays.give_back_strays(driver, SESSION, queue, settler, slots))
+    context = SessionContext(driver, SESSION, "", slots, 1000)
+    returning = asyncio.create_task(unknown_jobs.return_unknown_jobs(context, queue, settler))
     async with asyncio.timeout(20):
         while not (await alw.queue().astatus()).ready:
             await asyncio.sleep(0.02)
     await asyncio.sleep(0.3)
-    looking.cancel()
-    await asyncio.gather(looking, return_exceptions=True)
+    returning.cancel()
+    await asyncio.gather(returning, return_exceptions=True)
     await settler.drained()
     await slots.close()
     status = await alw.queue().astatus()
