@@ -76,7 +76,9 @@ class FakeJobContext(JobContext):
 
     def run_as(self, task: str, queue_context: QueueContext, tags: tuple[str, ...]) -> None:
         """Become a job of this task."""
-        self.task, self.tags, self._queue_context = task, self.tags or tags, queue_context
+        self.task: str = task
+        self.tags: tuple[str, ...] = self.tags or tags
+        self._queue_context: QueueContext = queue_context
         self._in_requests = ""
 
     def retry(self, delay: Duration | None = None) -> NoReturn:

@@ -174,7 +174,7 @@ class PipeControl(Control):
             else:
                 self.raise_to(message.urgency)
         self.gone = True
-        self.supervisor_killed = self.urgency < Urgency.STOP
+        self.supervisor_killed: bool = self.urgency < Urgency.STOP
         self.raise_to(Urgency.NOW)
 
 
