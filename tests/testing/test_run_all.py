@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import threading
 import time
@@ -314,6 +315,34 @@ def test_clock_moves_leases_limiters_and_once(shop: Lockwork) -> None:
             pass
         with pytest.raises(LockLost):
             grant.release()
+
+
+async def test_clock_wakes_coroutines(shop: Lockwork) -> None:
+    @shop.task(every="1d")
+    async def daily() -> None: ...
+
+    with server() as local:
+        with pytest.raises(BlockingCallError):
+            local.clock.advance("1d")
+        await shop.limiter("api", "1/h").aacquire()
+        waiting = asyncio.create_task(shop.limiter("api", "1/h").aacquire(wait="2h"))
+        await asyncio.sleep(0.2)
+        await local.clock.aadvance("1h")
+        await asyncio.wait_for(waiting, 10)
+        await shop.aclose()
+
+
+def test_error_of_a_block_is_raised_before_what_it_leaves(shop: Lockwork) -> None:
+    @shop.task
+    def work() -> None: ...
+
+    with pytest.raises(ZeroDivisionError), record():
+        work.enqueue()
+        run_all()
+        shop.lock("order").acquire()
+        raise ZeroDivisionError
+    with pytest.raises(AssertionError, match="lock 'order' is held by"), server():
+        shop.lock("order").acquire()
 
 
 def test_clock_of_the_next_test_is_right(shop: Lockwork) -> None:

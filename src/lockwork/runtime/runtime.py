@@ -283,6 +283,13 @@ class Runtime:
         assert self._opened is not None
         return self._opened[0]
 
+    def start_over(self) -> None:
+        """Close, and forget all locks and the identity of this process; for tests, whose server lost its data."""
+        self.close()
+        for hold in list(self.live):
+            hold.lease = None
+        self._reset()
+
     def after_fork(self) -> None:
         """Forget the parent's connections, threads and identity in a forked child, so that the two share none."""
         for hold in list(self.live):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from lockwork.protocol.schedules.schedules import Ticker
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import living
 from lockwork.runtime.sync_connection import Wire
+from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.testing.workers import workers_here
 
 OFFSET = "lockwork-test-clock"
@@ -40,6 +42,7 @@ class MovableClock:
         The clocks of this process, and the expiry of keys, do not change. The schedules of the apps are declared first,
         so that the slots in between are due.
         """
+        no_running_loop()
         wanted = milliseconds(by, "by", zero=True)
         tick_schedules()
         with connected(Endpoint.from_url(self._url)) as wire:
@@ -49,6 +52,10 @@ class MovableClock:
                 runtime.engine.wake_all()
         for worker in workers_here():
             worker.check()
+
+    async def aadvance(self, by: Duration) -> None:
+        """Async version of `advance`."""
+        await asyncio.to_thread(self.advance, by)
 
     @property
     def now(self) -> datetime:

@@ -125,7 +125,8 @@ class Recording:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        _dispatcher.end(self)
+        self._server.__exit__(kind, error, trace)  # an error of the block is more important than what it leaves
 
     def __repr__(self) -> str:
         return f"<Recording of {len(self._jobs)} jobs>"

@@ -144,7 +144,9 @@ def server() -> Iterator[LocalServer]:
         if leaks := local.leaks():
             raise AssertionError("this test leaves on the server: " + "; ".join(leaks))
     finally:
-        _close_all()
+        for runtime in living():
+            if runtime.opened or runtime.live:
+                runtime.start_over()
         replacement.opener = None
         _in_force.remove(local)
         replace_parts({})
