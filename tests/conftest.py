@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import compress
@@ -31,7 +32,7 @@ from lockwork import Lockwork
 from lockwork.runtime.embedded import Embedded, start_private
 from lockwork.runtime.embedded import folder as embedded_folder
 from lockwork.runtime.embedded import server as embedded_server
-from processes import worker
+from processes import Started, worker
 from proxy import Proxy, proxied
 from roles import as_role
 from sentinels import watched
@@ -51,6 +52,8 @@ TOPOLOGY = os.environ.get("LOCKWORK_TEST_TOPOLOGY", "single")
 RESP = os.environ.get("LOCKWORK_TEST_RESP", "2")
 SILENCE = 15_000
 """Milliseconds. No server of the conformance suite fails, but on a busy machine a server may be silent for seconds."""
+APPS = str(Path(__file__).parent / "apps")
+"""Modules that apps of several folders import."""
 CLIENT_SOCKETS = {"single": 1, "sentinel": 3, "cluster": 4}
 LONG = (
     "chaos/",
@@ -75,6 +78,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    sys.path.append(APPS)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), APPS)))  # for workers
     given = os.environ.get("LOCKWORK_TEST_SERVER")
     if given:
         for module in (embedded_server, embedded_folder):  # the embedded server, and the nodes of topologies
@@ -237,6 +242,16 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
     found = History(tmp_path / "history")
     monkeypatch.setenv("HISTORY", found.path)
     return found
+
+
+@pytest.fixture
+def work(own_url: str, apps: Path, history: History) -> Callable[..., contextlib.AbstractContextManager[Started]]:
+    """Starts a worker of an app on the test's own database, for the length of a `with` block."""
+
+    def start(app: str, *options: str) -> contextlib.AbstractContextManager[Started]:
+        return worker(app if ":" in app else f"{app}:lw", "--lease", "5", *options, url=own_url, folder=apps)
+
+    return start
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,19 @@ class History:
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
+        self._lines: list[dict[str, Any]] = []
+        self._size = 0
+        """Bytes that were read; tests poll, and a chaos run has tens of thousands of lines."""
 
     def lines(self, event: str | None = None) -> list[dict[str, Any]]:
         """Return all complete lines, of one event or of all events."""
-        path = Path(self.path)
-        text = path.read_text() if path.exists() else ""
-        lines = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        return [line for line in lines if event in (None, line["event"])]
+        with contextlib.suppress(FileNotFoundError), Path(self.path).open("rb") as file:
+            file.seek(self._size)
+            new = file.read()
+            complete = new[: new.rfind(b"\n") + 1]
+            self._lines += map(json.loads, complete.splitlines())
+            self._size += len(complete)
+        return [line for line in self._lines if event in (None, line["event"])]
 
     def wait(self, count: int, event: str = "ran") -> list[dict[str, Any]]:
         """Wait until there are `count` lines of an event."""

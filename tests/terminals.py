@@ -45,7 +45,7 @@ class Typist:
         for name in ("COLUMNS", "LINES", "NO_COLOR"):
             usual.pop(name, None)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _LOGIN, str(theirs), str(stdout.fileno() if stdout else -1), *command],
+            [sys.executable, "-ISc", _LOGIN, str(theirs), str(stdout.fileno() if stdout else -1), *command],
             cwd=folder,
             env={**usual, **(environment or {})},
             pass_fds=(theirs, *([stdout.fileno()] if stdout else [])),

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import zygote
+
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w/]+\.py)\n")
 _HEAD = re.compile(r"^\| there \| here \| gives \| *\|$")
@@ -115,7 +117,10 @@ class Reader:
         at = words.index("lockwork")
         words[at : at + 1] = [sys.executable, "-m", "lockwork"]
         long_running = at == 0 and "worker" in words and not {"--burst", "--once"} & set(words)
-        with subprocess.Popen(words, cwd=self._folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        start = zygote.popen if at == 0 else subprocess.Popen
+        with start(
+            words, env=os.environ, cwd=self._folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as process:
             try:
                 if long_running:
                     self._ready(process)

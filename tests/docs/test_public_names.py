@@ -7,6 +7,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -70,6 +71,7 @@ def hints(value: Any) -> dict[str, Any]:
     return get_type_hints(value, localns={name: getattr(lockwork, name) for name in lockwork.__all__})
 
 
+@cache
 def exported() -> dict[type, str]:
     values = {getattr(module, name): name for module in (lockwork, types, testing) for name in module.__all__}
     return {value: name for value, name in values.items() if isinstance(value, type)} | {

@@ -165,13 +165,13 @@ def test_worker_of_queues_that_never_had_a_job_is_named(clinic: Any, own_url: st
 def test_apps_that_differ_in_partitions_and_versions_are_found(clinic: Any, own_url: str, apps: Path) -> None:
     newer = "from importlib import metadata; metadata.version = lambda _: '99.0'; "
     newer += "import sys; sys.argv[0] = 'lockwork'; from lockwork.cli import main; main()"
-    command = [sys.executable, "-c", newer, "worker", "split:lw"]
+    command = [sys.executable, "-c", newer, "worker", "clinic:split"]
     with worker("clinic:lw", url=own_url, folder=apps), started(command, folder=apps, url=own_url):
         announced(clinic.lw, lambda found: len(found) == 2)
         until(lambda: len(clinic.lw.apps()) == 2, "both apps are announced")
         found = examine(own_url)
     (differ,) = found.about("Queue mail")
-    text = "Apps differ in its number of partitions: none in clinic:lw, 4 in split:lw. "
+    text = "Apps differ in its number of partitions: none in clinic:lw, 4 in clinic:split. "
     assert differ == queue(
         "serious", f"{text}Jobs of one key can run at the same time.", "Give all apps the same `partitions=`."
     )

@@ -16,6 +16,12 @@ from ports import free_port
 from processes import Started, children, until, worker
 
 SECRET = "s3cr3t"
+MODULES = {
+    "good": "from lockwork import Lockwork\nlw = Lockwork()\nnot_an_app = {'lw': 5}",
+    "raises": "raise RuntimeError('the database of the app is away')",
+    "lacks": "import a_module_that_is_not_installed",
+    "taskless": "from lockwork import Lockwork\nlw = Lockwork()",
+}
 
 
 def refusal(process: Started, status: int = 1) -> str:
@@ -38,13 +44,15 @@ def refusal(process: Started, status: int = 1) -> str:
         ("nowhere.tasks:lw", ["there is no module 'nowhere.tasks'"]),
         ("good:wl", ["module 'good' has no 'wl'", "the module has good:lw"]),
         ("good:not_an_app", ["good:not_an_app is a dict, not a Lockwork object"]),
-        ("raises:lw", ["'raises' cannot be imported", "RuntimeError: the database of the app is away", "line 8"]),
+        ("raises:lw", ["'raises' cannot be imported", "RuntimeError: the database of the app is away", "line 1"]),
         ("lacks:lw", ["module 'lacks' cannot be imported", "No module named 'a_module_that_is_not_installed'"]),
         ("taskless:lw", ["has no tasks", "pass --queue"]),
     ],
 )
-def test_missing_app_is_one_clear_error(url: str, apps: Path, app: str, parts: list[str]) -> None:
-    with worker(app, url=url, folder=apps) as process:
+def test_missing_app_is_one_clear_error(url: str, tmp_path: Path, app: str, parts: list[str]) -> None:
+    for name, text in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    with worker(app, url=url, folder=tmp_path) as process:
         line = refusal(process)
     assert line.startswith("lockwork: ")
     for part in parts:

@@ -1,4 +1,4 @@
-"""Apps with hooks, dependencies and lifespans, and workers that record events in a file."""
+"""Apps with hooks, dependencies and lifespans, which record events in a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from app_modules import Load
 from history import History
-from processes import Started, worker
 
 
 @pytest.fixture
@@ -28,13 +27,3 @@ def app(
             return module
 
         yield loaded
-
-
-@pytest.fixture
-def work(own_url: str, apps: Path, history: History) -> Callable[..., contextlib.AbstractContextManager[Started]]:
-    """Starts a worker of an app, for the length of a `with` block."""
-
-    def start(name: str, *options: str) -> contextlib.AbstractContextManager[Started]:
-        return worker(f"{name}:lw", "--lease", "5", *options, url=own_url, folder=apps)
-
-    return start

@@ -308,7 +308,7 @@ def test_registration_refuses_wrong_hooks() -> None:
 
 def test_history_detects_a_job_that_a_hook_repeats(app: Load, work: Any, history: History) -> None:
     """Mutant: the app's hook enqueues the job again."""
-    doubling = app("doubling")
-    with work("doubling"):
-        doubling.once.enqueue(0)
+    observed = app("observed")
+    with observed.doubling, work("observed:doubling"):
+        observed.once.enqueue(0)
         until(lambda: len(history.lines("ran")) > 1, "the double is seen")

@@ -47,15 +47,18 @@ def test_hooks_run_once_per_attempt(app: Load, work: Any, history: History, task
         assert line["pid"] != killed[line["attempt"]]
 
 
-def test_next_attempt_waits_for_hooks_of_killed_job(app: Load, work: Any, history: History) -> None:
+def test_next_attempt_waits_for_hooks_of_killed_job(
+    app: Load, work: Any, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The job is the next one in the process that runs the hooks, and no other job runs there meanwhile."""
+    monkeypatch.setenv("HOOK", "slow")
     observed = app("observed")
-    with work("slowly", "-p", "1"):
+    with work("another_hook", "-p", "1"):
         job = observed.blocks_the_loop.enqueue()
         with pytest.raises(JobFailed):
             job.result(30)
         history.wait(1, "dead")
-    assert [line["attempt"] for line in history.lines("slowly")] == [1, 2]
+    assert [line["attempt"] for line in history.lines("slow")] == [1, 2]
 
 
 def test_cancelled_job_is_reported_as_cancelled(app: Load, work: Any, history: History) -> None:
@@ -93,9 +96,12 @@ def test_undelivered_hooks_are_logged(app: Load, work: Any, history: History) ->
     assert not history.lines("failure")
 
 
-def test_hook_that_ends_its_process_is_not_called_again(app: Load, work: Any, history: History) -> None:
+def test_hook_that_ends_its_process_is_not_called_again(
+    app: Load, work: Any, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", "fatal")
     observed = app("observed")
-    with work("fatal") as process:
+    with work("another_hook") as process:
         job = observed.stubborn_thread.options(retries=0).enqueue()
         with pytest.raises(JobFailed):
             job.result(30)

@@ -185,7 +185,6 @@ def test_key_and_group_templates_work_with_injected_values(injected: Any) -> Non
     assert [job.result(30)[0] for job in jobs] == [0, 1, 0, 1]
 
 
-def test_scheduled_jobs_get_injected_values(app: Load, work: Any, history: History) -> None:
-    app("clocked")
-    with work("clocked"):
+def test_scheduled_jobs_get_injected_values(work: Any, history: History) -> None:
+    with work("injected:scheduled"):
         assert history.wait(1, "tick")[0]["name"] == "provided"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 from click.testing import CliRunner
 
-from app_modules import Load
 from lockwork import ConfigError, Lockwork
 from lockwork.cli.commands import cli
 from lockwork.protocol import names
@@ -36,21 +33,8 @@ NASTY = [
 LONG = "y z" * 500
 
 
-@pytest.fixture(scope="module")
-def busy(at_work: Callable[[Path, str], str], apps: Path) -> str:
-    """The server with a worker of the app `customers`."""
-    return at_work(apps, "customers")
-
-
-@pytest.fixture
-def customers(busy: str, load: Load) -> Iterator[Any]:
-    module: Any = load(busy, "customers")
-    with module.lw:
-        yield module
-
-
-def test_jobs_of_each_customer_run_in_order(customers: Any) -> None:
-    jobs = [(name, number, customers.bill.enqueue(name, number)) for number in range(3) for name in NASTY]
+def test_jobs_of_each_customer_run_in_order(handled: Any) -> None:
+    jobs = [(name, number, handled.bill.enqueue(name, number)) for number in range(3) for name in NASTY]
     for name, number, job in jobs:
         assert job.result(30) == number
         seen = job.inspect()
@@ -58,13 +42,13 @@ def test_jobs_of_each_customer_run_in_order(customers: Any) -> None:
     for name in NASTY:
         mine = [job.id for each, _, job in jobs if each == name]
         for given in (name, names.display(name)):
-            found = customers.lw.jobs(key=given, state="succeeded", newest=False).jobs
+            found = handled.lw.jobs(key=given, state="succeeded", newest=False).jobs
             assert [each.id for each in found if each.id in mine] == mine
             assert {each.key for each in found} == {names.display(name)}
 
 
-def test_customers_do_not_share_unique_names(customers: Any) -> None:
-    jobs = [customers.remind.enqueue(name) for name in NASTY]
+def test_customers_do_not_share_unique_names(handled: Any) -> None:
+    jobs = [handled.remind.enqueue(name) for name in NASTY]
     assert all(job.new for job in jobs)
     assert [job.result(30) for job in jobs] == [job.id for job in jobs]
 

@@ -8,8 +8,9 @@ arrive on it as RESP3 pushes, and the reply to a PING after every script shows t
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -19,6 +20,7 @@ from lockwork.protocol.effects import Argument
 from lockwork.protocol.scripts import Script, assemble, read
 
 NOW = "local now = tonumber(table.remove(ARGV))\n"
+_CLOCK = "parts/now"
 _DATABASE = 9
 Command = tuple[Argument, ...]
 
@@ -57,8 +59,34 @@ class Build:
         return sources
 
     def _assembled(self, name: str) -> Script:
-        script = assemble(name, {"parts/now": ""} | self.edited())
-        return Script(name, NOW + script.source, script.declared)
+        released, files = _released(name)
+        if files.isdisjoint(place for place, _, _ in self.edits):
+            return released
+        return _with_time(assemble(name, {_CLOCK: ""} | self.edited()))
+
+
+class _Texts(dict[str, str]):
+    """Replaced files, which also notes the names of all files of a script."""
+
+    def __init__(self, replaced: Mapping[str, str]) -> None:
+        super().__init__(replaced)
+        self.files: set[str] = set()
+
+    def __contains__(self, file: object) -> bool:
+        self.files.add(str(file))
+        return super().__contains__(file)
+
+
+@cache
+def _released(name: str) -> tuple[Script, frozenset[str]]:
+    """Return a script without edits, and the names of its files."""
+    texts = _Texts({_CLOCK: ""})
+    script = _with_time(assemble(name, texts))
+    return script, frozenset(texts.files)
+
+
+def _with_time(script: Script) -> Script:
+    return Script(script.name, NOW + script.source, script.declared)
 
 
 def _edited(place: str, source: str, text: str, other: str) -> str:

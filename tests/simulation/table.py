@@ -91,7 +91,7 @@ _NO_STEPS: Mapping[str, Patch] = {"a heartbeat notices no clock step": (ServerCl
 
 RUNS: Mapping[str, Run] = {
     "barriers": Run(barriers.barriers, blocks=2, replays=6, builds=barriers.MUTANTS, patches=_ANY_SEAL),
-    "blocked_queues": Run(blocked_queues.run, blocks=4, replays=2, patches=blocked_queues.MUTANTS),
+    "blocked_queues": Run(blocked_queues.run, blocks=2, replays=2, patches=blocked_queues.MUTANTS),
     "delay_queues": Run(delay_queues.delay_queues, blocks=3, replays=6, builds=delay_queues.MUTANTS),
     "election": Run(
         elections.play,
@@ -138,8 +138,8 @@ RUNS: Mapping[str, Run] = {
         variants={"counting": quorum_mutants.COUNTINGS},
         check=quorums.check_grants,
     ),
-    "rolling": Run(rolling_queues.run, blocks=4, replays=2, builds=rolling_queue_mutants.MUTANTS),
-    "schedules": Run(schedules.run, blocks=2, replays=6, builds=schedules.MUTANTS),
+    "rolling": Run(rolling_queues.run, blocks=2, replays=2, builds=rolling_queue_mutants.MUTANTS),
+    "schedules": Run(schedules.run, blocks=1, replays=6, builds=schedules.MUTANTS),
     "shared_formats": Run(shared_formats.run, blocks=4, replays=5, builds=shared_formats.MUTANTS),
     "stocks": Run(stocks.stocks, blocks=2, replays=6, builds=stocks.MUTANTS),
     "unique": Run(unique_queues.run, blocks=1, replays=4, builds=unique_queue_mutants.MUTANTS),

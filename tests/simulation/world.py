@@ -101,12 +101,15 @@ class World:
 
     def run(self, until: int) -> None:
         """Run events until this true time, or until no foreground task remains."""
+        left: Task | None = None
         while self._events and self._events[0].at <= until:
             event = heapq.heappop(self._events)
             self.now = event.at
             event.what(*event.args)
-            if not any(task.live and not task.background for task in self.tasks):
-                return
+            if left is None or left.background or not left.live:
+                left = next((task for task in self.tasks if task.live and not task.background), None)
+                if left is None:
+                    return
         self.now = until
 
     @property

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from app_modules import Load
 from history import History
 from processes import started, worker
 
@@ -47,11 +46,10 @@ def test_burst_waits_for_immediate_retries(shift: Any, own_url: str, apps: Path,
     assert job.state() == "succeeded"
 
 
-def test_burst_trims_dead_jobs_before_it_ends(load: Load, own_url: str, apps: Path) -> None:
-    module: Any = load(own_url, "bounded")
-    with module.lw as lw:
-        module.fails.enqueue_many((number,) for number in range(60))
-        with worker("bounded:lw", "--burst", url=own_url, folder=apps) as process:
+def test_burst_trims_dead_jobs_before_it_ends(shift: Any, own_url: str, apps: Path) -> None:
+    with shift.bounded as lw:
+        shift.fails.enqueue_many((number,) for number in range(60))
+        with worker("shift:bounded", "--burst", url=own_url, folder=apps) as process:
             assert process.wait() == 0
         status = lw.queue().status()
         assert (status.dead, status.ready, status.running) == (10, 0, 0)

@@ -88,7 +88,7 @@ class Output:
                     try:
                         renderables, problem = list(map(line, make().body)), ""
                     except ServerUnavailable as error:
-                        problem = f"{error}: the figures below are old"
+                        problem = f"the figures below are old: {error}"
         finally:
             signal.signal(signal.SIGTERM, before)
             out.print(*renderables, sep="\n")  # so that the last state is seen after the end, too

@@ -6,7 +6,6 @@ leads and renews the key, even if it belongs to another process.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sys
@@ -17,6 +16,7 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.runtime.clock import now
+from notes import appender
 
 LEASE = 1.0
 Note = Callable[[str, int, float], None]
@@ -53,11 +53,10 @@ def broken_campaign(note: Note) -> None:
 
 
 def main(path: str, kind: str) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    append = appender(path)
 
     def note(event: str, fence: int, at: float) -> None:
-        line = {"event": event, "fence": fence, "pid": os.getpid(), "at": at}
-        os.write(file, json.dumps(line).encode() + b"\n")
+        append(event, fence=fence, at=at)
 
     note("ready", 0, now())
     (campaign if kind == "real" else broken_campaign)(note)

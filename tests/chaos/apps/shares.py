@@ -7,7 +7,6 @@ members do not read their own deadline.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import sys
@@ -20,6 +19,7 @@ import redis
 from lockwork import LockLost, Lockwork
 from lockwork.protocol.permits.permits import ALL
 from lockwork.runtime.clock import now
+from notes import appender
 
 LEASE = 1.0
 PERMITS = 3
@@ -56,11 +56,10 @@ def broken(client: redis.Redis) -> Iterator[BrokenGrant]:
 
 
 def main(path: str, kind: str) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    append = appender(path)
 
     def note(event: str, thing: str, fence: int, units: int, at: float) -> None:
-        line = {"event": event, "thing": thing, "fence": fence, "units": units, "pid": os.getpid(), "at": at}
-        os.write(file, json.dumps(line).encode() + b"\n")
+        append(event, thing=thing, fence=fence, units=units, at=at)
 
     def hold(thing: str, grant: Any, units: int) -> None:
         note("enter", thing, grant.fence, units, now())

@@ -7,7 +7,6 @@ CHAOS_STORE is the URL of the store, if it is on another server; then a replica 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import sys
@@ -19,6 +18,7 @@ import redis
 
 from lockwork import LockLost, Lockwork, LockworkError
 from lockwork.runtime.clock import now
+from notes import appender
 
 LEASE = 1.0
 
@@ -53,11 +53,10 @@ def broken_lock(client: redis.Redis) -> Iterator[BrokenGrant]:
 
 
 def main(path: str, kind: str) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    append = appender(path)
 
     def note(event: str, fence: int, at: float) -> None:
-        line = {"event": event, "fence": fence, "pid": os.getpid(), "at": at}
-        os.write(file, json.dumps(line).encode() + b"\n")
+        append(event, fence=fence, at=at)
 
     elsewhere = os.environ.get("CHAOS_STORE")
     lw = Lockwork(lock_lease=LEASE)

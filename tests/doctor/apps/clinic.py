@@ -6,6 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
+from gates import opened
 from lockwork import Lockwork
 
 lw = Lockwork()
@@ -22,8 +23,7 @@ async def send(number: int) -> None:
 async def hold(began: str, gate: str) -> None:
     """Run until the gate is open."""
     Path(began).touch()
-    while not Path(gate).exists():
-        await asyncio.sleep(0.01)
+    await opened(gate)
 
 
 @lw.task(queue="mail")
@@ -36,3 +36,8 @@ async def block(gate: str) -> None:
 
 @lw.task(queue="other")
 async def rest() -> None: ...
+
+
+split = Lockwork(partitions={"mail": 4})
+"""The app before or after a change of its queue's partitions."""
+split.task(queue="mail")(send.function)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Annotated
 
 from lockwork import Depends, Lockwork
+from notes import append
 
 lw = Lockwork()
 
 
 def get_pool() -> str:
-    file = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps({"event": "made", "pid": os.getpid()}).encode() + b"\n")
-    finally:
-        os.close(file)
+    append(os.environ["NOTES"], "made")
     return "pool"
 
 

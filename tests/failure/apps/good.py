@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
+from gates import opened
 from lockwork import Lockwork
 
 lw = Lockwork(patience="300ms")
-not_an_app = {"lw": 5}
 
 
 @lw.task
@@ -20,6 +19,5 @@ async def add(a: int, b: int = 1) -> int:
 async def gated(started: str, gate: str) -> str:
     """Make the file `started`, then wait for the file `gate`."""
     Path(started).touch()
-    while not Path(gate).exists():
-        await asyncio.sleep(0.01)
+    await opened(gate)
     return "done"

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
-import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from gates import opened
 from lockwork import Lockwork, current_job
+from notes import note
 
 lw = Lockwork()
-
-
-def note(path: str, event: str) -> None:
-    """Append a line in a single write, so that lines of several processes never mix."""
-    job = current_job()
-    line = {"event": event, "id": job.id, "attempt": job.attempt, "pid": os.getpid(), "at": time.time()}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
 
 
 @lw.task(retries=3, backoff=0)
@@ -62,8 +50,7 @@ def computes(path: str, seconds: float) -> int:
 @lw.task(retries=3, backoff=0)
 async def gated(path: str, gate: str) -> int:
     note(path, "ran")
-    while not Path(gate).exists():
-        await asyncio.sleep(0.01)
+    await opened(gate)
     return current_job().attempt
 
 

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from lockwork import Lockwork, current_job
+from notes import note
 
 lw = Lockwork()
-
-
-def note(path: str, event: str, **facts: object) -> None:
-    """Append a line in one write, so that lines of several processes never mix."""
-    job = current_job()
-    line = {"event": event, "id": job.id, "attempt": job.attempt, "pid": os.getpid(), **facts}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
 
 
 @lw.task

@@ -6,17 +6,16 @@ import asyncio
 import time
 from typing import Any
 
-from observed import note  # type: ignore[import-not-found]  # beside it, when a worker runs it
-
 from lockwork import Lockwork
 from lockwork.hooks import Started
+from notes import record
 
 lw = Lockwork()
 
 
 @lw.hooks.success
 async def hangs(event: Any) -> None:
-    note("hangs", id=event.id)
+    record("hangs", id=event.id)
     await asyncio.Event().wait()
 
 
@@ -24,18 +23,18 @@ async def hangs(event: Any) -> None:
 def lingers(event: Started) -> None:
     if event.task != "lingered":
         return
-    note("lingers", id=event.id)
+    record("lingers", id=event.id)
     try:
         while True:
             time.sleep(0.5)  # cannot be interrupted
     except BaseException as error:
-        note("lingered", id=event.id, error=type(error).__name__)
+        record("lingered", id=event.id, error=type(error).__name__)
         raise
 
 
 @lw.task
 async def lingered() -> None:
-    note("ran")
+    record("ran")
 
 
 @lw.task

@@ -7,13 +7,12 @@ import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
-from observed import note  # type: ignore[import-not-found]  # beside it, when a worker runs it
-
+from gates import opened
 from lockwork import Depends, Lockwork, current_job
 from lockwork.injection import INJECTED
+from notes import record
 
 lw = Lockwork()
 numbers = itertools.count(1)
@@ -32,9 +31,9 @@ class Pool:
 
 async def get_pool() -> AsyncIterator[Pool]:
     pool = Pool()
-    note("pool", number=pool.number)
+    record("pool", number=pool.number)
     yield pool
-    note("pool closed", number=pool.number)
+    record("pool closed", number=pool.number)
 
 
 InPool = Annotated[Pool, Depends(get_pool, scope="worker")]
@@ -47,27 +46,27 @@ class Connection:
 
 
 async def get_connection(pool: InPool) -> AsyncIterator[Connection]:
-    note("connect", job=current_job().id, thread=here())
+    record("connect", job=current_job().id, thread=here())
     try:
         yield Connection(f"connection of pool {pool.number}")
     except BaseException as error:
-        note("roll back", job=current_job().id, error=type(error).__name__)
+        record("roll back", job=current_job().id, error=type(error).__name__)
         raise
     else:
-        note("commit", job=current_job().id)
+        record("commit", job=current_job().id)
     finally:
         await asyncio.sleep(0)
-        note("disconnect", job=current_job().id)
+        record("disconnect", job=current_job().id)
 
 
 def get_session() -> Iterator[Connection]:
-    note("session", job=current_job().id, thread=here())
+    record("session", job=current_job().id, thread=here())
     try:
         yield Connection("session")
     except BaseException as error:  # noqa: BLE001 - a provider that swallows all
-        note("session rolled back", job=current_job().id, error=type(error).__name__)
+        record("session rolled back", job=current_job().id, error=type(error).__name__)
     else:
-        note("session committed", job=current_job().id, thread=here())
+        record("session committed", job=current_job().id, thread=here())
 
 
 async def get_user(connection: Annotated[Connection, Depends(get_connection)]) -> str:
@@ -80,22 +79,22 @@ def get_fails() -> str:
 
 def get_fails_after() -> Iterator[str]:
     yield "fine"
-    note("fails after")
+    record("fails after")
     raise ConnectionError("commit failed")
 
 
 def get_held() -> None:
-    note("held begins")
+    record("held begins")
     try:
         while True:
             time.sleep(0.5)  # cannot be interrupted
     except BaseException as error:
-        note("held ends", error=type(error).__name__)
+        record("held ends", error=type(error).__name__)
         raise
 
 
 def end_all(kind: type[BaseException]) -> None:
-    note("exits")
+    record("exits")
     raise kind("no configuration")
 
 
@@ -116,13 +115,13 @@ User = Annotated[str, Depends(get_user)]
 
 @lw.task(retries=0)
 async def reads(number: int, connection: Connected = INJECTED, *, user: User = INJECTED) -> list[Any]:
-    note("ran", thread=here())
+    record("ran", thread=here())
     return [number, connection.name, user]
 
 
 @lw.task(retries=0)
 def reads_in_a_thread(connection: Connected, session: Session, number: int = 0) -> list[Any]:
-    note("ran", thread=here())
+    record("ran", thread=here())
     return [number, connection.name, session.name, session.thread == threading.get_ident()]
 
 
@@ -154,12 +153,12 @@ def too_slow_in_a_thread(connection: Connected, session: Session) -> None:
 
 @lw.task(retries=0)
 async def needs_what_fails(connection: Connected, other: Annotated[str, Depends(get_fails)]) -> None:
-    note("ran")
+    record("ran")
 
 
 @lw.task(retries=0)
 def needs_what_fails_in_a_thread(session: Session, other: Annotated[str, Depends(get_fails)]) -> None:
-    note("ran")
+    record("ran")
 
 
 @lw.task(retries=0)
@@ -174,54 +173,53 @@ async def get_slowly() -> str:
 
 @lw.task(retries=0, timeout=0.2)
 def provided_too_slowly(connection: Connected, other: Annotated[str, Depends(get_slowly)]) -> None:
-    note("ran")
+    record("ran")
 
 
 @lw.task(retries=0, timeout=0.2)
 async def provided_too_slowly_in_a_thread(session: Annotated[str, Depends(lambda: time.sleep(0.4))]) -> None:
-    note("ran")
+    record("ran")
 
 
 @lw.task(retries=1, backoff=0, timeout=0.1)
 async def held_by_a_provider(other: Annotated[None, Depends(get_held)]) -> None:
-    note("ran")
+    record("ran")
 
 
 @lw.task(retries=0)
 async def held_for_ever(other: Annotated[None, Depends(get_held)]) -> None:
-    note("ran")
+    record("ran")
 
 
 async def get_needy(other: Annotated[None, Depends(get_held)]) -> None:
-    note("provided")
+    record("provided")
 
 
 @lw.task(retries=1, backoff=0, timeout=0.1)
 def held_before_its_thread(other: Annotated[None, Depends(get_needy)]) -> None:
-    note("ran")
+    record("ran")
 
 
 @lw.task(retries=0)
 async def needs_what_exits(other: Annotated[str, Depends(get_exits)]) -> None:
-    note("ran")
+    record("ran")
 
 
 @lw.task(retries=0)
 async def needs_what_is_interrupted(other: Annotated[str, Depends(get_interrupted)]) -> None:
-    note("ran")
+    record("ran")
 
 
 @lw.task
 async def held(gate: str, connection: Connected) -> str:
-    note("ran")
-    while not Path(gate).exists():
-        await asyncio.sleep(0.01)
+    record("ran")
+    await opened(gate)
     return connection.name
 
 
 @lw.task
 def held_in_a_thread(connection: Connected, session: Session) -> None:
-    note("ran")
+    record("ran")
     while True:
         time.sleep(0.005)
 
@@ -229,3 +227,15 @@ def held_in_a_thread(connection: Connected, session: Session) -> None:
 @lw.task(key="user:{user}", group="{connection_kind}")
 async def grouped(connection: Connected, user: int, connection_kind: str = "pooled") -> list[Any]:
     return [user, connection.name]
+
+
+scheduled = Lockwork()
+
+
+def get_name() -> str:
+    return "provided"
+
+
+@scheduled.task(every="1s")
+async def ticks(name: Annotated[str, Depends(get_name)]) -> None:
+    record("tick", name=name)

@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
-from observed import note  # type: ignore[import-not-found]  # beside it, when a worker runs it
-
 from lockwork import Depends, Lockwork
+from notes import record
 
 lw = Lockwork()
 LIFE = os.environ["LIFE"]
@@ -21,16 +20,16 @@ state: dict[str, str] = {}
 
 @lw.lifespan
 async def first() -> AsyncIterator[None]:
-    note("first begins")
+    record("first begins")
     state["first"] = "ready"
     yield
     await asyncio.sleep(0)
-    note("first ends")
+    record("first ends")
 
 
 @lw.lifespan
 def second() -> Iterator[None]:
-    note("second begins")
+    record("second begins")
     if LIFE == "fails":
         raise ConnectionError("the database is away")
     if LIFE == "exits":
@@ -39,7 +38,7 @@ def second() -> Iterator[None]:
         Path(os.environ["MARK"]).touch()
         os._exit(9)
     yield
-    note("second ends")
+    record("second ends")
     if LIFE == "ends badly":
         raise ConnectionError("not closed")
     if LIFE == "exits at its end":
@@ -52,7 +51,7 @@ def second() -> Iterator[None]:
 @asynccontextmanager
 async def third() -> AsyncIterator[None]:
     if LIFE == "hangs":
-        note("hangs")
+        record("hangs")
         await asyncio.Event().wait()
     if LIFE == "cancelled":
         raise asyncio.CancelledError
@@ -67,7 +66,7 @@ async def third() -> AsyncIterator[None]:
 async def get_model() -> str:
     if LIFE == "no model":
         raise FileNotFoundError("the model is gone")
-    note("model")
+    record("model")
     return "model"
 
 

@@ -4,92 +4,82 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from gates import opened
 from lockwork import Lockwork, current_job
 from lockwork.hooks import Cancelled, Died, Enqueued, Failed, Retrying, Snoozed, Started, Succeeded
+from notes import record
 
 lw = Lockwork()
 
 
-def note(event: str, **facts: object) -> None:
-    """Append a line in one write."""
-    line = {"event": event, "pid": os.getpid(), **facts}
-    file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
-
-
 @lw.hooks.enqueue
 def enqueued(event: Enqueued) -> None:
-    note("enqueue", id=event.id, task=event.task, queue=event.queue, args=event.args, kwargs=event.kwargs,
+    record("enqueue", id=event.id, task=event.task, queue=event.queue, args=event.args, kwargs=event.kwargs,
          delay=event.delay)  # fmt: skip
 
 
 @lw.hooks.start
 async def started(event: Started) -> None:
-    note("start", id=event.id, task=event.task, attempt=event.attempt, args=event.args, current=current_job().id)
+    record("start", id=event.id, task=event.task, attempt=event.attempt, args=event.args, current=current_job().id)
 
 
 @lw.hooks.start
 def started_too(event: Started) -> None:
-    note("start-too", id=event.id, thread=threading.current_thread().name, current=current_job().id)
+    record("start-too", id=event.id, thread=threading.current_thread().name, current=current_job().id)
 
 
 @lw.hooks.success
 async def succeeded(event: Succeeded) -> None:
     await asyncio.sleep(0)
-    note("success", id=event.id, result=event.result, measured=event.seconds >= 0)
+    record("success", id=event.id, result=event.result, measured=event.seconds >= 0)
 
 
 @lw.hooks.failure
 def failed(event: Failed) -> None:
-    note("failure", id=event.id, task=event.task, error=repr(event.error), attempt=event.attempt)
+    record("failure", id=event.id, task=event.task, error=repr(event.error), attempt=event.attempt)
 
 
 @lw.hooks.retry
 async def retrying(event: Retrying) -> None:
-    note("retry", id=event.id, attempt=event.attempt, delay=event.delay)
+    record("retry", id=event.id, attempt=event.attempt, delay=event.delay)
 
 
 @lw.hooks.dead
 async def died(event: Died) -> None:
-    note("dead", id=event.id, task=event.task, error=repr(event.error))
+    record("dead", id=event.id, task=event.task, error=repr(event.error))
 
 
 @lw.hooks.snooze
 def snoozed(event: Snoozed) -> None:
-    note("snooze", id=event.id, task=event.task, attempt=event.attempt, delay=event.delay, current=current_job().id)
+    record("snooze", id=event.id, task=event.task, attempt=event.attempt, delay=event.delay, current=current_job().id)
 
 
 @lw.hooks.cancel
 async def cancelled(event: Cancelled) -> None:
     await asyncio.sleep(0)
-    note("cancel", id=event.id, task=event.task, attempt=event.attempt, current=current_job().id)
+    record("cancel", id=event.id, task=event.task, attempt=event.attempt, current=current_job().id)
 
 
 @lw.task
 async def add(a: int, b: int = 1) -> int:
-    note("ran", id=current_job().id)
+    record("ran", id=current_job().id)
     return a + b
 
 
 @lw.task
 def add_in_a_thread(a: int, b: int = 1) -> int:
-    note("ran", id=current_job().id)
+    record("ran", id=current_job().id)
     return a + b
 
 
 @lw.task(retries=1, backoff="10ms")
 async def fails() -> None:
-    note("ran", id=current_job().id)
+    record("ran", id=current_job().id)
     raise ValueError("never works")
 
 
@@ -105,16 +95,15 @@ async def too_slow() -> None:
 
 @lw.task
 async def held(gate: str) -> None:
-    note("ran", id=current_job().id)
-    while not Path(gate).exists():
-        await asyncio.sleep(0.01)
-    note("through", id=current_job().id, at=time.time())
+    record("ran", id=current_job().id)
+    await opened(gate)
+    record("through", id=current_job().id, at=time.time())
 
 
 @lw.task
 async def snoozes(path: str) -> int:
     """Snooze once."""
-    note("ran", id=current_job().id)
+    record("ran", id=current_job().id)
     if not Path(path).exists():
         Path(path).touch()
         current_job().snooze("10ms")
@@ -123,13 +112,13 @@ async def snoozes(path: str) -> int:
 
 @lw.task(retries=1, backoff=60)
 def asks_again() -> None:
-    note("ran", id=current_job().id)
+    record("ran", id=current_job().id)
     current_job().retry("10ms")
 
 
 @lw.task
 def held_in_a_thread() -> None:
-    note("ran", id=current_job().id)
+    record("ran", id=current_job().id)
     while True:
         time.sleep(0.005)
 
@@ -137,7 +126,7 @@ def held_in_a_thread() -> None:
 @lw.task
 async def stubborn(gate: str) -> str:
     """Finish despite a cancellation."""
-    note("ran", id=current_job().id)
+    record("ran", id=current_job().id)
     try:
         await asyncio.sleep(60)
     except asyncio.CancelledError:
@@ -153,11 +142,27 @@ def never_end() -> None:
 
 @lw.task(hard_timeout=1.2, retries=1, backoff="10ms")
 def stubborn_thread() -> None:
-    note("ran", id=current_job().id, attempt=current_job().attempt)
+    record("ran", id=current_job().id, attempt=current_job().attempt)
     never_end()
 
 
 @lw.task(hard_timeout=1.2, retries=1, backoff=0)
 async def blocks_the_loop() -> None:
-    note("ran", id=current_job().id, attempt=current_job().attempt)
+    record("ran", id=current_job().id, attempt=current_job().attempt)
     never_end()
+
+
+doubling = Lockwork()
+"""A mutant, which the tests of failing hooks must detect: its hook enqueues the job again."""
+
+
+@doubling.hooks.success
+async def again(event: Succeeded) -> None:
+    if event.result == 0:
+        await once.aenqueue(1)
+
+
+@doubling.task
+async def once(number: int) -> int:
+    record("ran", number=number)
+    return number

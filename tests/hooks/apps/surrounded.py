@@ -9,10 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from observed import note as append  # type: ignore[import-not-found]  # beside it, when a worker runs it
-
 from lockwork import JobContext, Lockwork, current_job, current_jobs
 from lockwork.types import Again
+from notes import record
 
 lw = Lockwork()
 snoozed: set[str] = set()
@@ -20,7 +19,7 @@ tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
 
 def note(event: str, job: JobContext, **facts: Any) -> None:
-    append(event, job=job.id, attempt=job.attempt, thread=threading.current_thread().name, **facts)
+    record(event, job=job.id, attempt=job.attempt, thread=threading.current_thread().name, **facts)
 
 
 @lw.middleware
@@ -149,7 +148,7 @@ def long_in_thread() -> None:
 
 
 def work(items: list[int]) -> list[int | Exception]:
-    append("batch", items=sorted(items), jobs=len(current_jobs()), tenant=tenant.get())
+    record("batch", items=sorted(items), jobs=len(current_jobs()), tenant=tenant.get())
     return [item * 10 if item != 3 else KeyError("three") for item in items]
 
 

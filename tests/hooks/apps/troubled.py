@@ -6,9 +6,8 @@ import asyncio
 import os
 from typing import Any
 
-from observed import note  # type: ignore[import-not-found]  # beside it, when a worker runs it
-
 from lockwork import Lockwork, current_job
+from notes import record
 
 lw = Lockwork()
 
@@ -41,21 +40,21 @@ for register in (lw.hooks.start, lw.hooks.success, lw.hooks.failure, lw.hooks.re
 
 @lw.hooks.success
 def last(event: Any) -> None:
-    note("success", id=event.id)
+    record("success", id=event.id)
 
 
 @lw.hooks.dead
 async def last_dead(event: Any) -> None:
-    note("dead", id=event.id)
+    record("dead", id=event.id)
 
 
 @lw.task
 async def add(a: int, b: int) -> int:
-    note("ran", id=current_job().id, attempt=current_job().attempt)
+    record("ran", id=current_job().id, attempt=current_job().attempt)
     return a + b
 
 
 @lw.task(retries=1, backoff="10ms")
 def fails() -> None:
-    note("ran", id=current_job().id, attempt=current_job().attempt)
+    record("ran", id=current_job().id, attempt=current_job().attempt)
     raise KeyError("never works")

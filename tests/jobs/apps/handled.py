@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from pathlib import Path
@@ -11,19 +10,9 @@ from typing import Any
 
 from lockwork import Lockwork, current_job
 from lockwork.backoff import Exponential
+from notes import note
 
 lw = Lockwork()
-
-
-def note(path: str, event: str, **facts: object) -> None:
-    """Append a line in one write, so that lines of several processes never mix."""
-    job = current_job()
-    line = {"event": event, "id": job.id, "attempt": job.attempt, "fence": job.fence, "pid": os.getpid(), **facts}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
 
 
 @lw.task
@@ -179,3 +168,13 @@ async def fails_unless(path: str, gate: str) -> str:
 @lw.task
 async def tags() -> list[str]:
     return list(current_job().tags)
+
+
+@lw.task(key="{customer}", group="{customer}", group_concurrency=1)
+async def bill(customer: str, number: int) -> int:
+    return number
+
+
+@lw.task(unique="{customer}", unique_until="start")
+async def remind(customer: str) -> str:
+    return current_job().id

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
 import time
@@ -12,20 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gates import opened
 from lockwork import Lockwork, current_job
+from notes import note
 
 lw = Lockwork(unknown_task_ttl=0)
-
-
-def note(path: str, event: str, **facts: object) -> None:
-    """Append a line in one write, so that lines of several processes never mix."""
-    job = current_job()
-    line = {"event": event, "id": job.id, "attempt": job.attempt, "fence": job.fence, "pid": os.getpid(), **facts}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
 
 
 @dataclass
@@ -128,11 +118,6 @@ async def hold_once(path: str) -> int:
     if current_job().attempt == 1:
         await asyncio.sleep(600)
     return current_job().attempt
-
-
-async def opened(gate: str) -> None:
-    while not Path(gate).exists():
-        await asyncio.sleep(0.01)
 
 
 @lw.task(retries=2, backoff="10ms")

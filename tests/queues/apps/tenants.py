@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 
 from lockwork import Lockwork, current_job
-from lockwork.runtime.clock import now
+from notes import note
 
 lw = Lockwork()
 
 
-def note(path: str, event: str, name: str) -> None:
-    """Append a line in one write, so that lines of several processes never mix."""
-    job = current_job()
-    line = {"event": event, "id": job.id, "name": name, "at": now(), "attempt": job.attempt, "fence": job.fence}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
-
-
 async def work(path: str, name: str, seconds: float) -> None:
-    note(path, "begin", name)
+    note(path, "begin", name=name)
     await asyncio.sleep(seconds)
-    note(path, "end", name)
+    note(path, "end", name=name)
 
 
 @lw.task(key="order:{name}", backoff=0.05)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from pathlib import Path
 
-from lockwork import Lockwork, current_job
+from lockwork import Lockwork
+from notes import note
 
 lw = Lockwork()
 
 
 async def work(path: str, name: str, version: int, gate: str | None) -> int:
-    job = current_job()
-    line = {"event": "ran", "id": job.id, "name": name, "version": version, "attempt": job.attempt, "pid": os.getpid()}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
+    note(path, name=name, version=version)
     while gate is not None and not Path(gate).exists():
         await asyncio.sleep(0.005)
     return version

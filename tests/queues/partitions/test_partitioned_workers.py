@@ -22,7 +22,7 @@ def peak_concurrency(lines: Ran) -> Counter[str]:
     now: Counter[str] = Counter()
     most: Counter[str] = Counter()
     named = [line for line in lines if "name" in line]
-    for line in sorted(named, key=lambda line: int(line["at"])):
+    for line in sorted(named, key=lambda line: line["at"]):
         now[line["name"]] += 1 if line["event"] == "begin" else -1
         most[line["name"]] = max(most[line["name"]], now[line["name"]])
     return most

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from clockwork import greet as _greet  # type: ignore[import-not-found] # it is beside this file when a worker loads it
-from clockwork import note
 from clockwork import second as _second
 
-from lockwork import Lockwork
+from lockwork import Lockwork, current_job
+from notes import record
 
 lw = Lockwork()
 second = lw.task(name="second", keep_result=False)(_second.function)
@@ -15,4 +15,4 @@ greet = lw.task(_greet.function)
 
 @lw.task(every="1s", misfire="all", keep_result=False)
 async def other() -> None:
-    note("other")
+    record("other", id=current_job().id)

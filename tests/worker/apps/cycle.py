@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import time
 from pathlib import Path
 
+from gates import opened
 from lockwork import Lockwork, current_job
+from notes import note
 
 lw = Lockwork()
-
-
-def note(path: str, event: str = "ran") -> int:
-    """Append a line in one write; return the number of the attempt."""
-    job = current_job()
-    line = {"event": event, "id": job.id, "attempt": job.attempt, "queue": job.queue, "at": time.time()}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
-    return job.attempt
 
 
 @lw.task(queue="mail")
@@ -38,8 +26,7 @@ def urgent(path: str) -> int:
 @lw.task(queue="mail", retries=2)
 async def held(path: str, gate: str) -> int:
     attempt = note(path)
-    while not Path(gate).exists():
-        await asyncio.sleep(0.01)
+    await opened(gate)
     return attempt
 
 

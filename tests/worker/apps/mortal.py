@@ -6,7 +6,6 @@ A worker process that imports this module waits for the file GATE, if the variab
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import time
@@ -15,41 +14,32 @@ from pathlib import Path
 from lockwork import Lockwork, current_job
 from lockwork.errors import WorkerDied
 from lockwork.hooks import Died, Failed
+from notes import record
 
 lw = Lockwork()
 
 
-def note(event: str, **facts: object) -> None:
-    """Append a line in one write."""
-    line = {"event": event, "pid": os.getpid(), **facts}
-    file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
-
-
 if "GATE" in os.environ and "lockwork.worker.process.main" in sys.orig_argv:
-    note("importing")
+    record("importing")
     while not Path(os.environ["GATE"]).exists():
         time.sleep(0.01)
 
 
 def ran() -> int:
     job = current_job()
-    note("ran", id=job.id, attempt=job.attempt)
+    record("ran", id=job.id, attempt=job.attempt)
     return job.attempt
 
 
 @lw.hooks.dead
 def died(event: Died) -> None:
-    note("dead", id=event.id, task=event.task, queue=event.queue, attempt=event.attempt, error=str(event.error),
+    record("dead", id=event.id, task=event.task, queue=event.queue, attempt=event.attempt, error=str(event.error),
          of_worker=isinstance(event.error, WorkerDied))  # fmt: skip
 
 
 @lw.hooks.failure
 def failed(event: Failed) -> None:
-    note("failure", id=event.id, attempt=event.attempt)
+    record("failure", id=event.id, attempt=event.attempt)
 
 
 @lw.task(retries=0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -11,6 +10,7 @@ from typing import Annotated
 
 from lockwork import Depends, JobContext, Lockwork
 from lockwork.worker.execution import timeouts
+from notes import append
 
 lw = Lockwork()
 
@@ -25,12 +25,7 @@ def hurried() -> Iterator[None]:
 
 
 def note(path: str, event: str) -> None:
-    """Append a line in one write."""
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps({"event": event, "at": time.monotonic()}).encode() + b"\n")
-    finally:
-        os.close(file)
+    append(path, event, at=time.monotonic())
 
 
 async def _swallow(path: str, times: int) -> None:

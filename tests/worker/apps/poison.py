@@ -9,18 +9,13 @@ import signal
 from pathlib import Path
 
 from lockwork import Lockwork, current_job, current_jobs
+from notes import record
 
 lw = Lockwork()
 
 
 def note(event: str) -> None:
-    job = current_job()
-    line = {"event": event, "id": job.id, "attempt": job.attempt, "pid": os.getpid()}
-    file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
+    record(event, id=current_job().id, attempt=current_job().attempt)
 
 
 @lw.task(retries=0)

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 from lockwork import Lockwork, current_job, current_jobs
-from lockwork.jobs.current import JobContext
+from notes import note
 
 lw = Lockwork(app_name="rolling", unknown_task_ttl=os.environ.get("ROLLING_TTL", "1d"))
 NEW = os.environ.get("ROLLING") == "new"
-
-
-def note(path: str, event: str, job: JobContext | None = None, **facts: object) -> None:
-    """Append a line in one write, so that lines of several processes never mix."""
-    job = job or current_job()
-    line = {"event": event, "id": job.id, "attempt": job.attempt, **facts}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
 
 
 @lw.task(name="after" if NEW else "before", aliases=["before"] if NEW else [])
@@ -64,7 +52,7 @@ if NEW:
     @lw.task(retries=0, max_deliveries=1, batch=10)
     async def added_in_batches(items: list[list[Any]]) -> None:
         for job, (path, number) in zip(current_jobs(), items, strict=True):
-            note(path, "ran", job, number=number)
+            note(path, job=job, number=number)
 
     @lw.task(every="365d", retries=0)
     async def added_schedule() -> int:

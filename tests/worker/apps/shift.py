@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
-import time
-from pathlib import Path
 
+from gates import opened, wait_for
 from lockwork import Lockwork, current_job
+from notes import note
 
 lw = Lockwork()
-
-
-def note(path: str, event: str, **facts: object) -> None:
-    """Append a line in one write, so that lines of several processes never mix."""
-    job = current_job()
-    line = {"event": event, "id": job.id, "queue": job.queue, "attempt": job.attempt, "pid": os.getpid(), **facts}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
 
 
 @lw.task(keep_result=False)
@@ -45,11 +33,6 @@ async def mark_b(path: str) -> None:
 async def padded_b(path: str, padding: str) -> None:
     note(path, "ran")
     await asyncio.sleep(0.01)
-
-
-async def opened(gate: str) -> None:
-    while not Path(gate).exists():
-        await asyncio.sleep(0.01)
 
 
 @lw.task(queue="a")
@@ -77,8 +60,7 @@ async def gated(path: str, gate: str) -> int:
 @lw.task
 def gated_in_a_thread(path: str, gate: str) -> int:
     note(path, "ran")
-    while not Path(gate).exists():
-        time.sleep(0.01)
+    wait_for(gate)
     return current_job().attempt
 
 
@@ -107,6 +89,15 @@ async def kills_its_process_once(path: str) -> None:
     note(path, "ran")
     if current_job().attempt == 1:
         os.kill(os.getpid(), 9)
+
+
+bounded = Lockwork(dead_limit=10)
+"""An app that keeps ten dead jobs."""
+
+
+@bounded.task(retries=0)
+async def fails(number: int) -> None:
+    raise ValueError(number)
 
 
 kept: list[bytes] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import multiprocessing
 import os
 import signal
@@ -15,17 +14,9 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from lockwork import Depends, Lockwork, current_job
+from notes import note
 
 lw = Lockwork()
-
-
-def note(path: str, event: str = "ran") -> None:
-    line = {"event": event, "attempt": current_job().attempt, "pid": os.getpid()}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
 
 
 def block() -> None:

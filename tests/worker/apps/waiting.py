@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
+from gates import opened
 from lockwork import Lockwork, stuck
 
 lw = Lockwork()
@@ -78,8 +78,7 @@ def of_b(depth: int) -> int:
 
 @lw.task(queue="a")
 async def waits_for_a_file(path: str) -> None:
-    while not Path(path).exists():
-        await asyncio.sleep(0.02)
+    await opened(path)
 
 
 @lw.task(queue="a")

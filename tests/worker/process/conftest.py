@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from app_modules import own_app
 
-import pytest
-
-from app_modules import Load
-
-
-@pytest.fixture
-def forge(own_url: str, load: Load) -> Iterator[Any]:
-    """The app's tasks, without a worker."""
-    module: Any = load(own_url, "forge")
-    with module.lw:
-        yield module
+forge = own_app("forge")

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import time
 
 from lockwork import Lockwork, current_job
+from notes import note
 
 lw = Lockwork(partitions={"mail": 4})
-
-
-def note(path: str, event: str, **facts: object) -> None:
-    """Append a line in one write, so that lines of several processes never mix."""
-    job = current_job()
-    line = {"event": event, "id": job.id, "queue": job.queue, "pid": os.getpid(), "at": time.monotonic_ns(), **facts}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
 
 
 @lw.task(queue="mail", keep_result=False)

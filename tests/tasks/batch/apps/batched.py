@@ -15,26 +15,15 @@ from lockwork import Depends, Lockwork, current_job
 from lockwork.hooks import Failed, Started, Succeeded
 from lockwork.injection import INJECTED
 from lockwork.jobs.current import current_jobs
+from notes import record
 
 lw = Lockwork()
 
 
 def note(event: str, items: list[Any], **facts: object) -> None:
-    """Append a line in one write."""
-    found = current_jobs()
-    line = {
-        "event": event,
-        "items": items,
-        "ids": [job.id for job in found],
-        "attempts": [job.attempt for job in found],
-        "pid": os.getpid(),
-        **facts,
-    }
-    file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
+    """Record a call with its items and jobs."""
+    jobs = current_jobs()
+    record(event, items=items, ids=[job.id for job in jobs], attempts=[job.attempt for job in jobs], **facts)
 
 
 seen: set[str] = set()

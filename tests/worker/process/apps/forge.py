@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import json
 import os
 import signal
 import subprocess
@@ -13,25 +12,12 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
+from gates import opened, wait_for
 from lockwork import Lockwork, current_job
 from lockwork.errors import JobCancelled
+from notes import note
 
 lw = Lockwork()
-
-
-def note(path: str, event: str = "ran", **facts: object) -> None:
-    job = current_job()
-    line = {"event": event, "id": job.id, "attempt": job.attempt, "pid": os.getpid(), "parent": os.getppid(), **facts}
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
-
-
-def wait_for(gate: str) -> None:
-    while not Path(gate).exists():
-        time.sleep(0.01)
 
 
 @lw.task(executor="process")
@@ -104,8 +90,7 @@ def gated(path: str, gate: str) -> int:
 @lw.task
 async def gated_coroutine(path: str, gate: str) -> int:
     note(path)
-    while not Path(gate).exists():
-        await asyncio.sleep(0.01)
+    await opened(gate)
     return current_job().attempt
 
 
@@ -246,13 +231,6 @@ kept: list[bytes] = []
 def hoards(megabytes: int) -> int:
     kept.append(b"x" * (megabytes << 20))
     return os.getpid()
-
-
-@lw.task(executor="process")
-def starts_a_program(path: str) -> None:
-    with subprocess.Popen(["sleep", "600"]) as program:
-        note(path, program=program.pid)
-        never_end()
 
 
 @lw.task(executor="process", hard_timeout=1.5, retries=0)

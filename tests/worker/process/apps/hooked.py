@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -11,58 +10,50 @@ from typing import Annotated
 
 from lockwork import Depends, Lockwork, current_job
 from lockwork.hooks import Died, Failed, Started, Succeeded
+from notes import record
 
 lw = Lockwork()
-
-
-def note(event: str, **facts: object) -> None:
-    line = {"event": event, "pid": os.getpid(), **facts}
-    file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(file)
 
 
 @lw.lifespan
 def life() -> Iterator[None]:
     if os.environ.get("LIFESPAN_FAILS") and "lockwork.worker.process.runner" in sys.orig_argv:
         raise ConnectionError("no fire")
-    note("begins")
+    record("begins")
     yield
-    note("ends")
+    record("ends")
 
 
 @lw.hooks.start
 def started(event: Started) -> None:
-    note("start", id=event.id, args=event.args)
+    record("start", id=event.id, args=event.args)
 
 
 @lw.hooks.success
 async def succeeded(event: Succeeded) -> None:
     await asyncio.sleep(float(os.environ.get("HOOK_SECONDS", "0")))
-    note("success", id=event.id, result=event.result)
+    record("success", id=event.id, result=event.result)
 
 
 @lw.hooks.failure
 def failed(event: Failed) -> None:
-    note("failure", id=event.id, error=repr(event.error))
+    record("failure", id=event.id, error=repr(event.error))
 
 
 @lw.hooks.dead
 def died(event: Died) -> None:
-    note("dead", id=event.id)
+    record("dead", id=event.id)
 
 
 def get_iron() -> str:
-    note("iron")
+    record("iron")
     return "iron"
 
 
 def get_fire() -> Iterator[str]:
-    note("lit")
+    record("lit")
     yield f"fire for {current_job().id}"
-    note("out")
+    record("out")
 
 
 @lw.task(executor="process")
@@ -74,7 +65,7 @@ def smelt(
 
 @lw.task(executor="process", max_deliveries=1)
 def bursts() -> None:
-    note("parent", child=os.getppid())
+    record("parent", child=os.getppid())
     os._exit(5)
 
 
