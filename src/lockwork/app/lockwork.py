@@ -506,11 +506,11 @@ class Lockwork(SharedObjects):
         """The handle of a worker (`quiet`, `resume`, `stop`), or without a name a worker to run in this process.
 
         Args:
-            name: as `lw.workers()` has it.
+            name: the name of a running worker in `lw.workers()`.
             queues: the queues, or partitions, to serve in this order. Default: all queues of the app's tasks, in turn.
-            concurrency: how many jobs run at once. Default 100.
-            lease: how long after a crash of this machine other workers take over its jobs. Default 15 s.
-            grace: how long running jobs may continue after `stop`. Default 30 s.
+            concurrency: maximum number of jobs that run at the same time. Default 100.
+            lease: time after a crash of this machine until other workers take over its jobs. Default 15 s.
+            grace: time that running jobs may continue after `stop`. Default 30 s.
 
         Raises ConfigError.
         """
