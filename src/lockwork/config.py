@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import get_annotations
@@ -47,6 +48,8 @@ _OTHERS = {
 }
 """Names of our options in other libraries."""
 _CLOSE = 0.65
+DEFAULT_PREFIX = "lw"
+"""The prefix without a setting and without LOCKWORK_PREFIX."""
 _MOST = 1 << 40
 _LEAST_LOCK_LEASE = 0.3
 
@@ -74,7 +77,7 @@ def check_names(
 class Config:
     """Checked settings; durations are in seconds."""
 
-    prefix: str = "lw"
+    prefix: str = DEFAULT_PREFIX
     """The beginning of every key and channel; apps with different prefixes do not see each other."""
     lock_lease: float = 15.0
     """Lifetime of a lock without renewal, in seconds. While the process lives, it renews after each third of it."""
@@ -111,7 +114,7 @@ class Config:
     def read(cls, settings: Mapping[str, Any]) -> Config:
         """Check the given settings; raises ConfigError."""
         check_names(settings, Settings, "Lockwork has no setting")
-        given = dict(settings)
+        given = {"prefix": os.environ.get("LOCKWORK_PREFIX") or DEFAULT_PREFIX, **settings}
         for name in ("lock_lease", "result_ttl", "dead_ttl", "patience", "unknown_task_ttl"):
             if name in given:
                 given[name] = seconds(given[name], name, zero=name in ("patience", "unknown_task_ttl"))
@@ -128,7 +131,7 @@ class Config:
         if given.get("app_version") is not None:
             checked(given["app_version"], "the app's version")
         config = cls(**given)
-        checked(config.prefix, "the prefix")
+        checked(config.prefix, "the prefix" if "prefix" in settings else "LOCKWORK_PREFIX")
         if config.lock_lease < _LEAST_LOCK_LEASE:
             raise ConfigError(
                 f"lock_lease must be at least {_LEAST_LOCK_LEASE:g} s, not {settings['lock_lease']!r}: locks are "

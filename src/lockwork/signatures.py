@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import typing
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
@@ -104,6 +104,11 @@ class Signature:
         return self._signature.parameters.keys()
 
     @property
+    def takes_any_name(self) -> bool:
+        """True if the function has `**kwargs`."""
+        return any(each.kind is each.VAR_KEYWORD for each in self._signature.parameters.values())
+
+    @property
     def positions(self) -> list[str]:
         """The names of the parameters that accept a positional argument."""
         return [name for name, each in self._signature.parameters.items() if each.kind in _BY_POSITION]
@@ -118,6 +123,12 @@ class Signature:
                 found.append("*")
             default = "" if parameter.default is inspect.Parameter.empty else "="
             found.append(f"{signs.get(parameter.kind, '')}{parameter.name}{default}")
+        return found
+
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        """Return the arguments of a call by parameter, with defaults; raises TypeError if they do not fit."""
+        found = self._signature.bind(*args, **kwargs)
+        found.apply_defaults()
         return found
 
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:

@@ -48,7 +48,7 @@ from lockwork.tasks.call import ResultRef, TaskCall
 from lockwork.tasks.middleware import Outgoing
 from lockwork.tasks.options import CallSettings
 from lockwork.telemetry.metrics import Histogram, MetricPoint, MetricSeries
-from lockwork.workers import AnnouncedTask, App, AwaitedJob, RunningJob, Worker, WorkerHandle
+from lockwork.workers import AnnouncedTask, App, AwaitedJob, EmbeddedWorker, RunningJob, Worker, WorkerHandle
 
 __all__ = [
     "INJECTED",
@@ -73,6 +73,7 @@ __all__ = [
     "Edge",
     "Election",
     "ElectionStatus",
+    "EmbeddedWorker",
     "Enqueued",
     "Exponential",
     "Failed",

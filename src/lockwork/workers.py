@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -240,6 +241,33 @@ def read_running(prefix: str) -> Protocol[RunningVersions]:
     apps = yield from read_apps(prefix)
     seen = [*(worker.seen for worker in workers), *(app.seen for app in apps)]
     return RunningVersions(apps, workers, max(seen, default=_NEVER))
+
+
+class EmbeddedWorker(ABC):
+    """A worker in this process, made by `lw.worker()`; it can run again after it has stopped.
+
+    Unlike `lockwork worker`, it has one process: a job that kills the process ends the program, `hard_timeout` has no
+    effect, and `executor="process"` tasks run in a thread. Jobs that may have killed a worker wait for a worker of
+    `lockwork worker`. The program handles signals, and calls `stop`.
+    """
+
+    @abstractmethod
+    def run(self) -> None:
+        """Run jobs on this thread, in an event loop of its own, until `stop`.
+
+        Raises ServerUnavailable, or LockworkError if the app's lifespans or dependencies fail; the log has the reason.
+        """
+
+    @abstractmethod
+    async def arun(self) -> None:
+        """Async version of `run`: runs jobs in this event loop. If it is cancelled, its jobs are returned at once."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Fetch no more jobs, and let `run` return when its jobs have ended, or after the grace; from any thread.
+
+        A second call ends the jobs at once, and returns them to the queue.
+        """
 
 
 class WorkerHandle:

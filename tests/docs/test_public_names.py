@@ -14,15 +14,15 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import lockwork
-from lockwork import errors, types
+from lockwork import errors, testing, types
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = re.compile(r"lockwork(\.(types|errors|dashboard|telemetry\.prometheus|(contrib|compat)\.\w+))?")
+PUBLIC = re.compile(r"lockwork(\.(types|errors|dashboard|testing|telemetry\.prometheus|(contrib|compat)\.\w+))?")
 PROGRAMS = {"examples/flashsale/play/stage.py": {"lockwork.runtime.embedded"}}
 """Other modules that examples import: the demo stops and kills a private server."""
 INTERNAL = {
-    "Config", "Interruptible", "LockScripts", "Leased", "Lease", "NewJob", "QueueRules", "QuorumApp", "Registry",
-    "ResultWait", "Runtime", "StockKeys",
+    "Config", "Interruptible", "LockScripts", "Leased", "Lease", "NewJob", "QueueContext", "QueueRules", "QuorumApp",
+    "Registry", "ResultWait", "Runtime", "StockKeys",
 }  # fmt: skip
 """Types of attributes without an underscore that other parts of Lockwork use, and the docs do not mention."""
 
@@ -73,7 +73,7 @@ def hints(value: Any) -> dict[str, Any]:
 
 @cache
 def exported() -> dict[type, str]:
-    values = {getattr(module, name): name for module in (lockwork, types) for name in module.__all__}
+    values = {getattr(module, name): name for module in (lockwork, types, testing) for name in module.__all__}
     return {value: name for value, name in values.items() if isinstance(value, type)} | {
         error: name for name, error in vars(errors).items() if isinstance(error, type)
     }

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from lockwork.protocol.queue.leases import Outcome
-from lockwork.worker.ipc.messages import Control, KilledJob, RaiseUrgency, Urgency, encoded_line
+from lockwork.worker.ipc.messages import KilledJob, PipeControl, RaiseUrgency, Urgency, encoded_line
 
 _ENDED = KilledJob("q", "task", Outcome("a", b"1 2 x", "d"), 1.5)
 
@@ -17,7 +17,7 @@ async def _received(lines: bytes) -> tuple[Urgency, KilledJob]:
     """Read `lines` while the supervisor lives; return the urgency, and the job that follows them."""
     reading, writing = os.pipe()
     reader = asyncio.StreamReader()
-    control = Control(reader, reading)
+    control = PipeControl(reader, reading)
     try:
         reader.feed_data(lines + encoded_line(_ENDED))
         job = await asyncio.wait_for(control.ended.get(), 10)

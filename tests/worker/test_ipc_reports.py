@@ -16,10 +16,10 @@ from lockwork.worker.ipc.messages import (
     Ready,
     Recycle,
     Reported,
-    Reporter,
     Reports,
     RunnerExited,
     RunnerStarted,
+    SocketReporter,
 )
 from processes import until
 
@@ -34,7 +34,7 @@ def test_reports_continue_after_handler_error(caplog: pytest.LogCaptureFixture) 
             raise RuntimeError("can't start new thread")
 
     reports = Reports(on_report)
-    reporter = Reporter(os.dup(reports.descriptor), "host/1/a")
+    reporter = SocketReporter(os.dup(reports.descriptor), "host/1/a")
     reports.start()
     try:
         reporter.report(Recycle())
@@ -60,7 +60,7 @@ def test_reports_continue_after_handler_error(caplog: pytest.LogCaptureFixture) 
 def test_reports_survive_encoding_and_decoding(message: Reported) -> None:
     received: list[tuple[str, Reported]] = []
     reports = Reports(lambda session, message: received.append((session, message)))
-    reporter = Reporter(os.dup(reports.descriptor), "host/1/a")
+    reporter = SocketReporter(os.dup(reports.descriptor), "host/1/a")
     reports.start()
     try:
         reporter.report(message)
@@ -95,7 +95,7 @@ def test_reports_survive_encoding_and_decoding(message: Reported) -> None:
 def test_unreadable_report_is_logged_and_skipped(message: bytes, caplog: pytest.LogCaptureFixture) -> None:
     received: list[Reported] = []
     reports = Reports(lambda _session, message: received.append(message))
-    reporter = Reporter(os.dup(reports.descriptor), "host/1/a")
+    reporter = SocketReporter(os.dup(reports.descriptor), "host/1/a")
     reports.start()
     try:
         reporter._socket.send(message)

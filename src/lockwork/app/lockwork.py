@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from importlib import import_module
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -38,10 +40,18 @@ from lockwork.tasks.registry import Registry
 from lockwork.tasks.task import Task
 from lockwork.telemetry import metrics
 from lockwork.telemetry.metrics import MetricPoint, MetricSeries, Span
-from lockwork.workers import App, Worker, WorkerHandle, read_apps, read_workers
+from lockwork.workers import App, EmbeddedWorker, Worker, WorkerHandle, read_apps, read_workers
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+_apps: weakref.WeakSet[Lockwork] = weakref.WeakSet()
+
+
+def apps_here() -> list[Lockwork]:
+    """Return the Lockwork objects of this process."""
+    return list(_apps)
 
 
 class Lockwork(SharedObjects):
@@ -54,7 +64,8 @@ class Lockwork(SharedObjects):
             LOCKWORK_URL, else an embedded Valkey server in this user's data folder, which this user's processes share;
             it stops with the last of them.
         client: a redis-py client whose address to use instead of a URL. Default None.
-        prefix: begins every key and channel; apps with different prefixes do not see each other. Default "lw".
+        prefix: begins every key and channel; apps with different prefixes do not see each other.
+            Default LOCKWORK_PREFIX, else "lw".
         lock_lease: lifetime of a lock without renewal; a live process renews after each third of it. Default 15 s.
         patience: maximum time that a call tries to reach the server before ServerUnavailable. Default 10 s.
         result_ttl: minimum time that results are kept, and half of the maximum. At least 60 s. Default 10 minutes.
@@ -79,6 +90,7 @@ class Lockwork(SharedObjects):
         self.plans: SchedulePlans = SchedulePlans(self.config.partitions)
         self.lifespans: Lifespans = Lifespans()
         self.warned_stocks: set[StockKeys] = set()
+        _apps.add(self)
         self.runtime: Runtime = Runtime(
             opener(url, client),
             prefix=self.config.prefix,
@@ -472,13 +484,44 @@ class Lockwork(SharedObjects):
         """Async version of `workers`."""
         return await self.runtime.arun(read_workers(self.config.prefix))
 
-    def worker(self, name: str) -> WorkerHandle:
-        """The handle of a worker: `quiet`, `resume`, `stop`.
+    @overload
+    def worker(self, name: str) -> WorkerHandle: ...
+    @overload
+    def worker(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int = 100,
+        lease: Duration = 15,
+        grace: Duration = 30,
+    ) -> EmbeddedWorker: ...
+
+    def worker(
+        self,
+        name: str | None = None,
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int = 100,
+        lease: Duration = 15,
+        grace: Duration = 30,
+    ) -> WorkerHandle | EmbeddedWorker:
+        """The handle of a worker (`quiet`, `resume`, `stop`), or without a name a worker to run in this process.
 
         Args:
-            name: the worker's name in `lw.workers()`.
+            name: the name of a running worker in `lw.workers()`.
+            queues: the queues, or partitions, to serve in this order. Default: all queues of the app's tasks, in turn.
+            concurrency: maximum number of jobs that run at the same time. Default 100.
+            lease: time after a crash of this machine until other workers take over its jobs. Default 15 s.
+            grace: time that running jobs may continue after `stop`. Default 30 s.
+
+        Raises ConfigError.
         """
-        return WorkerHandle(self.runtime, name)
+        if name is not None:
+            return WorkerHandle(self.runtime, name)
+        worker: EmbeddedWorker = import_module("lockwork.worker.embedded").embedded_worker(
+            self, queues, concurrency, lease, grace
+        )
+        return worker
 
     def apps(self) -> list[App]:
         """The apps that ran a worker or enqueued a job in the last 30 days, with tasks, partitions and schedules.

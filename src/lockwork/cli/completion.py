@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from lockwork.cli.help import Command
+from lockwork.config import Config
 
 if TYPE_CHECKING:
     from lockwork.app.lockwork import Lockwork
@@ -53,7 +54,7 @@ def names_of(read: Callable[[Lockwork], Iterable[str]]) -> Complete:
         url = ctx.params.get("url")
         if not url:  # the embedded server would be started for a key press
             return []
-        prefix = ctx.params.get("prefix") or "lw"
+        prefix = ctx.params.get("prefix") or Config.read({}).prefix
         with suppress(LockworkError), Lockwork(url, prefix=prefix, patience=_PATIENCE, allow_eviction=True) as lw:
             names = sorted(name for name in {*read(lw)} if name.startswith(incomplete) and name.isprintable())
             return [CompletionItem(name) for name in names]

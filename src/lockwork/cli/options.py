@@ -134,7 +134,13 @@ _OPTIONS = (
         help="URL of the server. Other users of this machine can read options: put a URL with a password into "
         "LOCKWORK_URL. [default: LOCKWORK_URL, else the embedded server]",
     ),
-    click.option("--prefix", cls=PrefixOption, default="lw", show_default=True, help="First part of the app's keys."),
+    click.option(
+        "--prefix",
+        cls=PrefixOption,
+        envvar="LOCKWORK_PREFIX",
+        default="lw",
+        help="First part of the app's keys. [default: LOCKWORK_PREFIX, else lw]",
+    ),
 )
 
 

@@ -50,6 +50,9 @@ class ServerOption(click.Option):
 class PrefixOption(click.Option):
     """--prefix; its default is the project's prefix."""
 
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        return super().resolve_envvar_value(ctx) if _project(ctx) is None else None
+
     def get_default(self, ctx: click.Context, call: bool = True) -> Any:
         project = _project(ctx)
         return super().get_default(ctx, call) if project is None else project.prefix

@@ -132,6 +132,34 @@ async def call_alone(
         await scope.close()
 
 
+def call_here(
+    function: Callable[..., Any],
+    injection: Injection,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    *,
+    is_async: bool,
+) -> Any:
+    """Blocking version of `call_alone`: a `def` function, and its providers, run on this thread.
+
+    An `async def` function, or an asynchronous provider, gets an event loop of its own.
+    """
+    injection = injection.without(args, kwargs)
+    plan = injection.plan()
+    if is_async or any(provider.is_async for provider in (*plan.worker, *plan.outer)):
+        # with a factory, the runner does not replace the thread's event loop
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            return runner.run(call_alone(function, injection, args, kwargs, is_async=is_async))
+    values: Values = {}
+    with ExitStack() as worker, ExitStack() as job:
+        for providers, stack in ((plan.worker, worker), (plan.inner, job)):
+            for provider in providers:
+                values[provider] = enter_here(provider, values, stack)
+        chosen = {name: values[provider] for name, provider in plan.parameters.items()}
+        filled, named = injection.filled(list(args), kwargs, chosen)
+        return function(*filled, **named)
+
+
 class _Threads:
     async def run(
         self,

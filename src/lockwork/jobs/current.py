@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 from typing import Protocol as Shape
 
 from lockwork import codecs
@@ -22,6 +22,7 @@ from lockwork.protocol.queue.leases import Leased
 from lockwork.protocol.scripts import codes
 from lockwork.runtime.runtime import Runtime
 
+T = TypeVar("T")
 _STEP = 200
 
 
@@ -203,23 +204,23 @@ class JobContext:
 
         Raises DeliveryOver if this delivery has ended, ConfigError, PayloadTooLarge.
         """
-        self._written(self._queue_context.runtime.run(self._write("", value)))
+        self._written(self._run(self._write("", value)))
 
     async def aprogress(self, value: object) -> None:
         """Async version of `progress`."""
-        self._written(await self._queue_context.runtime.arun(self._write("", value)))
+        self._written(await self._arun(self._write("", value)))
 
     def checkpoint(self, name: str, value: object = None) -> None:
         """Store that a step is finished, with a value, as JSON: the next attempt finds it in `checkpoints`.
 
         Raises DeliveryOver if this delivery has ended, ConfigError, PayloadTooLarge.
         """
-        self._written(self._queue_context.runtime.run(self._write(_step(name), value)))
+        self._written(self._run(self._write(checkpoint_name(name), value)))
         self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._queue_context.cap).decode()
 
     async def acheckpoint(self, name: str, value: object = None) -> None:
         """Async version of `checkpoint`."""
-        self._written(await self._queue_context.runtime.arun(self._write(_step(name), value)))
+        self._written(await self._arun(self._write(checkpoint_name(name), value)))
         self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._queue_context.cap).decode()
 
     @property
@@ -234,6 +235,12 @@ class JobContext:
     def snooze(self, delay: Duration) -> NoReturn:
         """End this delivery, and run the job again after `delay`; it is not counted as an attempt."""
         raise Again(milliseconds(delay, "delay", zero=True), counted=False)
+
+    def _run(self, protocol: Protocol[T]) -> T:
+        return self._queue_context.runtime.run(protocol)
+
+    def _arun(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:
+        return self._queue_context.runtime.arun(protocol)
 
     def _notes(self) -> control.Note:
         if self._note is None:
@@ -296,7 +303,10 @@ def current_job() -> JobContext:
     if mine is not None and mine.batch:
         raise RuntimeError("the jobs of a batch are running here: a batch task must call current_jobs()")
     if mine is None or mine.job is None:
-        raise RuntimeError("no job is running here: current_job() only works inside a task that a worker runs")
+        raise RuntimeError(
+            "no job is running here: current_job() only works inside a task that a worker runs, or that a test calls "
+            "with task.run() or in lockwork.testing.fake_job()"
+        )
     return mine.job
 
 
@@ -328,7 +338,8 @@ def job_in_requests() -> str:
     return "" if job is None else job.in_requests
 
 
-def _step(name: object) -> str:
+def checkpoint_name(name: object) -> str:
+    """Return the name of a checkpoint if it is usable; raises ConfigError."""
     if not isinstance(name, str) or not 1 <= len(name) <= _STEP:
         raise ConfigError(f"a checkpoint's name must be text of 1 to {_STEP} characters, not {name!r:.60}")
     return name

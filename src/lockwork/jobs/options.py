@@ -219,6 +219,11 @@ def headers(record: bytes) -> dict[str, str]:
     return _added(record).headers
 
 
+def tags(record: bytes) -> tuple[str, ...]:
+    """Return the tags of a job; none when they cannot be read."""
+    return _added(record).tags
+
+
 def stock(record: bytes) -> str | None:
     """Return the name of the stock that enqueued a job; None when it cannot be read."""
     return _added(record).stock
@@ -229,6 +234,7 @@ class _Added(msgspec.Struct):
 
     headers: dict[str, str] = {}
     stock: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 def _added(record: bytes) -> _Added:

@@ -87,10 +87,21 @@ def assemble(name: str, replaced: Mapping[str, str] | None = None) -> Script:
     return Script(name, "".join(done), declared)
 
 
+_replaced: dict[str, str] = {}
+
+
+def replace_parts(texts: Mapping[str, str]) -> None:
+    """Let `script` use other texts of parts from now on, such as "parts/now" with a test's clock; {} for none."""
+    _replaced.clear()
+    _replaced.update(texts)
+    script.cache_clear()
+    on_cluster.cache_clear()
+
+
 @cache
 def script(name: str) -> Script:
-    """Return script `name` for production."""
-    return assemble(name)
+    """Return script `name` as it runs in production, unless a test has replaced parts."""
+    return assemble(name, _replaced)
 
 
 @cache
@@ -102,4 +113,4 @@ def codes(name: str) -> SimpleNamespace:
 @cache
 def on_cluster(name: str) -> Script:
     """Return script `name` for a node of a Cluster; it counts only the subscribers of that node."""
-    return assemble(name, {"parts/publish": read("parts/publish_on_cluster.lua")})
+    return assemble(name, {**_replaced, "parts/publish": read("parts/publish_on_cluster.lua")})

@@ -133,6 +133,11 @@ class Engine:
         """Wake the waiter for `ticket` in this process."""
         self._mail.deliver(ticket, "look")
 
+    def wake_all(self) -> None:
+        """Make all waiters of this process check again, and check all leases."""
+        self._mail.wake_all()
+        self._wake_up()
+
     def wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
         """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`."""
         self.listen()

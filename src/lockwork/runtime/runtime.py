@@ -27,6 +27,7 @@ from lockwork.runtime.engine import Engine
 from lockwork.runtime.lock_counts import LockCounts
 from lockwork.runtime.name_index import NameIndex
 from lockwork.runtime.reentry import entered_once, new_lock
+from lockwork.runtime.replacement import replacement
 from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.sync_driver import SyncDriver
 
@@ -112,6 +113,11 @@ class Runtime:
         return self._engine is not None
 
     @property
+    def replaced(self) -> bool:
+        """True if a test runs protocols in place of the drivers."""
+        return replacement.runner is not None
+
+    @property
     def channels(self) -> str:
         """Prefix of the channels of all processes."""
         return self.channel.removesuffix(self.process)
@@ -156,6 +162,12 @@ class Runtime:
 
     def run(self, protocol: Protocol[T]) -> T:
         """Run a protocol on this thread."""
+        if replacement.runner is not None:
+            return replacement.runner.run(self, protocol)
+        return self.run_on_server(protocol)
+
+    def run_on_server(self, protocol: Protocol[T]) -> T:
+        """Run a protocol on this thread, whatever tests have put in place of the server."""
         driver = self._sync
         if driver is None:
             driver = self._open()
@@ -163,6 +175,12 @@ class Runtime:
 
     def arun(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:
         """Run a protocol in this asyncio task."""
+        if replacement.runner is not None:
+            return replacement.runner.arun(self, protocol)
+        return self.arun_on_server(protocol)
+
+    def arun_on_server(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:
+        """Async version of `run_on_server`."""
         last = self._last
         if last is not None and last[0] is asyncio.get_running_loop():
             return last[1].run(protocol)
@@ -241,10 +259,12 @@ class Runtime:
         self.close()
 
     def _open(self) -> SyncDriver:
+        if replacement.runner is not None:
+            replacement.runner.check_open()
         with entered_once(self._opening):
             if self._sync is None:
                 if self._opened is None:
-                    self._opened = self._opener()
+                    self._opened = (replacement.opener or self._opener)()
                 endpoint = self._opened[0]
                 self._engine = Engine(
                     endpoint,
@@ -262,6 +282,13 @@ class Runtime:
     def _endpoint(self) -> Endpoint:
         assert self._opened is not None
         return self._opened[0]
+
+    def start_over(self) -> None:
+        """Close, and forget all locks and the identity of this process; for tests, whose server lost its data."""
+        self.close()
+        for hold in list(self.live):
+            hold.lease = None
+        self._reset()
 
     def after_fork(self) -> None:
         """Forget the parent's connections, threads and identity in a forked child, so that the two share none."""

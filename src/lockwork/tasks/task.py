@@ -17,8 +17,10 @@ from lockwork.config import Config
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
 from lockwork.hooks import Enqueued
 from lockwork.injection import Injection
-from lockwork.injection.calling import call_alone
+from lockwork.injection.calling import call_alone, call_here
 from lockwork.jobs import options as job_options
+from lockwork.jobs.current import QueueContext
+from lockwork.jobs.fake import as_job
 from lockwork.jobs.found import FoundJob
 from lockwork.jobs.job import Job, Origin
 from lockwork.jobs.many import AEnqueuesMany, EnqueuesMany
@@ -29,6 +31,7 @@ from lockwork.protocol.queue.enqueue import NewJob, push
 from lockwork.protocol.queue.record_header import body
 from lockwork.protocol.queue.unique import push_unique
 from lockwork.runtime.clock import now
+from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.signatures import Signature
 from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.batch import Batching, of_one
@@ -142,7 +145,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
     async def _aenqueue(self, job: NewJob) -> Job[R]:
         partition = self._partitions[self._where(job)]
         options = self.options_in_force
-        if options.unique is not None or options.expires_ms is not None:
+        if options.unique is not None or options.expires_ms is not None or self._runtime.replaced:
             return (await self._runtime.arun(self._push_to(partition, [job])))[0]
         try:
             await partition.batcher.push(job, options.replicas)
@@ -328,13 +331,36 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
                 handles[at] = Job(partition.origin, jobs[at].id)
         return pending, [handles[at] for at in range(len(jobs))]
 
-    async def arun(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here, with its dependencies as in a worker, without a server; for tests.
 
-        An argument for an injected parameter replaces the dependency. No hooks, middlewares, retries or limits.
+        An `async def` runs in an event loop of its own. `current_job()` works: see `lockwork.testing.fake_job`. An
+        argument for an injected parameter replaces the dependency. No hooks, middlewares, retries or limits. Raises
+        BlockingCallError on the thread of a running event loop.
         """
-        value: R = await call_alone(self.function, self.injection, args, kwargs, is_async=self.is_async)
+        no_running_loop()
+        with self._as_job(args, kwargs):
+            value: R = call_here(self.function, self.injection, args, kwargs, is_async=self.is_async)
         return value
+
+    async def arun(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Async version of `run`: an `async def` runs in this event loop, a `def` in a thread."""
+        with self._as_job(args, kwargs):
+            value: R = await call_alone(self.function, self.injection, args, kwargs, is_async=self.is_async)
+        return value
+
+    def _as_job(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[None]:
+        """Run a call here as a job, or as the jobs of a batch."""
+        jobs = None
+        if self.batching is not None:
+            items = (*args, *(value for name, value in kwargs.items() if name not in self.injection.names))
+            jobs = len(items[0]) if items else 0
+        return as_job(self.name, self.queue_context, self.options_in_force.tags, jobs)
+
+    def queue_context(self) -> QueueContext:
+        """Return the context of the queue for a job that runs here."""
+        keys = self._partitions[0].origin.keys
+        return QueueContext(self.options_in_force.queue, keys, self._runtime, "", self._config.max_result)
 
     def _run_hooks(self, partition: Partition, jobs: Sequence[NewJob]) -> None:
         if not self._context.hooks.on_enqueue:
@@ -363,6 +389,9 @@ if TYPE_CHECKING:
             ...
 
         def options(self, **changes: Unpack[CallSettings]) -> BatchTask[T, R, C]: ...
+
+        def run(self, items: list[T]) -> Any:  # type: ignore[override]  # as the function was defined
+            ...
 
         async def arun(self, items: list[T]) -> Any:  # type: ignore[override]  # as the function was defined
             ...

@@ -52,3 +52,5 @@ class ProcessSettings(msgspec.Struct, frozen=True):
     """Queues, or partitions, that refused the session."""
     isolates: bool = False
     """True if the process runs only suspects, one at a time."""
+    embedded: bool = False
+    """True if another program's process runs the worker: then no job runs in a runner, or is killed."""

@@ -44,7 +44,6 @@ def test_commands_use_the_server_and_prefix_of_the_settings(project: DjangoProje
     project.output("shell", "-c", code, url=elsewhere)
     (queue,) = json.loads(project.output("lockwork", "queue", "--json", url=elsewhere).partition("\n\n")[0])["queues"]
     assert queue["ready"] == 1
-    assert "[default: shop]" in " ".join(project.output("lockwork", "status", "--help", url=elsewhere).split())
     # the options of the command line take precedence
     assert "no queue" in project.output("lockwork", "status", "--prefix", "other", url=elsewhere)
 

@@ -6,7 +6,7 @@ Each job keeps its own slot, lease, attempt, cancellation and outcome. Only the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import Context
 from functools import partial
 from typing import Any
@@ -170,7 +170,8 @@ class Batcher:
                 ends = await self._surrounded(batch, mine)
             else:
                 items = [member.item for member in batch.members]
-                ends = self._ends(await aended(self._called(items, JobThreads(self._threads, batch.in_thread))), items)
+                end = await aended(self._called(items, JobThreads(self._threads, batch.in_thread)))
+                ends = self._ends(end, len(items))
         except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome of all
             ends = [CallEnd(error)] * len(batch.members)
         finally:
@@ -192,7 +193,7 @@ class Batcher:
         def in_thread(run: Callable[[], Any]) -> list[CallEnd]:
             def called(live: list[int]) -> list[CallEnd]:
                 keep(live)
-                return self._ends(ended(self._task, self._task.options_in_force.timeout, run), items)
+                return self._ends(ended(self._task, self._task.options_in_force.timeout, run), len(items))
 
             return around(self._middlewares.in_thread, mine.batch, called)
 
@@ -202,7 +203,7 @@ class Batcher:
         async def called(live: list[int]) -> list[CallEnd]:
             keep(live)
             end = await aended(self._called(items, threads))
-            return self._ends(end, live) if inner is None or end.error is not None else end.value
+            return self._ends(end, len(live)) if inner is None or end.error is not None else end.value
 
         middlewares = self._middlewares
         outer = middlewares.around_jobs if self._task.is_async else middlewares.on_loop
@@ -211,25 +212,32 @@ class Batcher:
     async def _called(self, items: list[Any], threads: JobThreads) -> Any:
         return await call_task(self._task, [items], {}, self._task.options_in_force.timeout, threads, self._caller)
 
-    def _ends(self, end: CallEnd, items: Sequence[object]) -> list[CallEnd]:
-        """Return the end of one call for each of its jobs."""
-        if end.error is None:
-            try:
-                return [CallEnd.of(result) for result in self._results(end.value, len(items))]
-            except WrongResults as error:
-                end = CallEnd(error)
-        return [end] * len(items)
+    def _ends(self, end: CallEnd, jobs: int) -> list[CallEnd]:
+        return ends_of(end, jobs, self._results)
 
     def _results(self, value: object, count: int) -> list[Any]:
-        if value is None:
-            return [None] * count
-        if not isinstance(value, list | tuple):
-            raise WrongResults(
-                f"batch task {self._task.name!r} must return a list with one result for each item, or None, "
-                f"not {type(value).__name__}"
-            )
-        if len(value) != count:
-            raise WrongResults(
-                f"batch task {self._task.name!r} was given {count} items, and returned {len(value)} results"
-            )
-        return list(value)
+        return results_of(self._task, value, count)
+
+
+def ends_of(end: CallEnd, jobs: int, results: Callable[[object, int], list[Any]]) -> list[CallEnd]:
+    """Return the end of one call of a batch task for each of its jobs."""
+    if end.error is None:
+        try:
+            return [CallEnd.of(result) for result in results(end.value, jobs)]
+        except WrongResults as error:
+            end = CallEnd(error)
+    return [end] * jobs
+
+
+def results_of(task: Task[Any, Any, Any], value: object, count: int) -> list[Any]:
+    """Return the result of each job of one call; raises WrongResults."""
+    if value is None:
+        return [None] * count
+    if not isinstance(value, list | tuple):
+        raise WrongResults(
+            f"batch task {task.name!r} must return a list with one result for each item, or None, "
+            f"not {type(value).__name__}"
+        )
+    if len(value) != count:
+        raise WrongResults(f"batch task {task.name!r} was given {count} items, and returned {len(value)} results")
+    return list(value)

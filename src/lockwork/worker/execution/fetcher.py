@@ -61,6 +61,10 @@ class Fetcher:
         self._recycle_in += count
         self.check(queue.name)
 
+    def next_due(self) -> float | None:
+        """Return the seconds from the last replies until a job is due; None without such a job."""
+        return min((queue.next_due for queue in self._queues if queue.next_due is not None), default=None)
+
     def stop(self) -> None:
         """Lease nothing more; await a running call, so that no leased job is lost."""
         self._stopped = True

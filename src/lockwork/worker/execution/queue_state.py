@@ -145,6 +145,8 @@ class QueueState:
     """Earliest time of the next log line about such a failure."""
     rejoin_after: float = 0.0
     """Earliest time of the next rejoin of this queue."""
+    next_due: float | None = None
+    """Seconds from the last reply until a job is due; None without such a job."""
     hints: Hints = field(default_factory=Hints)
     """Limits the calls that wake-ups without a job can cause."""
 
@@ -166,6 +168,7 @@ class QueueState:
 
     def answered(self, batch: Batch, *, claimed: bool) -> None:
         """Record if the queue has parked jobs, and the time of the next claim. claimed: the request claimed some."""
+        self.next_due = batch.next_due
         self.parked = batch.parked
         if not batch.parked or len(self.parked_tasks) > _MOST_TASKS:
             self.parked_tasks.clear()

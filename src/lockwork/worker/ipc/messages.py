@@ -14,7 +14,7 @@ import socket
 import threading
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -104,9 +104,9 @@ def encoded_line(message: ProcessSettings | ToWorkerProcess) -> bytes:
 
 
 class Control:
-    """Reads the supervisor's messages; the end of the input means that the supervisor is gone."""
+    """The urgency of a worker process's end, and messages for it. Subclasses receive them."""
 
-    def __init__(self, reader: asyncio.StreamReader, pipe: int) -> None:
+    def __init__(self) -> None:
         self.urgency: Urgency = Urgency.WORK
         self.gone: bool = False
         self.supervisor_killed: bool = False
@@ -114,16 +114,13 @@ class Control:
         self.ended: asyncio.Queue[KilledJob] = asyncio.Queue()
         """Jobs that ended in other processes."""
         self.on_session_lost: Callable[[str], None] = lambda _queue: None
-        self._reader = reader
-        self._pipe = os.dup(pipe)  # a duplicate, because the reader closes the original at its end
-        self._poll = select.poll()
-        self._poll.register(self._pipe, select.POLLHUP)
+        self.next_due: Callable[[], float | None] = lambda: None
+        """Returns the seconds from the last fetch until a job is due; None without such a job."""
         self._changed = asyncio.Event()
-        self._task = asyncio.create_task(self._read(), name="lockwork-control")
 
     def orphaned(self) -> bool:
-        """Return True if the supervisor is gone. This polls the pipe, because the lines already read may be older."""
-        return bool(self._poll.poll(0))
+        """Return True if the supervisor is gone."""
+        return False
 
     def ending(self) -> bool:
         """Return True if no more jobs should start in this process."""
@@ -140,6 +137,22 @@ class Control:
         while self.urgency < urgency:
             self._changed.clear()
             await self._changed.wait()
+
+
+class PipeControl(Control):
+    """Reads the supervisor's messages; the end of the input means that the supervisor is gone."""
+
+    def __init__(self, reader: asyncio.StreamReader, pipe: int) -> None:
+        super().__init__()
+        self._reader = reader
+        self._pipe = os.dup(pipe)  # a duplicate, because the reader closes the original at its end
+        self._poll = select.poll()
+        self._poll.register(self._pipe, select.POLLHUP)
+        self._task = asyncio.create_task(self._read(), name="lockwork-control")
+
+    def orphaned(self) -> bool:
+        """Return True if the supervisor is gone. This polls the pipe, because lines read so far may be older."""
+        return bool(self._poll.poll(0))
 
     async def close(self) -> None:
         """Stop reading."""
@@ -161,7 +174,7 @@ class Control:
             else:
                 self.raise_to(message.urgency)
         self.gone = True
-        self.supervisor_killed = self.urgency < Urgency.STOP
+        self.supervisor_killed: bool = self.urgency < Urgency.STOP
         self.raise_to(Urgency.NOW)
 
 
@@ -303,8 +316,15 @@ class Reports:
                 log.exception("a report of a worker process could not be handled: %r", received)
 
 
-class Reporter:
-    """A child's end."""
+class Reporter(Protocol):
+    """Sends reports of a worker process."""
+
+    def report(self, message: Reported, /) -> None:
+        """Report a message."""
+
+
+class SocketReporter:
+    """A child's end of Reports."""
 
     def __init__(self, descriptor: int, session: str) -> None:
         # programs that jobs start must not inherit it

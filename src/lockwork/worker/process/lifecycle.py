@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Protocol
 
@@ -36,7 +37,7 @@ async def ready(
 ) -> AsyncIterator[Caller | None]:
     """Set up the app, and tear it down at the end. Yields None if the process must end first. Raises SetUpFailed."""
     # with SIG_IGN, the exit statuses of runners and of the jobs' programs would be lost
-    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     async with contextlib.AsyncExitStack() as stack:
         scope, contexts = WorkerScope(threads), app.registry.context.call_contexts
@@ -111,7 +112,8 @@ async def work(app: Lockwork, settings: ProcessSettings, control: Control, repor
             raise
         # includes the CancelledError of an asyncio task that the app cancelled: all jobs are done at this point
         log.exception("the jobs of this worker process have ended, but its teardown failed")
-    await app.aclose()
+    if not settings.embedded:
+        await app.aclose()
     threads.close()
     return status
 

@@ -18,7 +18,7 @@ from lockwork.logs import Log
 from lockwork.worker import environment
 from lockwork.worker.environment import configured
 from lockwork.worker.execution.forked_copies import watch_for_copies
-from lockwork.worker.ipc.messages import FAILED, NOT_IMPORTED, Control, Reporter
+from lockwork.worker.ipc.messages import FAILED, NOT_IMPORTED, PipeControl, SocketReporter
 from lockwork.worker.loading import NotImported, load
 from lockwork.worker.process.exit import leave_after, leave_to_supervisor, leave_within
 from lockwork.worker.process.lifecycle import work
@@ -39,7 +39,7 @@ async def _main(app: Lockwork, settings: ProcessSettings, line: BinaryIO, receiv
     reader = asyncio.StreamReader(limit=_LONGEST)
     reader.feed_data(received)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), line)
-    control, reporter = Control(reader, pipe), Reporter(descriptor, settings.session)
+    control, reporter = PipeControl(reader, pipe), SocketReporter(descriptor, settings.session)
     try:
         return await work(app, settings, control, reporter)
     finally:

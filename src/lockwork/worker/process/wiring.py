@@ -82,7 +82,13 @@ class Wiring:
         self._session_context = SessionContext(driver, settings.session, wakeup_channel, slots, window_ms)
         self._runner_pool = RunnerPool(settings, reporter)
         self._execution_context = ExecutionContext(
-            app.registry, app.config, threads, caller, slots, JobLog(), self._runner_pool
+            app.registry,
+            app.config,
+            threads,
+            caller,
+            slots,
+            JobLog(),
+            None if settings.embedded else self._runner_pool,
         )
         self._loop_watch = LoopWatch(slots)
         slots.on_start = self._loop_watch.begin
@@ -120,9 +126,8 @@ class Wiring:
         queue_context = QueueContext(
             name, keys, self._app.runtime, context.session, config.max_result, durations.overran
         )
-        executor = Executor(
-            queue_context, self._execution_context, settler, TimeLimits(self._reporter, name), durations
-        )
+        limits = None if self._settings.embedded else TimeLimits(self._reporter, name)
+        executor = Executor(queue_context, self._execution_context, settler, limits, durations)
         self._listen(cancel(context.driver, queue_context, context.slots, executor), "lockwork-cancel")
         # each process begins with a different partition
         turn = random()  # noqa: S311 - no secret
@@ -153,6 +158,7 @@ class Wiring:
             lease=options.lease,
         )
         fetcher = Fetcher(self._session_context, queues, fetch_options)
+        control.next_due = fetcher.next_due
         for queue in self._queues:
             queue.executor.on_given_back = fetcher.job_given_back
         self._loop_watch.on_block = UnbegunJobs(

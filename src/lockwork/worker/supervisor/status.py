@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Protocol
 
 from lockwork import words
 from lockwork.runtime.clock import now
 from lockwork.worker.ipc.messages import Load
 from lockwork.worker.supervisor.heartbeat import Heartbeat
-from lockwork.worker.supervisor.processes import WorkerProcesses
 from lockwork.worker.supervisor.task_times import TaskTimes
+
+
+class ReportingProcesses(Protocol):
+    """The processes of a worker, as its status shows them."""
+
+    @property
+    def working(self) -> int: ...
+    @property
+    def wanted(self) -> int: ...
+    @property
+    def isolating(self) -> int: ...
+    @property
+    def replaced(self) -> Counter[str]: ...
+    @property
+    def runners_replaced(self) -> Counter[str]: ...
+    def loads(self) -> list[Load]: ...
+    def memory(self) -> list[list[int]]: ...
 
 
 class WorkerStatus:
     """The worker's status; safe to read from any thread."""
 
-    def __init__(self, processes: WorkerProcesses, heartbeat: Heartbeat, lease: float) -> None:
+    def __init__(self, processes: ReportingProcesses, heartbeat: Heartbeat, lease: float) -> None:
         self.stopping: bool = False
         self.quiet: bool = False
         """True after SIGUSR1 or an order stopped fetching."""
