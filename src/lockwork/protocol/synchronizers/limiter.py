@@ -215,7 +215,7 @@ def _rate(unit: Fraction) -> str:
 
 def _refusal(limits: LimiterRules, n: int, ahead: float) -> str:
     units = "" if n == 1 else f"{n} units of "
-    again = words.exact(round(ahead, 3))
+    again = words.time_left(ahead)
     return f"{units}limiter {limits.name!r} ({limits.shown}): no free units within the wait; try again in {again}"
 
 
