@@ -76,10 +76,8 @@ class Started:
             environment["LOCKWORK_URL"] = url
         self._stderr = stderr
         self._descendants: set[int] = set()
-        start = zygote.popen if command[1:3] == ["-m", "lockwork"] else subprocess.Popen
-        self.process: subprocess.Popen[bytes] = start(
-            command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
-        )
+        pipe = subprocess.PIPE
+        self.process = zygote.popen(command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=stderr)
 
     @property
     def pid(self) -> int:

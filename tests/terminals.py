@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
+import zygote
 from processes import PATIENCE
 
 _LOGIN = """
@@ -44,12 +45,16 @@ class Typist:
         usual = {**os.environ, "LOCKWORK_URL": url, "PS1": "ready> ", "TERM": "dumb"}
         for name in ("COLUMNS", "LINES", "NO_COLOR"):
             usual.pop(name, None)
-        self.process = subprocess.Popen(
-            [sys.executable, "-ISc", _LOGIN, str(theirs), str(stdout.fileno() if stdout else -1), *command],
-            cwd=folder,
-            env={**usual, **(environment or {})},
-            pass_fds=(theirs, *([stdout.fileno()] if stdout else [])),
-        )
+        changed = {**usual, **(environment or {})}
+        if stdout is None and zygote.can_copy(command, changed, folder):
+            self.process = zygote.popen(command, cwd=folder, env=changed, terminal=theirs)
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-ISc", _LOGIN, str(theirs), str(stdout.fileno() if stdout else -1), *command],
+                cwd=folder,
+                env=changed,
+                pass_fds=(theirs, *([stdout.fileno()] if stdout else [])),
+            )
         os.close(theirs)
         self._unread = b""
 

@@ -35,7 +35,13 @@ class ToFile(Transport):
 
 
 if "WITH_SENTRY" in os.environ:  # in the worker: what it patches in this process would stay
-    sentry_sdk.init("http://key@localhost:1/1", transport=ToFile, traces_sample_rate=1.0, send_default_pii=True)
+    sentry_sdk.init(
+        "http://key@localhost:1/1",
+        transport=ToFile,
+        traces_sample_rate=1.0,
+        send_default_pii=True,
+        auto_enabling_integrations=False,  # it would import every installed framework
+    )
 lw = Lockwork(partitions={"split": 2})
 instrument(lw)
 
@@ -211,7 +217,7 @@ class Buffered(Transport):
 
 
 if "WITH_SENTRY" in os.environ:
-    sentry_sdk.init("http://key@localhost:1/1", transport=Buffered)
+    sentry_sdk.init("http://key@localhost:1/1", transport=Buffered, auto_enabling_integrations=False)
 lw = Lockwork()
 instrument(lw)
 

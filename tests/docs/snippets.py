@@ -117,8 +117,7 @@ class Reader:
         at = words.index("lockwork")
         words[at : at + 1] = [sys.executable, "-m", "lockwork"]
         long_running = at == 0 and "worker" in words and not {"--burst", "--once"} & set(words)
-        start = zygote.popen if at == 0 else subprocess.Popen
-        with start(
+        with zygote.popen(
             words, env=os.environ, cwd=self._folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as process:
             try:

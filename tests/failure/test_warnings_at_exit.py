@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import zygote
 from lockwork.worker.environment import LOOPS
 from ports import free_port
 from processes import until
@@ -96,19 +97,23 @@ COMMANDS = (
 BAD = ("ResourceWarning", "Exception ignored", "was destroyed", "never awaited", "Traceback")
 
 
+MODE = {"PYTHONDEVMODE": "1", "PYTHONWARNINGS": "error::ResourceWarning"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def development_mode() -> None:
+    """Start the process that is copied, before a test counts its sockets."""
+    zygote.start(tuple(MODE.items()))
+
+
 @pytest.fixture
 def developed(own_url: str, tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
     """Start Python in its development mode, in a folder with an app, on a private server."""
     (tmp_path / "exits.py").write_text(APP)
-    environment = {
-        **os.environ,
-        "PYTHONDEVMODE": "1",
-        "PYTHONWARNINGS": "error::ResourceWarning",
-        "LOCKWORK_URL": own_url,
-    }
+    environment = {**os.environ, **MODE, "LOCKWORK_URL": own_url}
 
     def start(*command: str, **changes: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+        return zygote.popen(
             [sys.executable, *command],
             cwd=tmp_path,
             env=environment | changes,
