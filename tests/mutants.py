@@ -45,6 +45,11 @@ class Mutant:
             monkeypatch.setattr(*self.patch)
 
 
+def pins(tests: str) -> list[int]:
+    """Return the pinned seeds of the tests whose ids begin with `tests`."""
+    return [seed for test, seed in _PINS.items() if test.startswith(tests)]
+
+
 def check_caught(caught: Callable[[int], bool], seeds: int) -> None:
     """Fail unless a seed catches this test's mutant: the pinned seed, or else a seed below `seeds`."""
     (test,) = _running

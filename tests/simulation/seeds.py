@@ -1,23 +1,27 @@
-"""The seeds that a test plays: a fixed number, more on demand, or a single seed for a replay.
-
-The usual seeds include the seeds pinned in `mutants.json`, except a few rare ones.
-"""
+"""The seeds that a test plays: a fixed number, more on demand, or a single seed for a replay."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 
-BLOCK = 40
+BLOCK = 20
 
 
-def blocks(usual: int) -> list[range]:
-    """Return the seeds in blocks, one test each: `usual` blocks, unless LOCKWORK_SEED or LOCKWORK_SEEDS is set."""
+def blocks(usual: int, pinned: Iterable[int]) -> list[Sequence[int]]:
+    """Return the seeds in blocks, one test each, unless LOCKWORK_SEED or LOCKWORK_SEEDS is set.
+
+    usual: number of blocks.
+    pinned: seeds that catch mutants; the last block also plays those that are not in the blocks.
+    """
     if one := os.environ.get("LOCKWORK_SEED"):
-        return [range(int(one), int(one) + 1)]
+        return [[int(one)]]
     total = int(os.environ.get("LOCKWORK_SEEDS", usual * BLOCK))
-    return [range(first, min(first + BLOCK, total)) for first in range(0, total, BLOCK)]
+    *first, last = (range(start, min(start + BLOCK, total)) for start in range(0, total, BLOCK))
+    return [*first, [*last, *sorted({seed for seed in pinned if seed >= total})]]
 
 
-def label(seeds: range) -> str:
-    """Name a block."""
-    return f"{seeds.start}-{seeds.stop - 1}"
+def label(seeds: Sequence[int]) -> str:
+    """Name a block by its first seed and the last one in sequence."""
+    last = max(seed for at, seed in enumerate(seeds) if seed == seeds[0] + at)
+    return f"{seeds[0]}-{last}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 import mutants
@@ -12,16 +14,18 @@ from simulation.server import Server
 from simulation.table import RUNS, Run
 from simulation.world import Broken
 
+CAUGHT = "tests/simulation/test_runs.py::test_mutant_is_caught"
+
 
 @pytest.mark.parametrize(
     ("run", "seeds"),
     [
         pytest.param(run, seeds, id=f"{name}: {label(seeds)}")
         for name, run in RUNS.items()
-        for seeds in blocks(run.blocks)
+        for seeds in blocks(run.blocks, mutants.pins(f"{CAUGHT}[{name}: "))
     ],
 )
-def test_rules_hold(simulated: Server, run: Run, seeds: range) -> None:
+def test_rules_hold(simulated: Server, run: Run, seeds: Sequence[int]) -> None:
     run.check([run.play(simulated, seed) for seed in seeds])
 
 
