@@ -59,7 +59,7 @@ seeds: $(VENV)/.dev
 chaos: $(VENV)/.dev
 	LOCKWORK_CHAOS_JOBS=$(JOBS) LOCKWORK_CHAOS_SECONDS=$(SECONDS) LOCKWORK_CHAOS_TOPOLOGY=$(TOPOLOGY) \
 		$(BIN)/python -m pytest -s tests/chaos$(if $(TOPOLOGY),/test_failover_chaos.py, \
-		--ignore tests/chaos/test_failover_chaos.py) $(ARGS)
+		tests/locks/test_sticky_stress.py --ignore tests/chaos/test_failover_chaos.py) $(ARGS)
 
 check: $(VENV)/.dev
 	@VENV=$(VENV) sh scripts/check.sh

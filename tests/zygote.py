@@ -107,6 +107,19 @@ def popen(command: list[str], *, env: Mapping[str, str] | None = None, **options
     return start(modes).popen(command, env=environment, **options)
 
 
+def run(
+    command: list[str], *, timeout: float, env: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Run a program as `popen` starts it, and return its output."""
+    with popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
 def can_copy(command: list[str], environment: Mapping[str, str], folder: Path | str | None) -> bool:
     """Return True if a copy runs the command as a new interpreter does."""
     changed = {name for name in {*environment, *os.environ} if environment.get(name) != os.environ.get(name)}

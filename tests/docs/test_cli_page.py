@@ -17,6 +17,7 @@ import redis
 from click.testing import CliRunner
 from textual.widgets import DataTable
 
+import zygote
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
 from lockwork.cli.top_screen import Top
@@ -99,7 +100,8 @@ class Shell:
         here = _NAME.sub(lambda found: self._ids.get(found[0], found[0]), command)
         if here.startswith("python"):
             words = [sys.executable, *here.split()[1:]]
-            subprocess.run(words, cwd=self._folder, env=self._environment(), check=True)
+            ran = zygote.run(words, cwd=self._folder, env=self._environment(), text=True, timeout=60)
+            assert ran.returncode == 0, ran.stderr
             return here, ""
         end = time.monotonic() + (15 if os.environ.get("LOCKWORK_WRITE_PAGE") else 30)
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import zygote
 from docs.snippets import Reader, steps
 from lockwork import Lockwork
 from processes import worker
@@ -62,15 +64,8 @@ def program(page: str, at: int) -> str:
 
 
 def run(folder: Path, url: str, name: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, name],
-        cwd=folder,
-        env={"LOCKWORK_URL": url, "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environment = os.environ | {"LOCKWORK_URL": url, "PYTHONPATH": ":".join(sys.path)}
+    return zygote.run([sys.executable, name], cwd=folder, env=environment, text=True, timeout=60)
 
 
 def test_readme_program_runs_as_printed(own_url: str, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_ids_of_many_interrupted_calls_are_unique() -> None:
 
 def test_messages_reach_waiters_that_register_meanwhile() -> None:
     """Two threads use one ticket: each message ends a wait."""
-    mail, rounds = Mailboxes(), 1000
+    mail, rounds = Mailboxes(), 400
     received: list[str | None] = []
 
     def take() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import runpy
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import zygote
 from lockwork import ConfigError, Lockwork
 from lockwork.errors import UnknownTask
 
@@ -220,7 +220,7 @@ print("both are defined")
 @pytest.mark.parametrize("how", [["script.py"], ["-m", "script"], ["-c", "import script"], ["-c", _SCRIPT]])
 def test_second_task_of_a_name_in_a_script_is_refused(tmp_path: Path, how: list[str]) -> None:
     (tmp_path / "script.py").write_text(_SCRIPT)
-    done = subprocess.run([sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = zygote.run([sys.executable, *how], cwd=tmp_path, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
     assert "task 'send' is made of two functions" in done.stderr
 
@@ -248,7 +248,7 @@ assert lw.registry.get("ask").function() == 3
 def test_cell_or_prompt_may_define_a_task_again(tmp_path: Path, how: list[str]) -> None:
     """In a notebook, with `python -i`, or with `python -m asyncio`, whose names include a module's `__spec__`."""
     (tmp_path / "script.py").write_text(_INTERACTIVE)
-    done = subprocess.run([sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = zygote.run([sys.executable, *how], cwd=tmp_path, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("task 'ask' is made of two functions") == 1
 
@@ -269,7 +269,8 @@ def test_second_function_in_a_thread_is_refused(tmp_path: Path) -> None:
         "make(1)\nother = threading.Thread(target=again)\nother.start()\nother.join()\n"
     )
     how = [sys.executable, "script.py"]
-    done = subprocess.run(how, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    done = zygote.run(how, cwd=tmp_path, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
     assert "two functions" in done.stdout
 
 
@@ -279,7 +280,7 @@ def test_executed_module_may_be_imported_too(shop: Path) -> None:
     app.write_text(f"{app.read_text()}import defined_tasks\n")
     tasks.write_text(_TASKS.format(queue="mail") + "print(lw.registry.get('send').function())\n")
     for how in ([str(tasks)], ["-m", "defined_tasks"]):
-        done = subprocess.run([sys.executable, *how], cwd=shop, capture_output=True, text=True, check=False, timeout=60)
+        done = zygote.run([sys.executable, *how], cwd=shop, text=True, timeout=60)
         assert (done.returncode, done.stdout) == (0, "mail\nmail\n"), done.stderr
 
 

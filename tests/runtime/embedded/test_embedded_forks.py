@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import zygote
 from lockwork.runtime.embedded import open_shared
 from runtime.embedded.users import LIMIT, MARKS, Watched, client
 
@@ -35,7 +36,7 @@ while not select.select([sys.stdin], [], [], 0.1)[0]:
     pass  # a read without limit would not notice a signal that came just before it
 opened.close()
 """
-    return subprocess.Popen([sys.executable, "-c", code, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return zygote.popen([sys.executable, "-c", code, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def pids(process: subprocess.Popen[bytes]) -> list[int]:

@@ -11,6 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
+import zygote
 from lockwork.runtime.embedded import open_shared, places
 from runtime.embedded.users import LIMIT, MARKS, Watched, client, users
 
@@ -44,8 +45,8 @@ def test_server_ends_when_all_its_users_are_killed(home: Path, watch: type[Watch
 def test_server_ends_after_user_exits_without_close(home: Path, watch: type[Watched]) -> None:
     code = "import sys, pathlib; from lockwork.runtime.embedded import open_shared\n"
     code += "print(open_shared(pathlib.Path(sys.argv[1])).pid, flush=True); sys.stdin.read()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, home],
+    process = zygote.popen(
+        [sys.executable, "-c", code, str(home)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import redis
 
+import zygote
+
 MARKS = [
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes through pidfds"),
     pytest.mark.timeout(40),
@@ -36,7 +38,7 @@ class User:
 
     def __init__(self, folder: Path, how: str = "open_shared") -> None:
         command = [sys.executable, "-c", _USER.format(how), str(folder)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = zygote.popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._pid: int | None = None
 
     @property
