@@ -23,7 +23,7 @@ help:
 	@echo "make conformance  the core of the conformance suite on a primary behind Sentinels, and on a Cluster (CORE= for all)"
 	@echo "make matrix  the conformance suite on every server, redis-py and Python (make matrix ARGS='-m core')"
 	@echo "make mutants search for the seeds that catch mutants soonest, and pin them (make mutants DIR=tests/model)"
-	@echo "make seeds   ten times the simulated and model runs that make test plays (make seeds SEEDS=2000)"
+	@echo "make seeds   1,000 simulated and model runs of each kind: make test plays fewer (make seeds SEEDS=2000)"
 	@echo "make chaos   200,000 jobs, locks, permits and elections whose processes are killed (make chaos JOBS=1000000)"
 	@echo "             and with TOPOLOGY=cluster or sentinel 50,000 jobs, 5,000 locks, a failover every 20 s"
 	@echo "make check   lint, types, import rules, and a wheel that installs"

