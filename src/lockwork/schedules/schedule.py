@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError
 from lockwork.failures import Errors
@@ -23,8 +24,7 @@ from lockwork.validation import whole
 _MOST = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleStatus:
+class ScheduleStatus(Struct, frozen=True):
     """A schedule as the server has it; times are in its time zone."""
 
     name: str
