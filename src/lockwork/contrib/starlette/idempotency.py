@@ -136,7 +136,7 @@ class FirstRequest:
 
     async def run(self) -> Answer:
         """Run the app until its answer is complete, or too long to keep."""
-        self._running = asyncio.create_task(self._app(self._scope, self._next, self._hold))
+        self._running = asyncio.ensure_future(self._app(self._scope, self._next, self._hold))
         complete = asyncio.create_task(self._complete.wait())
         try:
             await asyncio.wait([self._running, complete], return_when=asyncio.FIRST_COMPLETED)

@@ -97,7 +97,7 @@ class RequestLimit:
         self._key = key
         self._name = name
         self._burst = burst
-        self._algorithm = algorithm
+        self._algorithm: Algorithm = algorithm
         # the text of a structured field is ASCII
         self._policy = name if name is not None and _is_plain(name) else "default"
         self._fields = f'"{self._policy}";q={quota};w={max(1, math.ceil(quota * period / count / 1_000_000))}'

@@ -63,7 +63,7 @@ class ThreadPool:
         call that ignores the time-out is interrupted again. With `out`, a cancelled caller also waits for the end of
         the call, unless the call belongs to no running job; such calls are not part of the job's function.
         """
-        call = partial(self._contexts.call, run)
+        call = partial(self._contexts.call, run, run.error)
         future = asyncio.get_running_loop().run_in_executor(self._pool, copy_context().run, call)
         limit = None if timeout is None else Timeout(timeout, run.time_out, [] if out else jobs_here(), run.place)
         try:
@@ -185,6 +185,10 @@ class ThreadRun:
             self._end = error, None
         finally:
             grants.end()
+
+    def error(self) -> BaseException | None:
+        """Return the error of the ended call."""
+        return self._end[0]
 
     def take_end(self) -> tuple[BaseException | None, Any]:
         """Return the error and the value of the ended call, once."""
