@@ -173,10 +173,10 @@ class ExclusiveLock(Handle[G]):
 
     def _force(self) -> Protocol[bool]:
         # the fence identifies the grant: called again after a lost reply, it must not end the next one
-        seen = yield from self._short_state()
-        if not seen.expires_in:
+        state = yield from self._short_state()
+        if not state.expires_in:
             return False
-        return (yield from grants.force(self._key, seen.fence, self._runtime.channels))
+        return (yield from grants.force(self._key, state.fence, self._runtime.channels))
 
 
 class Lock(ExclusiveLock[Grant]):

@@ -212,7 +212,7 @@ class Runtime:
 
         The thread that pops a driver abandons it.
         """
-        for loop in [known for known in list(self._loops) if known.is_closed()]:
+        for loop in [each for each in list(self._loops) if each.is_closed()]:
             driver = self._loops.pop(loop, None)
             if driver is not None:
                 driver.abandon()

@@ -220,22 +220,22 @@ class SyncDriver:
     def _ask(self, groups: Mapping[WirePool, Mapping[int, Sending]], seconds: float) -> list[tuple[int, Any]]:
         """Send the calls to each server, then receive the replies in order of arrival."""
         answers: list[tuple[int, Any]] = []
-        asked: dict[Wire, WirePool] = {}
+        pools: dict[Wire, WirePool] = {}
         until = now() + seconds
         try:
             for pool, some in groups.items():
                 try:
-                    asked[pool.send(list(some.values()), seconds)] = pool
+                    pools[pool.send(list(some.values()), seconds)] = pool
                 except (Retry, LockworkError) as error:
                     answers += [(at, error) for at in some]
-            while asked:
-                for wire in _answering(list(asked), until):
+            while pools:
+                for wire in _answering(list(pools), until):
                     wire.limit(max(until - now(), SHORTEST))
-                    pool = asked.pop(wire)
+                    pool = pools.pop(wire)
                     some = groups[pool]
                     answers += zip(some, pool.receive(wire, list(some.values())), strict=True)
         finally:
-            for wire, pool in asked.items():
+            for wire, pool in pools.items():
                 pool.give_up(wire)
         return answers
 

@@ -43,10 +43,10 @@ class MovableClock:
         so that the slots in between are due.
         """
         no_running_loop()
-        wanted = milliseconds(by, "by", zero=True)
+        step_ms = milliseconds(by, "by", zero=True)
         tick_schedules()
         with connected(Endpoint.from_url(self._url)) as wire:
-            command(wire, "INCRBY", OFFSET, wanted * 1000)
+            command(wire, "INCRBY", OFFSET, step_ms * 1000)
         for runtime in living():
             if runtime.active:
                 runtime.engine.wake_all()

@@ -278,8 +278,8 @@ async def call_task(
             return finished(value, task)
         if not task.is_async:
             return finished(await threads.run(task.function, args, kwargs, timeout), task)
-        called = _called(task.function, *args, **kwargs)
-        return await (called if timeout is None else limited(called, timeout))
+        coroutine = _called(task.function, *args, **kwargs)
+        return await (coroutine if timeout is None else limited(coroutine, timeout))
     except JobTimeout as error:
         name_limit(error, timeout)
         raise
