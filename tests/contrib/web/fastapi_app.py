@@ -1,6 +1,8 @@
 """A FastAPI app with a Starlette app below /plain, and their tasks, for the tests."""
 
 import asyncio
+import gc
+import inspect
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,6 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import BackgroundTasks, Depends, FastAPI, HTTPException
 from pydantic import BaseModel
+from starlette.endpoints import HTTPEndpoint
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, Router
@@ -68,6 +71,30 @@ def by_user() -> str:
     return "found"
 
 
+@app.get("/same/one", dependencies=[Depends(rate_limit("1/h"))])
+def same() -> str:
+    return "one"
+
+
+@app.get("/same/two", dependencies=[Depends(rate_limit("1/h"))])  # type: ignore[no-redef]
+def same() -> str:  # noqa: F811 - as two modules of routes that were merged
+    return "two"
+
+
+@app.get(
+    "/both",
+    dependencies=[Depends(rate_limit("2/h")), Depends(rate_limit("100/h")), Depends(rate_limit("100/h", key=of_user))],
+)
+def both() -> str:
+    return "both"
+
+
+@app.get("/decorated")
+@limited("1/h")
+async def decorated(request: Request) -> Response:
+    return PlainTextResponse(request.url.path)
+
+
 payments: list[int] = []
 waiting: list[int] = []
 released = asyncio.Event()
@@ -103,6 +130,19 @@ async def long() -> str:
     return "x" * 2000
 
 
+@app.post("/cookies")
+async def set_cookies(response: Response) -> str:
+    response.set_cookie("a", "1")
+    response.set_cookie("b", "2")
+    payments.append(0)
+    return str(len(payments))
+
+
+@app.get("/streams")
+async def streams() -> list[int]:
+    return [len(asyncio.all_tasks()), sum(1 for each in gc.get_objects() if inspect.isasyncgen(each) and each.ag_frame)]
+
+
 @app.post("/jobs/{to}")
 async def start(to: int) -> str:
     return (await count.aenqueue(to) if to else await fail.aenqueue()).id
@@ -125,4 +165,10 @@ def plain_def(_request: Request) -> Response:
     return JSONResponse("def")
 
 
-app.mount("/plain", Router([Route("/", plain), Route("/def", plain_def)]))
+class Page(HTTPEndpoint):
+    @limited("1/h")
+    async def get(self, _request: Request) -> Response:
+        return PlainTextResponse("page")
+
+
+app.mount("/plain", Router([Route("/", plain), Route("/def", plain_def), Route("/page", Page)]))

@@ -13,10 +13,11 @@ from pathlib import Path
 import httpx
 import pytest
 import redis
-from flask import Flask
+from flask import Flask, current_app, g
 
 from lockwork import ConfigError, Lockwork
 from lockwork.contrib.flask import init_app
+from lockwork.testing import inline
 from ports import free_port
 from processes import started, until
 
@@ -133,8 +134,6 @@ def test_app_has_one_lockwork_object(lw: Lockwork) -> None:
 def test_jobs_get_the_last_app_of_a_factory(lw: Lockwork) -> None:
     @lw.task
     def name() -> str:
-        from flask import current_app
-
         return current_app.name
 
     for each in ("first", "second"):
@@ -147,6 +146,23 @@ def test_jobs_get_the_last_app_of_a_factory(lw: Lockwork) -> None:
     finally:
         worker.stop()
         thread.join()
+
+
+def test_inline_job_is_part_of_the_context_of_the_test(lw: Lockwork) -> None:
+    closed: list[str] = []
+
+    @lw.task
+    def greet() -> str:
+        return f"{g.user} in {current_app.name}"
+
+    app = Flask("tested")
+    init_app(app, lw)
+    app.teardown_appcontext(lambda _error: closed.append("closed"))
+    with app.app_context(), inline():
+        g.user = "ada"
+        assert greet.enqueue().result(timeout=0) == "ada in tested"
+        assert (g.user, closed) == ("ada", [])
+    assert closed == ["closed"]
 
 
 def test_unused_app_is_collected_with_its_lockwork_object(url: str) -> None:

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 import redis
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import PlainTextResponse
 
 from lockwork import ConfigError, Lockwork
-from lockwork.contrib.starlette import IdempotencyKeys, rate_limit
+from lockwork.contrib.starlette import IdempotencyKeys, limited, rate_limit
 from ports import free_port
 from processes import Started, started, until, worker
 
@@ -126,6 +128,35 @@ def test_decorated_endpoints_of_starlette_are_limited(web: Web) -> None:
     assert [web.client.get("/plain/def", headers=ada).status_code for _ in range(2)] == [200, 429]
 
 
+def test_endpoints_with_the_same_function_name_have_rates_of_their_own(web: Web) -> None:
+    assert [web.client.get(f"/same/{name}").status_code for name in ("one", "two", "one", "two")] == [
+        200,
+        200,
+        429,
+        429,
+    ]
+
+
+def test_endpoint_may_have_several_limits(web: Web) -> None:
+    answers = [web.client.get("/both", headers={"x-user": "ip:127.0.0.1"}) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    left = [field.split(";")[1] for field in answers[1].headers.get_list("ratelimit", split_commas=True)]
+    assert left == ["r=0", "r=98", "r=98"]
+
+
+def test_decorator_limits_methods_and_endpoints_of_fastapi(web: Web) -> None:
+    assert [web.client.get("/plain/page").status_code for _ in range(2)] == [200, 429]
+    assert [web.client.get("/decorated").status_code for _ in range(2)] == [200, 429]
+
+
+def test_repeated_request_gets_all_cookies(web: Web) -> None:
+    headers = {"Idempotency-Key": "c1", "Authorization": "ada"}
+    first, again = (web.client.post("/cookies", headers=headers) for _ in range(2))
+    assert (first.json(), again.json()) == ("1", "1")
+    assert first.headers.get_list("set-cookie") == again.headers.get_list("set-cookie")
+    assert len(again.headers.get_list("set-cookie")) == 2
+
+
 def test_repeated_request_gets_the_first_answer(web: Web) -> None:
     first, again = pay(web, 5), pay(web, 5, '"k1"')
     assert (first.status_code, first.json()) == (201, {"number": 1})
@@ -208,6 +239,74 @@ def test_events_of_jobs_end(web: Web, url: str) -> None:
         ]
     assert web.client.get("/jobs/missing/events").status_code == 404
     assert web.client.get(f"/jobs/{id}/events", headers={"Authorization": "nobody"}).status_code == 403
+
+
+def test_closed_streams_leave_nothing_behind(web: Web) -> None:
+    id = web.client.post("/jobs/3").json()  # no worker runs it
+    web.client.get("/streams")
+    before = web.client.get("/streams").json()
+    for _ in range(20):
+        with web.client.stream("GET", f"/jobs/{id}/events") as answer:
+            next(answer.iter_lines())
+    until(
+        lambda: (
+            [now <= then for now, then in zip(web.client.get("/streams").json(), before, strict=True)] == [True] * 2
+        ),
+        "all streams are closed",
+    )
+    web.process.send(signal.SIGTERM)
+    assert web.process.wait(START) in (0, -signal.SIGTERM)
+    assert "Error" not in web.process.errors
+
+
+@pytest.mark.parametrize("extension", ["http.response.pathsend", "http.response.debug"])
+async def test_answer_by_an_extension_of_the_server_is_kept(lw: Lockwork, extension: str) -> None:
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        if extension in scope["extensions"]:
+            await send({"type": extension, "path": "/file"})
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"file"})
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def request() -> list[Any]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "extensions": {extension: {}}}
+        scope["headers"] = [(b"idempotency-key", b"k1")]
+        await IdempotencyKeys(app, lw, caller=lambda _: "ada")(scope, receive, send)
+        return sent
+
+    for _ in range(2):
+        start, body = await request()
+        assert (start["status"], body["body"]) == (200, b"file")
+    await lw.aclose()
+
+
+async def test_answer_is_kept_without_compression(lw: Lockwork) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await PlainTextResponse("x" * 100)(scope, receive, send)
+
+    middleware = IdempotencyKeys(GZipMiddleware(app, minimum_size=10), lw, caller=lambda _: "ada")
+    transport = httpx.ASGITransport(app=GZipMiddleware(middleware, minimum_size=10))
+    async with httpx.AsyncClient(transport=transport, base_url="http://shop.example") as client:
+        for encoding in ("gzip", "identity", "gzip"):
+            answer = await client.post("/", headers={"Idempotency-Key": "k1", "Accept-Encoding": encoding})
+            assert answer.text == "x" * 100
+            assert answer.headers.get("content-encoding", "identity") == encoding
+    await lw.aclose()
+
+
+async def test_decorated_function_without_a_request_is_refused() -> None:
+    @limited("1/h")
+    async def without_request(number: int) -> Any: ...
+
+    with pytest.raises(ConfigError, match="without_request takes no request"):
+        await without_request(7)
 
 
 def test_wrong_options_are_refused(lw: Lockwork) -> None:

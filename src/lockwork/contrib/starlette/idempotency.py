@@ -117,7 +117,11 @@ class FirstRequest:
 
     def __init__(self, app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send, largest: int) -> None:
         self._app = app
-        self._scope = scope
+        # with an extension, an app sends messages of other types, such as a file without its body
+        extensions = {name: value for name, value in scope.get("extensions", {}).items() if not _replaces_body(name)}
+        # a later client may not accept the encoding that the first one accepts
+        headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
+        self._scope = {**scope, "extensions": extensions, "headers": headers}
         self._body: bytes | None = body
         self._receive = receive
         self._send = send
@@ -186,6 +190,10 @@ class FirstRequest:
         if self._size > self._largest or not message.get("more_body", False):
             self._complete.set()
             await self._stored.wait()
+
+
+def _replaces_body(extension: str) -> bool:
+    return extension.startswith("http.response.")
 
 
 def _key(values: list[str]) -> str | None:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import Any, ParamSpec
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from lockwork.contrib.starlette.lifespan import get_lockwork
 from lockwork.durations import parsed
@@ -23,7 +24,8 @@ from lockwork.introspection import shown
 from lockwork.protocol.synchronizers.limiter import Algorithm
 
 ClientKey = Callable[[Request], str | Awaitable[str | None] | None]
-Endpoint = Callable[[Request], Any]
+P = ParamSpec("P")
+Endpoint = Callable[P, Any]
 
 
 def rate_limit(
@@ -42,7 +44,8 @@ def rate_limit(
         rate: requests per time, such as "10/m".
         key: function of the request, `def` or `async def`; each result has a rate of its own, and a request whose
             result is None is not limited. Default: the address of the connection.
-        name: names the limiter; endpoints with the same name share it. Default: the endpoint's function.
+        name: names the limiter; limits with the same name share it, and need the same rate. Default: the endpoint's
+            function, path, rate and key, so that an endpoint may have several limits.
         burst: requests that may come at once. Default: those of the rate.
         algorithm: "bucket" (default) or "window"; see `Lockwork.limiter`.
 
@@ -63,24 +66,34 @@ def limited(
     name: str | None = None,
     burst: int | None = None,
     algorithm: Algorithm = "bucket",
-) -> Callable[[Endpoint], Callable[[Request], Awaitable[Response]]]:
-    """Decorate an endpoint of Starlette, `def` or `async def`, with a limit; see `rate_limit` for the arguments."""
+) -> Callable[[Endpoint[P]], Callable[P, Awaitable[Response]]]:
+    """Decorate an endpoint of Starlette, a function or method, with a limit; see `rate_limit` for the arguments."""
     limit = RequestLimit(rate, key, name, burst, algorithm)
 
-    def decorate(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+    def decorate(endpoint: Endpoint[P]) -> Callable[P, Awaitable[Response]]:
         @wraps(endpoint)
-        async def answer(request: Request) -> Response:
-            headers = await limit.take(request, endpoint)
+        async def answer(*args: P.args, **kwargs: P.kwargs) -> Response:
+            headers = await limit.take(_request(endpoint, [*args, *kwargs.values()]), endpoint)
             if inspect.iscoroutinefunction(endpoint):
-                response: Response = await endpoint(request)
+                response: Response = await endpoint(*args, **kwargs)
             else:
-                response = await run_in_threadpool(endpoint, request)
+                response = await run_in_threadpool(endpoint, *args, **kwargs)
             _append(response, headers)
             return response
 
         return answer
 
     return decorate
+
+
+def _request(endpoint: object, arguments: Iterable[object]) -> Request:
+    for argument in arguments:
+        if isinstance(argument, Request):
+            return argument
+    raise ConfigError(
+        f"{shown(endpoint)} takes no request: @limited is for endpoints of Starlette, and "
+        "dependencies=[Depends(rate_limit(...))] for those of FastAPI"
+    )
 
 
 class RequestLimit:
@@ -100,6 +113,8 @@ class RequestLimit:
         self._algorithm: Algorithm = algorithm
         # the text of a structured field is ASCII
         self._policy = name if name is not None and _is_plain(name) else "default"
+        given_key = "" if key is None else shown(key)
+        self._distinction = f"{rate}:{burst or ''}:{algorithm}:{given_key}"
         self._fields = f'"{self._policy}";q={quota};w={max(1, math.ceil(quota * period / count / 1_000_000))}'
 
     async def take(self, request: Request, endpoint: object = None) -> dict[str, str]:
@@ -107,9 +122,9 @@ class RequestLimit:
         client = await self._client(request)
         if client is None:
             return {}
-        common = self._name or f"endpoint:{shown(endpoint or request.scope.get('endpoint'))}"
+        name = self._name or self._name_of(request.scope, endpoint)
         limiter = get_lockwork(request).limiter(
-            f"{common}:{client}", self._rate, burst=self._burst, algorithm=self._algorithm
+            f"{name}:{client}", self._rate, burst=self._burst, algorithm=self._algorithm
         )
         try:
             await limiter.aacquire(wait=0)
@@ -119,6 +134,11 @@ class RequestLimit:
             raise HTTPException(429, "Too many requests.", headers) from None
         status = await limiter.ainspect()
         return self._headers(status.available, math.ceil(status.full_in))
+
+    def _name_of(self, scope: Scope, endpoint: object) -> str:
+        # two functions of a module may have the same name, and an endpoint several limits
+        path = getattr(scope.get("route"), "path", "")
+        return f"endpoint:{shown(endpoint or scope.get('endpoint'))}:{path}:{self._distinction}"
 
     async def _client(self, request: Request) -> str | None:
         if self._key is None:
