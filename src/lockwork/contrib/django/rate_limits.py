@@ -35,8 +35,8 @@ def limited(
         key: each value has a rate of its own: "ip" (default), the address of the connection; "user", the user, or the
             address of one who is not logged in; or a function of the request. A request whose key is None is not
             limited.
-        name: names the limiter; limits with the same name share it, and need the same rate. Default: the view's function
-            or class, rate and key, so that a view may have several limits.
+        name: names the limiter; limits with the same name share it, and need the same rate. Default: the view's
+            function or class, rate and key, so that a view may have several limits.
         burst: requests that may come at once. Default: those of the rate.
         algorithm: "bucket" (default) or "window"; see `Lockwork.limiter`.
 
