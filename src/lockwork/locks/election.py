@@ -24,8 +24,8 @@ from lockwork.naming import literal
 from lockwork.protocol import names
 from lockwork.protocol.locks.grants import LockState
 from lockwork.protocol.locks.overview import Holder, read
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, LockState
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.overview import Holder, read
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.validation import whole
 
 G = TypeVar("G", bound=Grant)

@@ -26,9 +26,9 @@ from lockwork.protocol.locks.overview import Holder, described, read
 from lockwork.protocol.synchronizers import once as once_protocol
 from lockwork.protocol.synchronizers.once import EndedRun, OnceRequest, OnceState, State
 from lockwork.runtime.clock import now
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.driver import Action, Actions, aperform, perform
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.type_hints import of_function
 
 T = TypeVar("T")

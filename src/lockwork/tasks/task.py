@@ -31,7 +31,7 @@ from lockwork.protocol.queue.enqueue import NewJob, push
 from lockwork.protocol.queue.record_header import body
 from lockwork.protocol.queue.unique import push_unique
 from lockwork.runtime.clock import now
-from lockwork.runtime.sync_driver import no_running_loop
+from lockwork.runtime.drive import no_running_loop
 from lockwork.signatures import Signature
 from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.batch import Batching, of_one

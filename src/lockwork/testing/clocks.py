@@ -15,10 +15,10 @@ from lockwork.app.lockwork import apps_here
 from lockwork.durations import Duration, milliseconds
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.schedules.schedules import Ticker
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import living
 from lockwork.runtime.sync_connection import Wire
-from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.testing.workers import workers_here
 
 OFFSET = "lockwork-test-clock"

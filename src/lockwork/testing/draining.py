@@ -12,7 +12,7 @@ from typing import Any
 from lockwork.app.lockwork import Lockwork, apps_here
 from lockwork.durations import Duration, seconds
 from lockwork.hooks import Died, Failed, Retrying, Snoozed, Succeeded
-from lockwork.runtime.sync_driver import no_running_loop
+from lockwork.runtime.drive import no_running_loop
 from lockwork.testing.clocks import MovableClock, tick_schedules
 from lockwork.validation import whole
 from lockwork.worker.embedded import embedded_worker

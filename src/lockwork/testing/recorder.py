@@ -15,9 +15,9 @@ from lockwork.durations import Duration
 from lockwork.protocol.effects import Call, Calls, Clock, Effect, Indexed, Protocol, Shards
 from lockwork.protocol.scripts import script
 from lockwork.runtime.clock import now
+from lockwork.runtime.drive import drive, no_running_loop
 from lockwork.runtime.replacement import replacement
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import drive, no_running_loop
 from lockwork.tasks.task import Task
 from lockwork.testing.clocks import MovableClock
 from lockwork.testing.draining import Drained, adrain, drain
