@@ -18,7 +18,7 @@ from lockwork.errors import LockworkError
 from lockwork.jobs.job import Job
 from lockwork.jobs.snapshot import JobSnapshot
 
-log = logging.getLogger("lockwork")
+log: logging.Logger = logging.getLogger("lockwork")
 
 _END = "end"
 """The id of the last event: a browser that connects again sends it."""
