@@ -112,9 +112,10 @@ async def work(app: Lockwork, settings: ProcessSettings, control: Control, repor
             raise
         # includes the CancelledError of an asyncio task that the app cancelled: all jobs are done at this point
         log.exception("the jobs of this worker process have ended, but its teardown failed")
+    finally:
+        threads.close()
     if not settings.embedded:
         await app.aclose()
-    threads.close()
     return status
 
 
