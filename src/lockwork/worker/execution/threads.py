@@ -63,7 +63,8 @@ class ThreadPool:
         call that ignores the time-out is interrupted again. With `out`, a cancelled caller also waits for the end of
         the call, unless the call belongs to no running job; such calls are not part of the job's function.
         """
-        call = self._pool.start(partial(copy_context().run, run.run_in, self._contexts))
+        context = copy_context()
+        call = self._pool.start(lambda: context.run(run.run_in, self._contexts))
         limit = None if timeout is None else Timeout(timeout, run.time_out, [] if out else jobs_here(), run.place)
         try:
             await call.future()
@@ -171,7 +172,7 @@ class ThreadRun:
     def run_in(self, contexts: CallContexts) -> None:
         """Make the call in this thread, within the context managers of integrations; never raises."""
         try:
-            contexts.call(self)
+            contexts.call(self, self.error)
         except BaseException as error:  # noqa: BLE001 - a context manager's error is the call's
             self._end = error, None
 
@@ -188,6 +189,10 @@ class ThreadRun:
             self._end = error, None
         finally:
             grants.end()
+
+    def error(self) -> BaseException | None:
+        """Return the error of the ended call."""
+        return self._end[0]
 
     def take_end(self) -> tuple[BaseException | None, Any]:
         """Return the error and the value of the ended call, once."""
