@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 NAME = "test-zygote"
 """Name of the forking process in /proc/PID/comm."""
@@ -102,7 +102,7 @@ def popen(command: list[str], *, env: Mapping[str, str] | None = None, **options
     """Start a program: as a copy, or else with `subprocess`."""
     environment = os.environ if env is None else env
     if _REAL & options.keys() or not can_copy(command, environment, options.get("cwd")):
-        return subprocess.Popen(command, env=env, **options)
+        return cast("subprocess.Popen[bytes]", subprocess.Popen(command, env=env, **options))
     modes = tuple((name, environment[name]) for name in _MODES if name in environment)
     return start(modes).popen(command, env=environment, **options)
 
@@ -294,13 +294,14 @@ if __name__ == "__main__":
     program = _serve(socket.socket(fileno=int(sys.argv[1])))
     while True:
         if program is main.main:
-            starts = runner_handle
+            starts: ModuleType = runner_handle
         elif "worker" in sys.argv[1:3]:
             starts = child_process
         else:
             break
-        starts.subprocess = SimpleNamespace(**vars(subprocess))
-        copy = _fork(starts.subprocess)
+        programs = SimpleNamespace(**vars(subprocess))
+        starts.__dict__["subprocess"] = programs
+        copy = _fork(programs)
         if copy is None:
             break
         program = copy
