@@ -1,0 +1,129 @@
+"""Tasks of Django, for the tests of the backend."""
+
+import asyncio
+import os
+import signal
+import time
+from typing import Any
+
+try:
+    from django.tasks import TaskContext, task
+except ImportError:
+    from django_tasks import TaskContext, task  # type: ignore[assignment]
+
+from lockwork import current_job
+
+from . import received  # noqa: F401 - connects the receivers of signals
+
+
+class ReportError(Exception):
+    """An error with a class of its own."""
+
+    class Nested(Exception):
+        """A class that `import_string` does not find."""
+
+
+@task
+def echo(*args: Any, **kwargs: Any) -> list[Any]:
+    """Return the arguments."""
+    return [list(args), kwargs]
+
+
+@task
+async def aecho(value: Any) -> Any:
+    """Return the argument, from the event loop."""
+    await asyncio.sleep(0)
+    return value
+
+
+@task
+def annotated(number: int, day: "Missing" = None) -> str:  # type: ignore[name-defined]  # noqa: F821
+    """Return the type that arrives, whatever the annotation says."""
+    return type(number).__name__
+
+
+@task(takes_context=True)
+def in_context(context: TaskContext, fail: int = 0) -> list[Any]:
+    """Return what the context says."""
+    result = context.task_result
+    if context.attempt <= fail:
+        raise ReportError(f"attempt {context.attempt}")
+    return [context.attempt, result.id, str(result.status), len(result.worker_ids), len(result.errors)]
+
+
+@task(takes_context=True)
+async def ain_context(context: TaskContext) -> int:
+    """Return the attempt, from the event loop."""
+    return context.attempt
+
+
+@task
+def fail(kind: str = "ReportError") -> None:
+    """Raise an error."""
+    if kind == "nested":
+        raise ReportError.Nested("inner")
+    if kind == "local":
+
+        class Local(KeyError):
+            pass
+
+        raise Local("here")
+    if kind == "exit":
+        raise SystemExit(3)
+    if kind == "chain":
+        try:
+            raise ValueError("the first")
+        except ValueError as error:
+            raise ReportError("the second") from error
+    raise ReportError(f"for a {kind}")
+
+
+@task
+async def afail() -> None:
+    """Raise an error on the event loop."""
+    raise ReportError("on the loop")
+
+
+@task
+def returns_object() -> object:
+    """Return what JSON cannot hold."""
+    return object()
+
+
+@task(priority=-5, queue_name="slow")
+def in_slow() -> str:
+    """Return the queue that ran it."""
+    return current_job().queue
+
+
+@task
+def where() -> str:
+    """Return the queue that ran it."""
+    return current_job().queue
+
+
+@task
+def kill(times: int) -> int:
+    """Kill the worker process in the first attempts."""
+    job = current_job()
+    if job.attempt <= times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return job.attempt
+
+
+@task
+def sleep(seconds: float) -> None:
+    """Sleep."""
+    time.sleep(seconds)
+
+
+@task
+async def asleep(seconds: float) -> None:
+    """Sleep on the event loop."""
+    await asyncio.sleep(seconds)
+
+
+@task(backend="immediate")
+def immediate(number: int) -> int:
+    """Return a number; its own backend is another."""
+    return 2 * number
