@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 from asgiref.sync import sync_to_async
 from django.core.checks import CheckMessage, Error
@@ -18,6 +18,7 @@ from lockwork.contrib.django.tasks.framework import (
     AnyTask,
     BaseTaskBackend,
     InvalidTask,
+    Task,
     TaskResult,
     TaskResultDoesNotExist,
     TaskResultStatus,
@@ -35,6 +36,9 @@ from lockwork.protocol.index import index
 from lockwork.protocol.keys import QueueKeys, is_name, whole_queue
 from lockwork.tasks.on_commit import CommitWait
 from lockwork.tasks.task import Task as JobTask
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class LockworkBackend(BaseTaskBackend):
@@ -69,18 +73,17 @@ class LockworkBackend(BaseTaskBackend):
         super().validate_task(task)
         self._prepared(task)
 
-    def enqueue(self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> AnyResult:
+    def enqueue(self, task: Task[P, R], args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskResult[P, R]:
         """Enqueue a call, and send `task_enqueued` when the server has it.
 
         Raises TypeError for arguments that do not fit the function or JSON, and the errors of `lockwork.Task.enqueue`.
         """
-        super().validate_task(task)
-        prepared, result = self._prepared(task), _ready(task, args, kwargs)
+        prepared, result = self._sendable(task), _ready(task, args, kwargs)
         waiting = _commit(prepared)
-        register_callback = waiting and waiting.find()
+        register_callback = None if waiting is None else waiting.find()
         job = prepared.enqueue(*result.args, **result.kwargs)
         if not job.new:
-            return self.get_result(job.id)
+            return cast("TaskResult[P, R]", self.get_result(job.id))
         _enqueued(result, job)
         if register_callback is None:
             task_enqueued.send_robust(sender=type(self), task_result=result)
@@ -88,15 +91,14 @@ class LockworkBackend(BaseTaskBackend):
             register_callback(partial(task_enqueued.send_robust, sender=type(self), task_result=result))
         return result
 
-    async def aenqueue(self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> AnyResult:
+    async def aenqueue(self, task: Task[P, R], args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskResult[P, R]:
         """Async version of `enqueue`."""
-        super().validate_task(task)
-        prepared, result = self._prepared(task), _ready(task, args, kwargs)
+        prepared, result = self._sendable(task), _ready(task, args, kwargs)
         waiting = _commit(prepared)
-        register_callback = waiting and await waiting.afind()
+        register_callback = None if waiting is None else await waiting.afind()
         job = await prepared.aenqueue(*result.args, **result.kwargs)
         if not job.new:
-            return await self.aget_result(job.id)
+            return cast("TaskResult[P, R]", await self.aget_result(job.id))
         _enqueued(result, job)
         sending = partial(task_enqueued.send_robust, sender=type(self), task_result=result)
         if register_callback is None:
@@ -112,6 +114,15 @@ class LockworkBackend(BaseTaskBackend):
     async def aget_result(self, result_id: str) -> AnyResult:
         """Async version of `get_result`."""
         return self._result(await project_app().runtime.arun(self._find(result_id)), result_id)
+
+    def _sendable(self, task: AnyTask) -> JobTask[..., Any, Any]:
+        """Return the app's task, if a worker can know the task; raises InvalidTask."""
+        super().validate_task(task)
+        if task.func.__module__ == "__main__":
+            raise InvalidTask(
+                f"the task {task.name!r} is in the main module, and no worker imports it: move it to a module"
+            )
+        return self._prepared(task)
 
     def _prepared(self, task: AnyTask) -> JobTask[..., Any, Any]:
         """Return the app's task with the options of this task; raises InvalidTask."""
@@ -143,7 +154,7 @@ class LockworkBackend(BaseTaskBackend):
         return task_result(found, registered.task_of(found.kept.facts, found.queue), id)
 
 
-def _ready(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> AnyResult:
+def _ready(task: Task[P, R], args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskResult[P, R]:
     """Return the result of a call that is not enqueued yet, with its arguments as JSON holds them."""
     return TaskResult(
         task=task,

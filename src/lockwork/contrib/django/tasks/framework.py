@@ -1,4 +1,5 @@
 """The framework of tasks: `django.tasks` of Django 6, or the package django-tasks for Django 5.2."""
+# pyright: reportMissingModuleSource=false - the installed Django may be 5.2
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ its history is a sample. The worker writes it before and after each attempt, und
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import asdict, dataclass, field, replace
 from traceback import format_exception
 from typing import Any
@@ -142,6 +143,6 @@ def path_of_name(name: str) -> str:
     """Return the import path of an error of Lockwork, or of Python, from the name of its class."""
     if isinstance(getattr(errors, name, None), type):
         return f"{errors.__name__}.{name}"
-    found = __builtins__.get(name) if isinstance(__builtins__, dict) else getattr(__builtins__, name, None)
+    found = getattr(builtins, name, None)
     known = isinstance(found, type) and issubclass(found, BaseException)
     return f"builtins.{name}" if known else import_path(WorkerDied)

@@ -80,7 +80,7 @@ def _from_history(details: JobDetails) -> JobDetails:
 def _found(queue: QueueKeys, details: JobDetails, kept: Kept | None, id: str) -> FoundJob | None:
     call = records.decoded(record_header.body(details.record)) if details.record else None
     facts = Facts.of_call(call)
-    if facts is not None:
+    if facts is not None and call is not None:
         stored = Kept(call[0], facts, enqueued_at(id) or 0, call[1], call[2])
         kept = stored if kept is None else replace(kept, args=stored.args, kwargs=stored.kwargs)
     if kept is None:

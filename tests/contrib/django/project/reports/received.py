@@ -2,13 +2,13 @@
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-try:
-    from django.tasks import signals
-except ImportError:
-    from django_tasks import signals  # type: ignore[no-redef]
+import django
+
+signals: Any = import_module("django.tasks.signals" if django.VERSION >= (6,) else "django_tasks.signals")
 
 
 def note(signal: str, task_result: Any) -> None:

@@ -4,40 +4,39 @@ Their names begin with what Django's own tests of backends cover; the others fol
 """
 
 import copy
+import os
 import pickle
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from importlib import import_module
+from typing import Any
 
+import django
 import pytest
+import redis
 from django.core import checks
 from django.db import connections, transaction
 from django.test import SimpleTestCase, TestCase, TransactionTestCase, override_settings
 from django.utils import timezone
 
-try:
-    from django import tasks as django_tasks
-    from django.tasks import base as tasks_base
-    from django.tasks import exceptions, signals
-    from django.tasks.backends.immediate import ImmediateBackend
-    from django.tasks.exceptions import InvalidTask
-except ImportError:
-    import django_tasks  # type: ignore[no-redef]
-    from django_tasks import base as tasks_base  # type: ignore[no-redef]
-    from django_tasks import exceptions, signals  # type: ignore[no-redef]
-    from django_tasks.backends.immediate import ImmediateBackend  # type: ignore[no-redef]
-    from django_tasks.exceptions import InvalidTaskError as InvalidTask
-
 from lockwork import current_job
 from lockwork.contrib.django import lw
+from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.embedded import embedded_worker
 
-from . import tasks
-from .tasks import aecho, ain_context, echo, fail, in_context, in_slow, where
+from . import tasks as reports_tasks
 
+FRAMEWORK = "django.tasks" if django.VERSION >= (6,) else "django_tasks"
+django_tasks: Any = import_module(FRAMEWORK)
+exceptions: Any = import_module(f"{FRAMEWORK}.exceptions")
+signals: Any = import_module(f"{FRAMEWORK}.signals")
+InvalidTask: Any = getattr(exceptions, "InvalidTask", None) or exceptions.InvalidTaskError
+tasks: Any = reports_tasks
+aecho, ain_context, echo, fail = tasks.aecho, tasks.ain_context, tasks.echo, tasks.fail
+in_context, in_slow, where = tasks.in_context, tasks.in_slow, tasks.where
 READY, RUNNING, FAILED, SUCCESSFUL = ("READY", "RUNNING", "FAILED", "SUCCESSFUL")
 BACKEND = "lockwork.contrib.django.tasks.LockworkBackend"
 QUEUES = ["default", "slow", "third"]
@@ -51,7 +50,7 @@ def using(**options: Any) -> Any:
         TASKS={
             "default": {"BACKEND": BACKEND, "QUEUES": QUEUES, "OPTIONS": options},
             "other": {"BACKEND": BACKEND, "QUEUES": QUEUES},
-            "immediate": {"BACKEND": f"{ImmediateBackend.__module__}.ImmediateBackend"},
+            "immediate": {"BACKEND": f"{FRAMEWORK}.backends.immediate.ImmediateBackend"},
         }
     )
 
@@ -452,8 +451,8 @@ class Running(Empty):
         work()
         assert job.result(timeout=0) == 1
         assert echo.get_result(result.id).status == SUCCESSFUL
-        assert not lw.runtime.run(_keys(job.id))
-        assert lw.runtime.run(_keys(result.id))
+        assert kept_ms(job.id) < 0
+        assert kept_ms(result.id) > 0
 
     def test_task_that_is_not_imported_is_not_run(self) -> None:
         other = type(lw)(lw_url(), prefix=lw.config.prefix)
@@ -466,7 +465,8 @@ class Running(Empty):
         finally:
             other.close()
         with worker():
-            time.sleep(0.5)
+            after = echo.enqueue()  # in another library, the worker stopped at the first task that it could not import
+            until(lambda: echo.get_result(after.id).is_finished)
         with pytest.raises(exceptions.TaskResultDoesNotExist):
             echo.get_result(id)
         assert lw.job(id).state() in ("scheduled", "ready")
@@ -519,17 +519,43 @@ class Running(Empty):
         with using(result_ttl="2h"):
             result = echo.enqueue()
             work()
-            kept = lw.runtime.run(_ttl(result.id))
+            kept = kept_ms(result.id)
             assert 7_190_000 < kept <= 7_260_000
         result = echo.enqueue()
         work()
-        assert 86_000_000 < lw.runtime.run(_ttl(result.id)) <= 86_460_000
+        assert 86_000_000 < kept_ms(result.id) <= 86_460_000
 
     def test_deleted_result_does_not_exist(self) -> None:
         result = echo.enqueue()
         lw.job(result.id).delete()
         with pytest.raises(exceptions.TaskResultDoesNotExist):
             result.refresh()
+
+    def test_task_that_changes_its_arguments(self) -> None:
+        result = tasks.changes_arguments.enqueue([1], {"a": 1})
+        work()
+        again = tasks.changes_arguments.get_result(result.id)
+        assert (again.args, again.return_value) == ([[1], {"a": 1}], [[1, 2], {}])
+
+    def test_texts_that_other_stores_refuse(self) -> None:
+        text = "a\x00b\u2028'\";--"
+        result, failed = echo.enqueue(text), tasks.fail_with.enqueue(text + "\\udc80")
+        long = tasks.fail_with.enqueue("x" * 300_000)
+        work()
+        assert echo.get_result(result.id).return_value == [[text], {}]
+        assert "a\x00b" in tasks.fail_with.get_result(failed.id).errors[0].traceback
+        found = tasks.fail_with.get_result(long.id)
+        assert found.args == ["x" * 300_000]
+        assert 10_000 < len(found.errors[0].traceback) < 100_000
+        assert found.errors[0].exception_class is tasks.ReportError
+
+    def test_task_of_the_main_module_is_refused(self) -> None:
+        def function() -> None: ...
+
+        function.__module__, function.__qualname__ = "__main__", "function"
+        made = task(function)
+        with self.assertRaisesMessage(InvalidTask, "no worker imports it"):
+            made.enqueue()
 
     def test_receivers_run_in_a_thread_of_the_job(self) -> None:
         seen: list[Any] = []
@@ -551,33 +577,19 @@ class Running(Empty):
 
 def lw_url() -> str:
     """Return the address of the server."""
-    import os
-
     return os.environ["LOCKWORK_URL"]
 
 
-def _keys(id: str) -> Any:
-    from lockwork.contrib.django.tasks import kept
-    from lockwork.protocol.keys import QueueKeys
-
-    return (yield from kept.read(QueueKeys(lw.config.prefix, "default"), id))
-
-
-def _ttl(id: str) -> Any:
-    import redis
-
-    from lockwork.protocol.keys import QueueKeys
-
-    if False:
-        yield
+def kept_ms(id: str) -> int:
+    """Return for how long the facts about a job are kept; negative without any."""
     with redis.Redis.from_url(lw_url()) as client:
-        return client.pttl(QueueKeys(lw.config.prefix, "default").kept(id))
+        return int(client.pttl(QueueKeys(lw.config.prefix, "default").kept(id)))
 
 
 class Transactions(TransactionTestCase):
     """Real transactions."""
 
-    databases: ClassVar = {"default", "archive"}
+    databases: Any = frozenset({"default", "archive"})
 
     def setUp(self) -> None:
         lw.queue().clear()
@@ -623,7 +635,14 @@ class InTestCase(TestCase):
                 result = echo.enqueue(1)
                 assert sent == []
             assert echo.get_result(result.id) == result
-        connections["default"].check_constraints()
 
-
-assert tasks_base.Task is not None
+    def test_worker_leaves_the_connection_of_the_test(self) -> None:
+        """RealOrangeOne/django-tasks-db#56: the worker closed it."""
+        connection = connections["default"]
+        connection.ensure_connection()
+        result = echo.enqueue()
+        work()
+        assert echo.get_result(result.id).status == SUCCESSFUL
+        assert connection.connection is not None
+        assert connection.in_atomic_block
+        connection.check_constraints()

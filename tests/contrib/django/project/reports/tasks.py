@@ -4,16 +4,19 @@ import asyncio
 import os
 import signal
 import time
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-try:
-    from django.tasks import TaskContext, task
-except ImportError:
-    from django_tasks import TaskContext, task  # type: ignore[assignment]
+import django
 
 from lockwork import current_job
 
 from . import received  # noqa: F401 - connects the receivers of signals
+
+if TYPE_CHECKING:
+    from django.tasks import task
+else:
+    task = import_module("django.tasks" if django.VERSION >= (6,) else "django_tasks").task
 
 
 class ReportError(Exception):
@@ -43,7 +46,7 @@ def annotated(number: int, day: "Missing" = None) -> str:  # type: ignore[name-d
 
 
 @task(takes_context=True)
-def in_context(context: TaskContext, fail: int = 0) -> list[Any]:
+def in_context(context: Any, fail: int = 0) -> list[Any]:
     """Return what the context says."""
     result = context.task_result
     if context.attempt <= fail:
@@ -52,9 +55,9 @@ def in_context(context: TaskContext, fail: int = 0) -> list[Any]:
 
 
 @task(takes_context=True)
-async def ain_context(context: TaskContext) -> int:
+async def ain_context(context: Any) -> int:
     """Return the attempt, from the event loop."""
-    return context.attempt
+    return int(context.attempt)
 
 
 @task
@@ -127,3 +130,17 @@ async def asleep(seconds: float) -> None:
 def immediate(number: int) -> int:
     """Return a number; its own backend is another."""
     return 2 * number
+
+
+@task
+def changes_arguments(numbers: list[int], names: dict[str, int]) -> list[Any]:
+    """Change the arguments, and return them."""
+    numbers.append(2)
+    names.clear()
+    return [numbers, names]
+
+
+@task
+def fail_with(text: str) -> None:
+    """Raise an error with this text."""
+    raise ReportError(text.encode().decode("unicode_escape") if text.endswith("udc80") else text)
