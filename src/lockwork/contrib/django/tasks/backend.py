@@ -26,7 +26,7 @@ from lockwork.contrib.django.tasks.framework import (
 )
 from lockwork.contrib.django.tasks.options import LockworkTask
 from lockwork.contrib.django.tasks.registered import queues_of, register, registered_as
-from lockwork.contrib.django.tasks.results import FoundJob, find, moment, task_result
+from lockwork.contrib.django.tasks.results import TaskJob, find, moment, task_result
 from lockwork.contrib.django.transactions import DjangoTransactions
 from lockwork.errors import ConfigError
 from lockwork.ids import enqueued_at
@@ -134,7 +134,7 @@ class LockworkBackend(BaseTaskBackend):
         except ConfigError as error:
             raise InvalidTask(str(error)) from None
 
-    def _find(self, id: str) -> Protocol[FoundJob | None]:
+    def _find(self, id: str) -> Protocol[TaskJob | None]:
         if not isinstance(id, str) or not is_name(id):
             return None
         app = project_app()
@@ -145,7 +145,7 @@ class LockworkBackend(BaseTaskBackend):
             found = yield from find([QueueKeys(app.config.prefix, name) for name in everywhere], id)
         return found
 
-    def _result(self, found: FoundJob | None, id: str) -> AnyResult:
+    def _result(self, found: TaskJob | None, id: str) -> AnyResult:
         if found is None or found.kept.facts.backend != self.alias:
             raise TaskResultDoesNotExist(id)
         registered = registered_as(found.kept.task)

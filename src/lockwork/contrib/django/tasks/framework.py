@@ -1,5 +1,6 @@
 """The framework of tasks: `django.tasks` of Django 6, or the package django-tasks for Django 5.2."""
-# pyright: reportMissingModuleSource=false - the installed Django may be 5.2
+# the installed Django may be 5.2
+# pyright: reportMissingModuleSource=false
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from lockwork import codecs, errors
-from lockwork.errors import PayloadTooLarge, WorkerDied
+from lockwork import errors
+from lockwork.errors import WorkerDied
 from lockwork.failures import exc_info, sendable
 from lockwork.ids import new_id
 from lockwork.protocol.effects import Protocol
@@ -72,7 +72,7 @@ class KeptAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept about a job."""
+    """The kept facts about one job."""
 
     task: str
     facts: Facts
@@ -82,7 +82,7 @@ class Kept:
     kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
     attempts: list[KeptAttempt] = field(default_factory=list[KeptAttempt])
     ending: str = ""
-    """How the job ended: "success", "dead" or "cancel"; empty while it may run again."""
+    """The end of the job: "success", "dead" or "cancel"; empty while it may run again."""
     ended: int = 0
 
     @classmethod
@@ -99,13 +99,11 @@ class Kept:
 
     def encoded(self) -> bytes:
         """Encode it; shortens the tracebacks if it would be too large."""
-        value = asdict(self)
-        try:
-            return codecs.encode(value, "the facts about a job", _MOST_BYTES)
-        except PayloadTooLarge:
-            for attempt in value["attempts"]:
-                attempt["traceback"] = attempt["traceback"][-_SHORT:]
-            return codecs.encode(value, "the facts about a job", 2 * _MOST_BYTES)
+        encoded = msgspec.json.encode(self)
+        if len(encoded) <= _MOST_BYTES:
+            return encoded
+        shortened = [replace(each, traceback=each.traceback[-_SHORT:]) for each in self.attempts]
+        return msgspec.json.encode(replace(self, attempts=shortened))
 
 
 def write(queue: QueueKeys, id: str, kept: Kept, fence: int, result_ms: int) -> Protocol[None]:

@@ -27,7 +27,7 @@ from lockwork.contrib.django.tasks.framework import (
 )
 from lockwork.contrib.django.tasks.kept import Facts, Kept, KeptAttempt
 from lockwork.contrib.django.tasks.results import cancelled, moment, of_attempts, task_result
-from lockwork.errors import JobCancelled, LockworkError, ServerUnavailable, StaleFence
+from lockwork.errors import JobCancelled, LockworkError, ServerUnavailable
 from lockwork.failures import exc_info
 from lockwork.hooks import Again
 from lockwork.ids import enqueued_at
@@ -132,7 +132,7 @@ class JobObserver:
             now = KeptAttempt(job.attempt, job.worker, job.fence)
             kept = Kept(job.task, facts, enqueued_at(job.id) or 0, attempts=[*before, now])
             await self._app.runtime.arun(facts_kept.write(self._keys(job), job.id, kept, job.fence, result_ms))
-        except (ServerUnavailable, StaleFence) as error:
+        except LockworkError as error:
             # the function has not begun: the job returns to the queue, or another worker has it already
             log.warning("job %s waits: its attempt could not be noted: %s", job.id, error)
             raise Again(_SOON_MS, counted=False) from error
@@ -220,7 +220,7 @@ def _is_failure(error: BaseException) -> bool:
 
 
 def _all(before: list[KeptAttempt], now: KeptAttempt) -> list[KeptAttempt]:
-    """Return all attempts up to this one; one that no worker could note has no worker."""
+    """Return all attempts up to this one; an attempt that no worker could note has no worker."""
     known = {each.number: each for each in before}
     return [*(known.get(number) or KeptAttempt(number, "", 0) for number in range(1, now.number)), now]
 

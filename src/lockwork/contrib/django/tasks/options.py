@@ -1,4 +1,4 @@
-"""The options of tasks: those of OPTIONS, of `@task(...)` and of `using(...)`."""
+"""The options of tasks, in OPTIONS, `@task(...)` and `using(...)`."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ _WITHOUT: Mapping[str, Any] = {
     "timeout": None,
     "unique": None,
 }
-"""What an option is without a value, where another one must be undone."""
+"""The value that removes an option of the registered task from a job."""
 _DEFAULTS: Mapping[str, Any] = {"retries": 0, "result_ttl": "1d"}
 """Differ from the defaults of `lw.task`: Django's other backends run a task once."""
 
@@ -133,7 +133,7 @@ def settings_of(task: AnyTask, defaults: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changes_between(registered: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options for single jobs that differ from those of the registered task; raises InvalidTask."""
+    """Return the options for single jobs that differ from the options of the registered task; raises InvalidTask."""
     changes: dict[str, Any] = {}
     for name in {**registered, **wanted}:
         if name in registered and name in wanted and registered[name] == wanted[name]:

@@ -28,7 +28,7 @@ from lockwork.contrib.django.tasks.framework import (
 )
 from lockwork.contrib.django.tasks.kept import Facts
 from lockwork.contrib.django.tasks.observer import JobObserver, running
-from lockwork.contrib.django.tasks.results import FoundJob, find
+from lockwork.contrib.django.tasks.results import TaskJob, find
 from lockwork.durations import milliseconds
 from lockwork.errors import ConfigError
 from lockwork.jobs.current import current_job
@@ -84,7 +84,7 @@ class Registered:
         except Exception:  # noqa: BLE001 - whatever the settings refuse now, the job exists
             return self.base
 
-    async def afind(self, id: str) -> FoundJob | None:
+    async def afind(self, id: str) -> TaskJob | None:
         """Find a job of the task."""
         return await self.app.runtime.arun(find(queues_of(self.app, self.task.options_in_force.queues), id))
 
@@ -156,7 +156,7 @@ def queues_of(app: Lockwork, names: Iterable[str]) -> list[QueueKeys]:
 
 
 def function_of(task: AnyTask) -> Callable[..., Any]:
-    """Return the function that a worker calls: its arguments arrive as JSON holds them, whatever its annotations."""
+    """Return the function that a worker calls: its arguments arrive as plain JSON, unconverted."""
     function, takes_context = task.func, task.takes_context
 
     def all_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Reads a TaskResult from a job on the server, and what is kept about it."""
+"""Reads a TaskResult from a job on the server, and the kept facts about it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FAILED, _SUCCESSFUL = TaskResultStatus.FAILED, TaskResultStatus.SUCCESSFUL
 
 
 @dataclass(frozen=True, slots=True)
-class FoundJob:
+class TaskJob:
     """A job of a task of Django, at one moment."""
 
     queue: str
@@ -40,7 +40,7 @@ class FoundJob:
     value: Any = None
 
 
-def find(queues: Sequence[QueueKeys], id: str) -> Protocol[FoundJob | None]:
+def find(queues: Sequence[QueueKeys], id: str) -> Protocol[TaskJob | None]:
     """Find a job by its id; None if none of the queues knows a job of a task of Django with its result."""
     unknown: list[QueueKeys] = []
     for queue in queues:
@@ -48,13 +48,13 @@ def find(queues: Sequence[QueueKeys], id: str) -> Protocol[FoundJob | None]:
         if details.state == "unknown":
             unknown.append(queue)
             continue
-        # the worker writes the facts before the outcome: those of this moment are there
+        # the worker writes the facts before the outcome, so all facts are there
         return _found(queue, details, (yield from facts_kept.read(queue, id)), id)
     for queue in unknown:
         kept = yield from facts_kept.read(queue, id)
         if kept is not None and kept.ending in ("dead", "cancel"):
             nothing = JobDetails("ended", None, None, None, control.Note(), b"f", b"")
-            return FoundJob(queue.name, nothing, kept, _FAILED)
+            return TaskJob(queue.name, nothing, kept, _FAILED)
     return None
 
 
@@ -77,7 +77,7 @@ def _from_history(details: JobDetails) -> JobDetails:
     return replace(details, state="ended", blob=row.letter.encode(), record=row.record, attempts=row.attempts)
 
 
-def _found(queue: QueueKeys, details: JobDetails, kept: Kept | None, id: str) -> FoundJob | None:
+def _found(queue: QueueKeys, details: JobDetails, kept: Kept | None, id: str) -> TaskJob | None:
     call = records.decoded(record_header.body(details.record)) if details.record else None
     facts = Facts.of_call(call)
     if facts is not None and call is not None:
@@ -87,15 +87,15 @@ def _found(queue: QueueKeys, details: JobDetails, kept: Kept | None, id: str) ->
         return None
     if details.state != "ended":
         status = {"dead": _FAILED, "running": _RUNNING}.get(details.state, _READY)
-        return FoundJob(queue.name, details, kept, status)
+        return TaskJob(queue.name, details, kept, status)
     if details.blob[:1] != b"s":
-        return FoundJob(queue.name, details, kept, _FAILED)
+        return TaskJob(queue.name, details, kept, _FAILED)
     if kept.ending != "success" or len(details.blob) == 1:
         return None  # its result has expired
-    return FoundJob(queue.name, details, kept, _SUCCESSFUL, json.loads(details.blob[1:]))
+    return TaskJob(queue.name, details, kept, _SUCCESSFUL, json.loads(details.blob[1:]))
 
 
-def task_result(found: FoundJob, task: AnyTask, id: str) -> AnyResult:
+def task_result(found: TaskJob, task: AnyTask, id: str) -> AnyResult:
     """Return what Django shows of a job."""
     attempts, errors = _attempts(found), _errors(found)
     finished = None
@@ -141,7 +141,7 @@ def moment(microseconds: int | None) -> datetime | None:
     return found if settings.USE_TZ else timezone.make_naive(found, timezone.get_default_timezone())
 
 
-def _attempts(found: FoundJob) -> list[KeptAttempt]:
+def _attempts(found: TaskJob) -> list[KeptAttempt]:
     """Return all attempts, the present one last; what no worker has written comes from the queue."""
     details = found.details
     known = {each.number: each for each in found.kept.attempts}
@@ -167,7 +167,7 @@ def _of_past(past: PastAttempt | None, number: int) -> KeptAttempt:
     return KeptAttempt(number, past.session, past.started, past.ended) if past else KeptAttempt(number, "", 0)
 
 
-def _errors(found: FoundJob) -> list[TaskError]:
+def _errors(found: TaskJob) -> list[TaskError]:
     """Return an error for each failed attempt, and for the end of a job that was cancelled or has expired."""
     details, attempts = found.details, _attempts(found)
     is_unfailed = bool(details.token) or found.status == _SUCCESSFUL or found.kept.ending == "cancel"

@@ -83,7 +83,7 @@ def worker() -> Iterator[None]:
 
 @contextmanager
 def received(name: str) -> Iterator[list[Any]]:
-    """Collect what a signal sends."""
+    """Collect the results that a signal sends."""
     found: list[Any] = []
 
     def receive(sender: type, task_result: Any, **_: Any) -> None:
@@ -106,7 +106,7 @@ class Empty(SimpleTestCase):
 
 
 class Enqueuing(Empty):
-    """What `enqueue` and `get_result` return before a worker runs."""
+    """Results of `enqueue` and `get_result` before a worker runs."""
 
     def test_result_is_ready_and_found_again(self) -> None:
         before = timezone.now() - timedelta(milliseconds=2)
@@ -341,7 +341,7 @@ class TaskOptions(Empty):
 
 
 class Running(Empty):
-    """What a worker makes of a task."""
+    """Tasks in a worker."""
 
     def test_success(self) -> None:
         result = echo.enqueue(1, [2], a=3)

@@ -20,7 +20,7 @@ else:
 
 
 class ReportError(Exception):
-    """An error with a class of its own."""
+    """An error of this project."""
 
     class Nested(Exception):
         """A class that `import_string` does not find."""
@@ -41,13 +41,13 @@ async def aecho(value: Any) -> Any:
 
 @task
 def annotated(number: int, day: "Missing" = None) -> str:  # type: ignore[name-defined]  # noqa: F821
-    """Return the type that arrives, whatever the annotation says."""
+    """Return the type of the argument, which is not the annotated one."""
     return type(number).__name__
 
 
 @task(takes_context=True)
 def in_context(context: Any, fail: int = 0) -> list[Any]:
-    """Return what the context says."""
+    """Return the facts in the context."""
     result = context.task_result
     if context.attempt <= fail:
         raise ReportError(f"attempt {context.attempt}")
