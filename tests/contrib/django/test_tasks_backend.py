@@ -108,6 +108,45 @@ def test_attempts_of_killed_processes_are_errors(reports: DjangoProject, tmp_pat
     assert [each[0] for each in signals(reports, tmp_path)] == ["enqueued", "started", "started", "finished"]
 
 
+def test_runners_and_hard_timeouts(reports: DjangoProject, tmp_path: Path) -> None:
+    ids = shell(reports, "print(json.dumps([pid.enqueue().id, pid.enqueue(True).id]))")
+    with reports.manage("lockwork", "worker", "--lease", "2") as worker:
+        until(lambda: _ended(signals(reports, tmp_path)) == {*ids}, "the runners have finished", START)
+        ids += shell(reports, "print(json.dumps([stuck.enqueue().id]))")
+        until(lambda: _ended(signals(reports, tmp_path)) == {*ids}, "all tasks have finished", START)
+        worker.send(signal.SIGTERM)
+        assert worker.wait() == 0
+    found = shell(
+        reports,
+        f"{RESULT}\nprint(json.dumps([show(pid.get_backend().get_result(id)) for id in {ids!r}]))",
+    )
+    errors = [[], ["lockwork.errors.WorkerDied"], ["lockwork.errors.JobTimeout"]]
+    assert [each[1] for each in found] == errors
+    assert [each[0] for each in found] == ["SUCCESSFUL", "FAILED", "FAILED"]
+    assert [len(each[3]) for each in found] == [1, 1, 1]
+    assert "0.3" in found[2][2][0]
+    ended = [each for each in signals(reports, tmp_path) if each[0] == "finished"]
+    assert sorted(each[1:] for each in ended) == sorted(
+        [
+            [ids[0], "SUCCESSFUL", "0", "-"],
+            [ids[1], "FAILED", "1", "WorkerDied"],
+            [ids[2], "FAILED", "1", "JobTimeout"],
+        ]
+    )
+
+
+def test_stopped_worker_returns_the_task(reports: DjangoProject, tmp_path: Path) -> None:
+    """RealOrangeOne/django-tasks#192: the result stayed RUNNING."""
+    id = shell(reports, "print(json.dumps([asleep.enqueue(600).id]))")[0]
+    with reports.manage("lockwork", "worker", "--grace", "0") as worker:
+        until(lambda: len(signals(reports, tmp_path)) == 2, "the task has started", START)
+        worker.send(signal.SIGTERM)
+        worker.wait()
+    found = shell(reports, f"{RESULT}\nprint(json.dumps(show(asleep.get_result({id!r}))))")
+    assert (found[0], found[1], found[3]) == ("READY", [], [])
+    assert not _finished(signals(reports, tmp_path))
+
+
 @pytest.mark.parametrize("at_once", [True, False])
 def test_task_that_kills_its_process_finishes_once(reports: DjangoProject, tmp_path: Path, at_once: bool) -> None:
     configure(reports, **({"max_deliveries": 1} if at_once else {}))
@@ -141,6 +180,10 @@ def test_whole_worker_that_is_killed_loses_no_task(reports: DjangoProject, tmp_p
     found = shell(reports, f"{RESULT}\nprint(json.dumps(show(sleep.get_result({id!r}))))")
     assert found[0] == "SUCCESSFUL"
     assert len(found[3]) == len(found[1]) + 1
+
+
+def _ended(received: list[list[str]]) -> set[str]:
+    return {each[1] for each in received if each[0] == "finished"}
 
 
 def _finished(received: list[list[str]]) -> bool:

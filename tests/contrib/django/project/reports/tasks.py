@@ -144,3 +144,21 @@ def changes_arguments(numbers: list[int], names: dict[str, int]) -> list[Any]:
 def fail_with(text: str) -> None:
     """Raise an error with this text."""
     raise ReportError(text.encode().decode("unicode_escape") if text.endswith("udc80") else text)
+
+
+with_options: Any = task  # the stubs do not know `task_class`
+
+
+@with_options(executor="process", max_deliveries=1)
+def pid(kill: bool = False) -> int:
+    """Return the process, or kill it."""
+    if kill:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+@with_options(hard_timeout=0.3)
+def stuck() -> None:
+    """Never end."""
+    while True:
+        time.sleep(0.1)
