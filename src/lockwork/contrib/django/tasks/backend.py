@@ -78,7 +78,7 @@ class LockworkBackend(BaseTaskBackend):
 
         Raises TypeError for arguments that do not fit the function or JSON, and the errors of `lockwork.Task.enqueue`.
         """
-        prepared, result = self._sendable(task), _ready(task, args, kwargs)
+        prepared, result = self._sendable(task), _ready(self.alias, task, args, kwargs)
         waiting = _commit(prepared)
         register_callback = None if waiting is None else waiting.find()
         job = prepared.enqueue(*result.args, **result.kwargs)
@@ -93,7 +93,7 @@ class LockworkBackend(BaseTaskBackend):
 
     async def aenqueue(self, task: Task[P, R], args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskResult[P, R]:
         """Async version of `enqueue`."""
-        prepared, result = self._sendable(task), _ready(task, args, kwargs)
+        prepared, result = self._sendable(task), _ready(self.alias, task, args, kwargs)
         waiting = _commit(prepared)
         register_callback = None if waiting is None else await waiting.afind()
         job = await prepared.aenqueue(*result.args, **result.kwargs)
@@ -130,7 +130,7 @@ class LockworkBackend(BaseTaskBackend):
             raise InvalidTask(self._problem)
         try:
             settings = options.settings_of(task, self.defaults)
-            return register(self, task).changed(task, settings, _due(task.run_after))
+            return register(self, task).changed(self.alias, task, settings, _due(task.run_after))
         except ConfigError as error:
             raise InvalidTask(str(error)) from None
 
@@ -154,7 +154,7 @@ class LockworkBackend(BaseTaskBackend):
         return task_result(found, registered.task_of(found.kept.facts, found.queue), id)
 
 
-def _ready(task: Task[P, R], args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskResult[P, R]:
+def _ready(alias: str, task: Task[P, R], args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskResult[P, R]:
     """Return the result of a call that is not enqueued yet, with its arguments as JSON holds them."""
     return TaskResult(
         task=task,
@@ -166,7 +166,7 @@ def _ready(task: Task[P, R], args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         finished_at=None,
         args=list(args),
         kwargs=dict(kwargs),
-        backend=task.backend,
+        backend=alias,
         errors=[],
         worker_ids=[],
     )

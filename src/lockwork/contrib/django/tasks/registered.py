@@ -54,7 +54,9 @@ class Registered:
     sender: type
     """The backend's class, which sends the signals."""
 
-    def changed(self, task: AnyTask, settings: Mapping[str, Any], run_after: datetime | None) -> JobTask[..., Any, Any]:
+    def changed(
+        self, alias: str, task: AnyTask, settings: Mapping[str, Any], run_after: datetime | None
+    ) -> JobTask[..., Any, Any]:
         """Return the app's task with the options of this task; raises ConfigError, InvalidTask."""
         changes = options.changes_between(self.settings, settings)
         if task.queue_name != self.task.options_in_force.queue:
@@ -64,7 +66,7 @@ class Registered:
         if run_after is not None:
             changes["at"] = run_after
         when = None if task.run_after is None else task.run_after.isoformat()
-        facts = Facts(task.backend, task.priority, when, options.own_options(task, self.base))
+        facts = Facts(alias, task.priority, when, options.own_options(task, self.base))
         return (self.task.options(**changes) if changes else self.task).carrying(facts.fields())
 
     def task_of(self, facts: Facts, queue: str) -> AnyTask:

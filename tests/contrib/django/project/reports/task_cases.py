@@ -215,6 +215,8 @@ class Enqueuing(Empty):
 
         result = echo.using(backend="other").enqueue()
         assert result.backend == "other"
+        directly = other.enqueue(echo, [1], {})
+        assert (directly.backend, other.get_result(directly.id).backend) == ("other", "other")
         assert other.get_result(result.id) == result
         for id in ("123", "", "a b", "x" * 500, "{}", own.enqueue().id, result.id):
             with pytest.raises(exceptions.TaskResultDoesNotExist):

@@ -149,7 +149,7 @@ def fail_with(text: str) -> None:
 with_options: Any = task  # the stubs do not know `task_class`
 
 
-@with_options(executor="process", max_deliveries=1)
+@with_options(executor="process", max_deliveries=1)  # type: ignore[untyped-decorator]
 def pid(kill: bool = False) -> int:
     """Return the process, or kill it."""
     if kill:
@@ -157,7 +157,7 @@ def pid(kill: bool = False) -> int:
     return os.getpid()
 
 
-@with_options(hard_timeout=0.3)
+@with_options(hard_timeout=0.3)  # type: ignore[untyped-decorator]
 def stuck() -> None:
     """Never end."""
     while True:
