@@ -28,7 +28,7 @@ class _Unset(Enum):
 UNSET: Any = _Unset.UNSET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LockworkTask(AnyTask):
     """A task with the options of Lockwork; see `lockwork.Lockwork.task`."""
 
@@ -74,6 +74,11 @@ class LockworkTask(AnyTask):
         """Return the task with other options for single jobs; raises InvalidTask."""
         _check(changes, JOB_OPTIONS, "a job has no option", {*_OF_DJANGO} - {"takes_context"})
         return replace(self, **{name: value for name, value in changes.items() if value is not None or name in OPTIONS})
+
+    def __repr__(self) -> str:
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        shown = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not UNSET)
+        return f"{type(self).__name__}({shown})"
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         changes = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "func"}

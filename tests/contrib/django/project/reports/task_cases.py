@@ -249,6 +249,7 @@ class Enqueuing(Empty):
             again = pickle.loads(pickle.dumps(each))
             assert again == each
             assert hash(again) == hash(each)
+            assert "UNSET" not in repr(each)
         result = echo.enqueue(1)
         assert copy.deepcopy(result) == result
 
