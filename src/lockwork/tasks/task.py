@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
+from dataclasses import replace
 from functools import partial, update_wrapper
 from itertools import count
 from random import randrange
@@ -117,6 +118,12 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         task.options_in_force = options
         task._commit = self._context.commits.wait(options.on_commit)
         task._builder = self._builder.changed(changes, options)
+        return task
+
+    def joining(self, queue: str) -> Task[P, R, C]:
+        """Return the task with one more of its `other_queues`; for an integration with queues that no task names."""
+        options, task = self.options_in_force, copy(self)
+        task.options_in_force = replace(options, other_queues=(*options.other_queues, queue))
         return task
 
     def carrying(self, fields: dict[str, Any]) -> Task[P, R, C]:

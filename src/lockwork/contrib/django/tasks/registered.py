@@ -59,15 +59,18 @@ class Registered:
     ) -> JobTask[..., Any, Any]:
         """Return the app's task with the options of this task; raises ConfigError, InvalidTask."""
         changes = options.changes_between(self.settings, settings)
-        if task.queue_name != self.task.options_in_force.queue:
+        registered, known = self.task, self.task.options_in_force
+        if task.queue_name != known.queue:
             changes["queue"] = task.queue_name
+            if task.queue_name not in known.queues:  # QUEUES is empty, or has changed since
+                registered = registered.joining(task.queue_name)
         if level(task.priority) != level(self.base.priority):
             changes["priority"] = level(task.priority)
         if run_after is not None:
             changes["at"] = run_after
         when = None if task.run_after is None else task.run_after.isoformat()
         facts = Facts(alias, task.priority, when, options.own_options(task, self.base))
-        return (self.task.options(**changes) if changes else self.task).carrying(facts.fields())
+        return (registered.options(**changes) if changes else registered).carrying(facts.fields())
 
     def task_of(self, facts: Facts, queue: str) -> AnyTask:
         """Return the task that was enqueued; as the module defines it, if the settings do not allow it any more."""

@@ -170,14 +170,16 @@ def _of_past(past: PastAttempt | None, number: int) -> KeptAttempt:
 def _errors(found: TaskJob) -> list[TaskError]:
     """Return an error for each failed attempt, and for the end of a job that was cancelled or has expired."""
     details, attempts = found.details, _attempts(found)
-    is_unfailed = bool(details.token) or found.status == _SUCCESSFUL or found.kept.ending == "cancel"
+    # an operator may have let a cancelled job run again
+    stopped = found.status == _FAILED and found.kept.ending == "cancel"
+    is_unfailed = bool(details.token) or found.status == _SUCCESSFUL or stopped
     failed = attempts[:-1] if is_unfailed else attempts
     past = {each.number: each for each in _past(details)}
     buried = Failure.read(details.blob) if details.state == "dead" else None
     errors = [
         _error(attempt, past.get(attempt.number), buried if attempt is attempts[-1] else None) for attempt in failed
     ]
-    if found.kept.ending == "cancel" or details.blob[:1] == b"c":
+    if stopped or details.blob[:1] == b"c":
         errors.append(cancelled())
     elif details.blob == b"x" and details.state == "ended":
         errors.append(_named(import_path(JobExpired), "the job did not start in time"))

@@ -439,6 +439,13 @@ class Running(Empty):
         work()
         assert [where.get_backend().get_result(each.id).return_value for each in results] == [*QUEUES, "slow"]
 
+    @override_settings(TASKS={"default": {"BACKEND": BACKEND, "QUEUES": []}})
+    def test_empty_list_of_queues_allows_any(self) -> None:
+        result = where.using(queue_name="any").enqueue()
+        assert where.get_result(result.id) == result
+        embedded_worker(lw, ["any"], burst=True).run()
+        assert where.get_result(result.id).return_value == "any"
+
     def test_task_of_another_backend(self) -> None:
         result = tasks.immediate.using(backend="default").enqueue(21)
         assert result.status == READY
@@ -490,6 +497,10 @@ class Running(Empty):
         assert finished == [(running.id, FAILED, "LockworkBackend")]
         assert (running.status, running.args, running.attempts) == (FAILED, [60], 1)
         assert [each.exception_class.__name__ for each in running.errors] == ["JobCancelled"]
+        assert lw.job(running.id).retry()
+        running.refresh()
+        assert (running.status, running.errors, running.finished_at) == (READY, [], None)
+        lw.job(running.id).delete()
         with using(expires=0.01):
             expired = echo.enqueue(1)
             time.sleep(0.05)
