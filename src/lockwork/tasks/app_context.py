@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from lockwork.call_contexts import CallContexts
 from lockwork.failures import Errors
@@ -14,8 +14,7 @@ from lockwork.tasks.observer import TaskObserver
 from lockwork.tasks.on_commit import Commits
 
 
-@dataclass(frozen=True, slots=True)
-class AppContext:
+class AppContext(Struct, frozen=True):
     """Hooks, classes of errors, overridden dependencies, middlewares, and the announcements of producers.
 
     Integrations add context managers around calls, transactions that jobs wait for, and observers of tasks by name.
