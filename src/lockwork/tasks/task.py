@@ -7,11 +7,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from dataclasses import replace
 from functools import partial, update_wrapper
 from itertools import count
 from random import randrange
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+
+from msgspec.structs import replace
 
 from lockwork import codecs
 from lockwork.config import Config

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
+from msgspec import structs
 
 from lockwork.contrib.django.tasks import kept as facts_kept
 from lockwork.contrib.django.tasks.framework import AnyResult, AnyTask, TaskError, TaskResult, TaskResultStatus
@@ -66,7 +67,7 @@ def _inspect(queue: QueueKeys, id: str) -> Protocol[JobDetails]:
             return details
         place = yield from control.find_place(queue, id)
         if place.state != "gone":  # else it has ended between the two calls
-            return replace(details, state=place.state, session=place.session, token=place.token)
+            return structs.replace(details, state=place.state, session=place.session, token=place.token)
 
 
 def _from_history(details: JobDetails) -> JobDetails:
@@ -74,7 +75,7 @@ def _from_history(details: JobDetails) -> JobDetails:
     row = details.row
     if details.state != "unknown" or row is None or row.letter not in ("c", "x") or len(row.record) != row.size:
         return details
-    return replace(details, state="ended", blob=row.letter.encode(), record=row.record, attempts=row.attempts)
+    return structs.replace(details, state="ended", blob=row.letter.encode(), record=row.record, attempts=row.attempts)
 
 
 def _found(queue: QueueKeys, details: JobDetails, kept: Kept | None, id: str) -> TaskJob | None:
