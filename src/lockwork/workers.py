@@ -122,6 +122,13 @@ class AnnouncedTask:
     aliases: list[str] = field(default_factory=list[str])
     """Former names: workers also run jobs with these."""
     tags: list[str] = field(default_factory=list[str])
+    other_queues: list[str] = field(default_factory=list[str])
+    """Other queues that its jobs may be in."""
+
+    @property
+    def queues(self) -> list[str]:
+        """All queues that its jobs may be in, its own first."""
+        return [self.queue, *self.other_queues]
 
     @property
     def positions(self) -> list[str]:
@@ -232,7 +239,7 @@ class RunningVersions(Struct, frozen=True):
         running = self.of_workers(queue)
         pairs = [(app, app.task(task)) for app in {app.identity: app for app in (*lately, *running)}.values()]
         base = base_queue(queue)
-        return {each.version for app, each in pairs if each and (each.queue == base or app in running)}
+        return {each.version for app, each in pairs if each and (base in each.queues or app in running)}
 
 
 def read_running(prefix: str) -> Protocol[RunningVersions]:

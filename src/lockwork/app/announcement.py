@@ -124,6 +124,7 @@ def _described(task: Task[..., object, object]) -> AnnouncedTask:
         version=task.version,
         aliases=list(options.aliases),
         tags=list(options.tags),
+        other_queues=[queue for queue in options.other_queues if queue != options.queue],
     )
 
 
