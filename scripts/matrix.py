@@ -243,7 +243,9 @@ def played(row: Row, arguments: list[str]) -> list[str]:
         environment["PYTHONPATH"] = str(folder)
     shown = "import platform, redis; print(platform.python_version(), redis.__version__)"
     versions = subprocess.run([python, "-c", shown], env=environment, capture_output=True, text=True, check=True)
-    command = [python, "-m", "pytest", "-n", "2", *[f"tests/{folder}" for folder in SUITE], *arguments]
+    # pip chooses the newest Django of each Python: 5.2 with 3.11, 6 with later ones
+    folders = (*SUITE, "contrib/django") if row.python else SUITE
+    command = [python, "-m", "pytest", "-n", "2", *[f"tests/{folder}" for folder in folders], *arguments]
     output = HOME / f"{row.wanted}.log".replace(" ", "-")
     ended = bounded(command, environment, output)
     name = f"{row.name.split()[0]} {version[1]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ class DjangoProject:
         self.configure({})
         patch.setenv("PROJECT_DATA", str(data))
         for name in ("default", "archive"):
-            with self._database(name) as database:
+            with closing(self._database(name)) as database:
                 database.execute(
                     "CREATE TABLE orders_order (id integer PRIMARY KEY AUTOINCREMENT, state text NOT NULL)"
                 )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeVar
-
-from msgspec import Struct
 
 from lockwork.errors import ConfigError
 from lockwork.logs import Log
@@ -26,7 +25,8 @@ class Again(BaseException):
         self.counted: bool = counted
 
 
-class Enqueued(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueued:
     """The server has acknowledged a job. `args` and `kwargs` are the sent plain JSON; `delay` is in seconds."""
 
     id: str
@@ -37,7 +37,8 @@ class Enqueued(Struct, frozen=True, kw_only=True):
     delay: float
 
 
-class Started(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
     """An attempt begins; `args` and `kwargs` are the converted arguments, without injected ones."""
 
     id: str
@@ -48,7 +49,8 @@ class Started(Struct, frozen=True, kw_only=True):
     kwargs: dict[str, Any]
 
 
-class Succeeded(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succeeded:
     """An attempt succeeded after `seconds`, and is being settled; `result` is the return value."""
 
     id: str
@@ -59,7 +61,8 @@ class Succeeded(Struct, frozen=True, kw_only=True):
     result: Any
 
 
-class Failed(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
     """An attempt failed; it may be the last one. `task` is empty if the stored job cannot be read.
 
     `error` is an Again if the job itself called `retry`.
@@ -73,7 +76,8 @@ class Failed(Struct, frozen=True, kw_only=True):
     error: BaseException
 
 
-class Retrying(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrying:
     """A failed job runs again in `delay` seconds or later."""
 
     id: str
@@ -84,7 +88,8 @@ class Retrying(Struct, frozen=True, kw_only=True):
     delay: float
 
 
-class Died(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Died:
     """A failed job does not run again: it goes to the dead set."""
 
     id: str
@@ -94,7 +99,8 @@ class Died(Struct, frozen=True, kw_only=True):
     error: BaseException
 
 
-class Snoozed(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snoozed:
     """A running job snoozed for `delay` seconds. It does not count as an attempt: the next run has the same number."""
 
     id: str
@@ -105,7 +111,8 @@ class Snoozed(Struct, frozen=True, kw_only=True):
     delay: float
 
 
-class Cancelled(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
     """A running job was cancelled, and does not run again."""
 
     id: str

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Literal, TypeVar
 
 import msgspec
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct
 
 from lockwork.jobs.current import RunnerState
 from lockwork.protocol.announcements import announcements
@@ -28,7 +28,8 @@ _LATELY = 7500.0
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
-class AwaitedJob(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class AwaitedJob:
     """A job, or a flow, whose result another job has awaited for `seconds`."""
 
     id: str
@@ -37,7 +38,8 @@ class AwaitedJob(Struct, frozen=True):
     seconds: float
 
 
-class RunningJob(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RunningJob:
     """A job that a worker runs."""
 
     id: str
@@ -54,7 +56,8 @@ class RunningJob(Struct, frozen=True):
     """For an `executor="process"` task: "runs" if the job has a runner, "waits" if it waits for one; else ""."""
 
 
-class Worker(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Worker:
     """A worker (one supervisor and its processes) in its last announcement; sizes in bytes, durations in seconds.
 
     `busy` of its `slots` run jobs, and `waiting` of these wait for results of other jobs; `jobs` has up to 200 running
@@ -95,7 +98,8 @@ class Worker(Struct, frozen=True):
         return self.state != "lost"
 
 
-class AnnouncedTask(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class AnnouncedTask:
     """A task of an app, with the facts for enqueuing its jobs without its code; `timeout` in seconds."""
 
     name: str
@@ -118,6 +122,13 @@ class AnnouncedTask(Struct, frozen=True):
     aliases: list[str] = field(default_factory=list[str])
     """Former names: workers also run jobs with these."""
     tags: list[str] = field(default_factory=list[str])
+    other_queues: list[str] = field(default_factory=list[str])
+    """Other queues that its jobs may be in."""
+
+    @property
+    def queues(self) -> list[str]:
+        """All queues that its jobs may be in, its own first."""
+        return [self.queue, *self.other_queues]
 
     @property
     def positions(self) -> list[str]:
@@ -125,7 +136,8 @@ class AnnouncedTask(Struct, frozen=True):
         return [each.rstrip("=") for each in takewhile(lambda each: not each.startswith("*"), self.parameters)]
 
 
-class App(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class App:
     """The tasks, partitions and schedules of one version of an app, from its last announcement.
 
     During a deployment an app has several versions.
@@ -227,7 +239,7 @@ class RunningVersions(Struct, frozen=True):
         running = self.of_workers(queue)
         pairs = [(app, app.task(task)) for app in {app.identity: app for app in (*lately, *running)}.values()]
         base = base_queue(queue)
-        return {each.version for app, each in pairs if each and (each.queue == base or app in running)}
+        return {each.version for app, each in pairs if each and (base in each.queues or app in running)}
 
 
 def read_running(prefix: str) -> Protocol[RunningVersions]:

@@ -128,7 +128,7 @@ def unresponsive() -> Iterator[WorkerProcess]:
 
 
 def test_child_that_does_not_read_delays_no_other(lw: Lockwork, unresponsive: WorkerProcess) -> None:
-    relay = HookRelay(lw.hooks)
+    relay = HookRelay(lw.registry.context)
     for number in range(5000):
         relay.add(hard_timeout(number))
     relay.forward([unresponsive])
@@ -149,7 +149,7 @@ def test_process_that_never_started_runs_no_hooks(
     @lw.hooks.dead
     def died(event: object) -> None: ...
 
-    relay = HookRelay(lw.hooks)
+    relay = HookRelay(lw.registry.context)
     relay.add(hard_timeout(1))
     relay.add(hard_timeout(2))
     relay.forward([unresponsive])

@@ -123,7 +123,7 @@ def test_argument_may_have_the_name_of_an_option(app: Lockwork) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("queue", "name", "keep_result", "executor", "group_rate"),
+        *("other_queues", "name", "keep_result", "executor", "group_rate"),
         *get_annotations(ScheduleSettings),
         *get_annotations(BatchSettings),
     ],

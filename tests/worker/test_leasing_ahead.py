@@ -72,7 +72,7 @@ async def test_half_of_the_slots_are_filled_while_the_other_jobs_run(size: int, 
 
 
 def _write(prefix: str, name: str, *, prompt: bool) -> Protocol[Any]:
-    return (yield script_call("locks/register_set", keys.fenced(prefix, name), [name, b"1", 1, 0], prompt=prompt))
+    return (yield script_call("locks/register_set", keys.fenced(prefix, name), [name, b"1", 1, 0, 0], prompt=prompt))
 
 
 async def test_prompt_call_is_sent_before_the_loop_continues(alw: Lockwork, admin: redis.Redis) -> None:

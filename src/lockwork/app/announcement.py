@@ -6,12 +6,12 @@ import math
 import os
 import platform
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 from typing import Protocol as Interface
 
 import msgspec
-from msgspec.structs import replace
 
 from lockwork.config import Config
 from lockwork.protocol.announcements.announcements import APPS, put
@@ -124,6 +124,7 @@ def _described(task: Task[..., object, object]) -> AnnouncedTask:
         version=task.version,
         aliases=list(options.aliases),
         tags=list(options.tags),
+        other_queues=[queue for queue in options.other_queues if queue != options.queue],
     )
 
 

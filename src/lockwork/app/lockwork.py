@@ -159,6 +159,7 @@ class Lockwork(SharedObjects):
             name: the task's name in jobs. Default: the function's name.
             aliases: former names of the task; workers run jobs that were enqueued under them. Default none.
             queue: the queue of its jobs. Default "default".
+            other_queues: queues that `task.options(queue=...)` may select; their workers run the task. Default none.
             retries: maximum number of retries of a failed job. Default 3.
             backoff: pause before the first retry, doubled each time, half of it jitter (default 1 s); or an
                 `Exponential`, a list of pauses, or a function of the attempt that failed.

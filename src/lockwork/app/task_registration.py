@@ -16,6 +16,7 @@ from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import ScheduledTaskSettings, split
 from lockwork.tasks import registry
 from lockwork.tasks.batch import Batching, BatchSettings
+from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.options import CallSettings, TaskOptions
 from lockwork.tasks.task import Task
 
@@ -47,10 +48,12 @@ def task_decorator(
         raise ConfigError('a batch task cannot have executor="process", because the worker process collects its jobs')
     name = own.get("name")
 
+    def batchers(queue: str) -> list[EnqueueBatcher]:
+        keys = [QueueKeys(app.config.prefix, each) for each in app.config.partitions.names(queue)]
+        return [app.registry.batcher(app.runtime, each) for each in keys]
+
     def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
         task_name = registry.task_name(function, name)
-        keys = [QueueKeys(app.config.prefix, each) for each in app.config.partitions.names(chosen.queue)]
-        batchers = [app.registry.batcher(app.runtime, each) for each in keys]
         context = app.registry.context
         context.announcing.begin(partial(announce_producer, app))
         task: Task[..., Any, Any] = Task(batchers, app.config, task_name, function, chosen, context, batching)

@@ -37,7 +37,7 @@ class Announced(Struct, frozen=True):
     @property
     def queues(self) -> set[str]:
         """The queues of all tasks, and their partitions."""
-        queues = {queue for _, queue in self.tasks}
+        queues = {queue for task in self.tasks.values() for queue in task.queues}
         return queues | {f"{name}/{number}" for name in queues for number in range(self.partitions.get(name, 0))}
 
     @property

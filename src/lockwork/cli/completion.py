@@ -64,7 +64,7 @@ def names_of(read: Callable[[Lockwork], Iterable[str]]) -> Complete:
 
 
 def _announced_queues(lw: Lockwork) -> Iterable[str]:
-    return {*lw.queues(), *(task.queue for app in lw.apps() for task in app.tasks)}
+    return {*lw.queues(), *(queue for app in lw.apps() for task in app.tasks for queue in task.queues)}
 
 
 queue_names: Complete = names_of(_announced_queues)

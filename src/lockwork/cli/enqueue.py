@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Literal
 
 import click
-from msgspec.structs import replace
 
 from lockwork.cli.announced import Announced, register
 from lockwork.cli.completion import task_names
@@ -92,7 +92,7 @@ def enqueue(
 def _found(announced: Announced, name: str, queue: str | None, *, create: bool) -> AnnouncedTask:
     """Return the task of that name; raises ConfigError if none was announced, or several queues have one."""
     tasks = [task for task in announced.tasks.values() if task.name == name]
-    there = [task for task in tasks if queue is None or task.queue == base_queue(queue)]
+    there = [task for task in tasks if queue is None or base_queue(queue) in task.queues]
     if len(there) == 1:
         return there[0] if queue is None else replace(there[0], queue=queue)
     if len(there) > 1:

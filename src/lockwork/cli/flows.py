@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
-from msgspec import Struct
-from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
@@ -167,16 +166,15 @@ def tree(nodes: Sequence[FlowNode], marked: str = "") -> RenderableType:
     return top
 
 
-class _Drawing(Struct):
+class _Drawing:
     """The tree while it is drawn."""
 
-    nodes: Sequence[FlowNode]
-    marked: str
-
-    def __post_init__(self) -> None:
-        self._by_number = {node.number: node for node in self.nodes}
+    def __init__(self, nodes: Sequence[FlowNode], marked: str) -> None:
+        self.nodes = nodes
+        self.marked = marked
+        self._by_number = {node.number: node for node in nodes}
         self.parents: defaultdict[int, list[int]] = defaultdict(list)
-        for node in self.nodes:
+        for node in nodes:
             for child in node.children:
                 self.parents[child].append(node.number)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import click
 from msgspec import Struct
-from msgspec.structs import asdict
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+import lockwork.runtime.engine  # noqa: F401 - else the first call imports it, when Ctrl-C already goes to the program
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.guarded_program import Guarded, Stopped
 from lockwork.cli.help import Command

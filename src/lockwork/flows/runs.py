@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
-
-from msgspec import Struct
 
 from lockwork import codecs
 from lockwork.durations import Duration, seconds
@@ -29,7 +28,8 @@ R = TypeVar("R")
 FlowState = Literal["running", "compensating", "succeeded", "failed", "cancelled", "unknown"]
 
 
-class FlowStatus(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
     """The state of a flow, and its jobs by outcome."""
 
     state: FlowState
@@ -48,7 +48,8 @@ class FlowStatus(Struct, frozen=True):
         return self.succeeded + self.failed + self.cancelled
 
 
-class FlowSummary(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FlowSummary:
     """One flow of a list: its queue, when it was enqueued, and its status."""
 
     id: str
@@ -57,7 +58,8 @@ class FlowSummary(Struct, frozen=True):
     status: FlowStatus
 
 
-class FlowPage(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FlowPage:
     """Flows, the newest first; `searched` of `total` stored entries were read. Each flow and each job has some."""
 
     flows: list[FlowSummary]

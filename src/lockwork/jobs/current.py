@@ -163,6 +163,11 @@ class JobContext:
         return self._leased.fence
 
     @property
+    def worker(self) -> str:
+        """The session of the worker process that runs it, `host/pid/...`."""
+        return self._queue_context.session
+
+    @property
     def headers(self) -> dict[str, str]:
         """Headers that enqueue middlewares added, such as the job's trace; the same in each attempt."""
         return options.headers(self._leased.record)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from lockwork.config import check_names
 from lockwork.durations import Duration, seconds
@@ -79,7 +79,8 @@ class JobFilter(TypedDict, total=False):
     """
 
 
-class JobRow(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class JobRow:
     """A job as a search has found it; an unknown value is None."""
 
     id: str
@@ -128,7 +129,8 @@ class Visible(Struct, frozen=True):
     """False: the server may not look for the texts, so that its steps do not depend on values that are not shown."""
 
 
-class JobPage(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class JobPage:
     """One page of jobs, and how many records were searched."""
 
     jobs: list[JobRow]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
-
-from msgspec import Struct
 
 from lockwork.jobs import options
 from lockwork.protocol.history import history
@@ -23,7 +22,8 @@ ENDINGS: dict[bytes, State] = {b"s": "succeeded", b"f": "dead", b"c": "cancelled
 _OUTCOMES: dict[str, Literal["failed", "died"]] = {"f": "failed", "k": "died"}
 
 
-class JobError(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class JobError:
     """Why an attempt failed, as text: the name of the exception's type, its text, and the end of its traceback."""
 
     type: str
@@ -31,7 +31,8 @@ class JobError(Struct, frozen=True):
     traceback: str = ""
 
 
-class Attempt(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Attempt:
     """One attempt of a job; `died`: the process that ran it."""
 
     number: int
@@ -46,7 +47,8 @@ class Attempt(Struct, frozen=True):
     """True if it succeeded, but ignored its `timeout`."""
 
 
-class JobSnapshot(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class JobSnapshot:
     """A job at one moment; an unknown value is None. History may have omitted all but the result of a success."""
 
     id: str

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from lockwork import codecs
 from lockwork.config import Config
+from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.locks.grant import Grant
@@ -38,7 +39,7 @@ class Written(NamedTuple):
 
 
 class Register:
-    """A handle to one named register; its value is kept for good, so its number of names must be bounded."""
+    """A handle to one named register. Without a `ttl`, its value is kept for good, so use a limited number of names."""
 
     def __init__(self, runtime: Runtime, config: Config, name: str) -> None:
         self.name: str = literal(name, "a register's name")
@@ -46,17 +47,20 @@ class Register:
         self._key = keys.fenced(config.prefix, name)
         self._cap = config.max_payload
 
-    def set(self, value: object, fence: Grant | int, *, strict: bool = False) -> None:
+    def set(self, value: object, fence: Grant | int, *, strict: bool = False, ttl: Duration | None = None) -> None:
         """Write `value`, which JSON must be able to hold, unless a higher fence has written before.
 
         The same fence may write again, because one holder writes as often as it likes; with `strict` only once.
-        Raises StaleFence, ConfigError or PayloadTooLarge; then nothing was written.
+        The value and its fence are deleted `ttl` after the last write; by default, never. Raises StaleFence,
+        ConfigError or PayloadTooLarge; then nothing was written.
         """
-        self._runtime.run(self._write(value, fence, strict=strict))
+        self._runtime.run(self._write(value, fence, ttl, strict=strict))
 
-    async def aset(self, value: object, fence: Grant | int, *, strict: bool = False) -> None:
+    async def aset(
+        self, value: object, fence: Grant | int, *, strict: bool = False, ttl: Duration | None = None
+    ) -> None:
         """Async version of `set`."""
-        await self._runtime.arun(self._write(value, fence, strict=strict))
+        await self._runtime.arun(self._write(value, fence, ttl, strict=strict))
 
     def get(self) -> Written | None:
         """Read the value and its fence; None if the register was never written. Reading needs no fence."""
@@ -66,10 +70,11 @@ class Register:
         """Async version of `get`."""
         return _written(await self._runtime.arun(fenced_register.read(self._key)))
 
-    def _write(self, value: object, fence: Grant | int, *, strict: bool) -> Protocol[None]:
+    def _write(self, value: object, fence: Grant | int, ttl: Duration | None, *, strict: bool) -> Protocol[None]:
         encoded = codecs.encode(value, "the value of a register", self._cap)
+        ttl_ms = 0 if ttl is None else milliseconds(ttl, "ttl")
         return fenced_register.write(
-            self._key, names.display(self.name), new_id(), encoded, number(fence), strict=strict
+            self._key, names.display(self.name), new_id(), encoded, number(fence), strict=strict, ttl_ms=ttl_ms
         )
 
     def __repr__(self) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Unpack
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lockwork import owners
@@ -184,7 +184,8 @@ class WriteSide(Side):
     mode: ClassVar[Mode] = "write"
 
 
-class RWLockState(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RWLockState:
     """The writer or readers, and the waiters; at most the requested number of each."""
 
     writer: PermitHolder | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from typing import ClassVar, Unpack
 from weakref import WeakValueDictionary, ref
 
@@ -253,7 +254,7 @@ class Semaphore(Handle[Grant]):
         )
 
     def _shown(self, state: PermitsState) -> PermitsState:
-        return state if state.capacity else replace(state, capacity=self.permits)
+        return state if state.capacity else dataclasses.replace(state, capacity=self.permits)
 
 
 # Only the permits in a stack refer to it, so the stack of a thread or task disappears with its last permit.

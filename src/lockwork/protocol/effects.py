@@ -5,8 +5,7 @@ sync driver, the asyncio driver and the simulator perform the same protocols. Wh
 (cancellation, Ctrl-C), it throws that exception into the protocol, and performs the cleanup effects that the protocol
 yields before the exception propagates.
 
-An effect or a request does not change after its creation, except for the packed bytes that a driver adds. They are not
-frozen dataclasses, because that would triple the cost of creating one, and each call creates several.
+An effect or a request does not change after its creation, except for the packed bytes that a driver adds.
 """
 
 from __future__ import annotations

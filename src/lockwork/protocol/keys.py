@@ -247,6 +247,10 @@ class QueueKeys:
         """Time of the last declaration of each schedule."""
         return f"{self.base}:schedules:seen"
 
+    def kept(self, id: str) -> str:
+        """Return the key of a register with facts about a job that an integration keeps after its end."""
+        return f"{self.base}:kept:{id}"
+
     def lock(self, name: str) -> str:
         """Return the only key of a lock of the queue; its structure is that of any lock."""
         return f"{self.base}:lock:{stored(name)}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypedDict
-
-from msgspec import Struct
 
 from lockwork.config import check_names
 from lockwork.durations import parsed
@@ -27,7 +26,8 @@ class LimitSettings(TypedDict, total=False):
     """Maximum number of waiting jobs, ready or scheduled; a further enqueue raises QueueFull. 0 accepts no jobs."""
 
 
-class QueueLimits(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
     """The limits in force; None: no limit."""
 
     rate: str | None

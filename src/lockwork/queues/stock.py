@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
@@ -24,7 +24,8 @@ from lockwork.validation import whole
 MOST = 10**12
 
 
-class StockSummary(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class StockSummary:
     """One stock of a list: its name, the queue that it lives with, and its units by place."""
 
     name: str

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-from msgspec import Struct
 
 from lockwork.errors import ConfigError
 from lockwork.failures import Errors
@@ -29,7 +28,8 @@ _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = datetime(3000, 1, 1, tzinfo=UTC)
 
 
-class ScheduleStatus(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ScheduleStatus:
     """A schedule as the server has it; times are in its time zone."""
 
     name: str

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import inspect
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
@@ -159,7 +160,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class OnceStatus(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class OnceStatus:
     """The state of this period's run; `holder` runs or ran it, `ends_in` is the seconds until the period ends."""
 
     state: State

@@ -10,13 +10,14 @@ from lockwork.hooks import Hooks
 from lockwork.injection import Overrides
 from lockwork.tasks.announcing import Announcing
 from lockwork.tasks.middleware import Middlewares
+from lockwork.tasks.observer import TaskObserver
 from lockwork.tasks.on_commit import Commits
 
 
 class AppContext(Struct, frozen=True):
     """Hooks, classes of errors, overridden dependencies, middlewares, and the announcements of producers.
 
-    Integrations add context managers around calls, and transactions that jobs wait for.
+    Integrations add context managers around calls, transactions that jobs wait for, and observers of tasks by name.
     """
 
     hooks: Hooks = field(default_factory=Hooks)
@@ -26,3 +27,4 @@ class AppContext(Struct, frozen=True):
     announcing: Announcing = field(default_factory=Announcing)
     call_contexts: CallContexts = field(default_factory=CallContexts)
     commits: Commits = field(default_factory=Commits)
+    observers: dict[str, TaskObserver] = field(default_factory=dict[str, TaskObserver])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
-
-from msgspec import Struct
 
 from lockwork import codecs
 from lockwork.errors import ConfigError
@@ -16,7 +15,8 @@ Step = int | str
 _DEPTH = 50
 
 
-class TaskCall(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TaskCall:
     """A call of a task, for instance for a stock to enqueue in one step with a reservation."""
 
     queue: str
@@ -31,7 +31,8 @@ class TaskCall(Struct, frozen=True):
         return NewJob(id, self.record, self.delay_ms)
 
 
-class ResultCall(TaskCall, Generic[R], frozen=True):
+@dataclass(frozen=True, slots=True)
+class ResultCall(TaskCall, Generic[R]):
     """A call for a flow, with the type of its result and the results that it uses."""
 
     task: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import partial
 from inspect import get_annotations
 from typing import Any
@@ -84,6 +85,12 @@ class JobBuilder:
             self._asked_ms if due is None else due,
             job_options.sent(changes, options, self._extra),
         )
+
+    def carrying(self, fields: dict[str, Any]) -> JobBuilder:
+        """Return a builder whose jobs have more fields beside their options."""
+        builder: JobBuilder = copy(self)
+        builder._extra = {**self._extra, **fields}
+        return builder
 
     @property
     def plain(self) -> bool:

@@ -17,6 +17,7 @@ from lockwork.errors import ConfigError
 from lockwork.jobs import options as job_options
 from lockwork.jobs.options import ErrorClasses, RunOptions
 from lockwork.protocol.keys import PRIORITIES, checked, whole_queue
+from lockwork.suggestions import closest
 from lockwork.tasks.batch import BatchSettings
 from lockwork.tasks.header_encoder import JobGrouping
 from lockwork.tasks.unique import OnDuplicate, Unique
@@ -34,6 +35,8 @@ class TaskSettings(TypedDict, total=False):
     """Former names: workers run jobs that were enqueued under them, too."""
     queue: str
     """The queue of its jobs; "default" unless given."""
+    other_queues: Sequence[str]
+    """Other queues that `options(queue=...)` may select; workers of these queues run the task, too."""
     retries: int
     """Maximum retries of a failed job; default 3. The death of its worker is not a failure."""
     backoff: Backoff
@@ -101,6 +104,8 @@ class CallSettings(TypedDict, total=False):
     """Delay before the job may run."""
     at: datetime
     """Earliest start: a datetime with a time zone."""
+    queue: str
+    """The queue of the job: the task's own, or one of its `other_queues`."""
     expires: Duration | datetime | None
     """A job that has not started by then ends as expired."""
     priority: Priority
@@ -155,6 +160,7 @@ class TaskOptions(RunOptions, frozen=True):
     unique: Unique | None = None
     hide_arguments: bool = False
     aliases: tuple[str, ...] = ()
+    other_queues: tuple[str, ...] = ()
     on_commit: bool | str | None = None
     """None: the app's default."""
 
@@ -175,6 +181,7 @@ class TaskOptions(RunOptions, frozen=True):
             unique=Unique.read(given),
             hide_arguments=yes_or_no(given.get("hide_arguments", False), "hide_arguments"),
             aliases=_aliases(given.get("aliases", ())),
+            other_queues=_other_queues(given.get("other_queues", ())),
             on_commit=_on_commit(given["on_commit"]) if "on_commit" in given else None,
         )
         return job_options.read(given, options)
@@ -184,6 +191,8 @@ class TaskOptions(RunOptions, frozen=True):
         of_tasks = "set it for the task, @lw.task({name}=...)"
         check_names(changes, CallSettings, "a job has no option", (_OF_TASKS, of_tasks))
         options = job_options.read(changes, self)
+        if "queue" in changes:
+            options = replace(options, queue=self._chosen_queue(changes["queue"]), other_queues=self.queues)
         if "priority" in changes:
             options = replace(options, priority=level(changes["priority"]))
         if "key" in changes or "group" in changes:
@@ -200,6 +209,23 @@ class TaskOptions(RunOptions, frozen=True):
         if "replicas" in changes:
             options = replace(options, replicas=job_options.replicas(changes))
         return replace(options, unique=Unique.read(changes, options.unique))
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """All queues that the task's jobs may be in, the present one first."""
+        return tuple(dict.fromkeys((self.queue, *self.other_queues)))
+
+    def _chosen_queue(self, name: object) -> str:
+        chosen = whole_queue(name, "the queue of a job")
+        if chosen not in self.queues:
+            close = closest(chosen, self.queues)
+            hint = (
+                f"did you mean {close!r}?"
+                if close
+                else "add it to the task's other_queues, @lw.task(other_queues=[...])"
+            )
+            raise ConfigError(f"the task has no jobs in queue {chosen!r}: {hint}")
+        return chosen
 
     def check_joined(self, task: str) -> None:
         """Raise ConfigError when a job with these options cannot be enqueued together with others."""
@@ -229,6 +255,12 @@ def _aliases(names: object) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise ConfigError(f'aliases must be a list of former names, such as ["old.name"], not {names!r:.60}')
     return tuple(dict.fromkeys(checked(name, "an alias") for name in names))
+
+
+def _other_queues(names: object) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ConfigError(f'other_queues must be a list of queues, such as ["urgent"], not {names!r:.60}')
+    return tuple(dict.fromkeys(whole_queue(name, "a queue of other_queues") for name in names))
 
 
 def _on_commit(using: object) -> bool | str:

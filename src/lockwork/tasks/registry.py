@@ -86,11 +86,11 @@ class Registry:
     def of(self, queues: Sequence[str]) -> list[Task[Any, Any, Any]]:
         """Return the tasks of these queues or partitions."""
         base_queues = {base_queue(queue) for queue in queues}
-        return [task for task in self._tasks.values() if task.options_in_force.queue in base_queues]
+        return [task for task in self._tasks.values() if not base_queues.isdisjoint(task.options_in_force.queues)]
 
     def queues(self) -> list[str]:
         """Return the queues that the tasks use."""
-        return sorted({task.options_in_force.queue for task in self._tasks.values()})
+        return sorted({queue for task in self._tasks.values() for queue in task.options_in_force.queues})
 
 
 def task_name(function: object, name: str | None) -> str:

@@ -12,6 +12,8 @@ from itertools import count
 from random import randrange
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
+from msgspec.structs import replace
+
 from lockwork import codecs
 from lockwork.config import Config
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
@@ -59,7 +61,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
     def __init__(
         self,
-        batchers: Sequence[EnqueueBatcher],
+        batchers: Callable[[str], Sequence[EnqueueBatcher]],
         config: Config,
         name: str,
         function: Callable[P, C],
@@ -86,12 +88,10 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         self._version = ""
         self._context = context
         self._config = config
-        self._runtime = batchers[0].runtime
-        self._partitions = [
-            Partition(each, Origin(each.runtime, each.keys, self.signature.returns, context.errors))
-            for each in batchers
-        ]
-        self._turns = count(randrange(len(batchers)))  # noqa: S311 - where a process begins is no secret
+        self._batchers = batchers
+        self._partitions = self._partitions_of(options.queue)
+        self._runtime = self._partitions[0].batcher.runtime
+        self._turns = count(randrange(len(self._partitions)))  # noqa: S311 - where a process begins is no secret
         self._check_partitions(options)
         self._commit = context.commits.wait(options.on_commit)
         self._builder = JobBuilder(name, shape, injected, self.signature, config.max_payload, options)
@@ -112,11 +112,25 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         if self.batching is not None and "timeout" in changes:
             raise ConfigError(f"batch task {self.name!r}: one call runs many jobs, so only the task can have a timeout")
         options = self.options_in_force.changed(changes)
-        self._check_partitions(options)
         task: Task[P, R, C] = copy(self)
+        if options.queue != self.options_in_force.queue:
+            task._partitions = self._partitions_of(options.queue)
+        task._check_partitions(options)
         task.options_in_force = options
         task._commit = self._context.commits.wait(options.on_commit)
         task._builder = self._builder.changed(changes, options)
+        return task
+
+    def joining(self, queue: str) -> Task[P, R, C]:
+        """Return the task with one more of its `other_queues`; for an integration with queues that no task names."""
+        options, task = self.options_in_force, copy(self)
+        task.options_in_force = replace(options, other_queues=(*options.other_queues, queue))
+        return task
+
+    def carrying(self, fields: dict[str, Any]) -> Task[P, R, C]:
+        """Return the task with more fields in the record of its jobs, beside their options; for an integration."""
+        task: Task[P, R, C] = copy(self)
+        task._builder = self._builder.carrying(fields)
         return task
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
@@ -177,7 +191,9 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
     def job(self, id: str) -> Job[R]:
         """Return the handle of an existing job of this task; it sends nothing yet."""
-        return FoundJob([partition.origin for partition in self._partitions], checked(id, "a job's id"))
+        others = [name for name in self.options_in_force.queues if name != self.options_in_force.queue]
+        partitions = [*self._partitions, *(each for name in others for each in self._partitions_of(name))]
+        return FoundJob([partition.origin for partition in partitions], checked(id, "a job's id"))
 
     def on_commit(self, where: object) -> OnCommit[P, R]:
         """Return a task whose `enqueue` waits for the commit of a database transaction.
@@ -215,6 +231,10 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             if name in ELSEWHERE:
                 text += ": use " + ELSEWHERE[name].format(task=getattr(self.function, "__name__", self.name))
             raise AttributeError(text)
+
+    def _partitions_of(self, queue: str) -> list[Partition]:
+        returns, errors = self.signature.returns, self._context.errors
+        return [Partition(each, Origin(each.runtime, each.keys, returns, errors)) for each in self._batchers(queue)]
 
     def _check_partitions(self, options: TaskOptions) -> None:
         if len(self._partitions) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
 from typing import Literal, get_args
@@ -67,7 +68,8 @@ class Histogram:
         return f"Histogram(count={self.count}, sum={self.sum:.6g})"
 
 
-class MetricPoint(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class MetricPoint:
     """The jobs and attempts that ended in the `seconds` from `at`.
 
     `failed` counts failed attempts: `retried` if the job runs again, `dead` if it moved to the dead set. `wait` is the
@@ -88,7 +90,8 @@ class MetricPoint(Struct, frozen=True):
     overran: int = 0
 
 
-class MetricSeries(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class MetricSeries:
     """Points of a span, the oldest first, without gaps; the last one is still in progress. `total` is their sum."""
 
     points: list[MetricPoint]

@@ -87,7 +87,7 @@ class Expected(Struct, frozen=True):
             return job.task == self.task
         return (
             job.task in (self.task.name, *self.task.options_in_force.aliases)
-            and base_queue(job.queue) == self.task.options_in_force.queue
+            and base_queue(job.queue) in self.task.options_in_force.queues
             and job.prefix == self.task.queue_context().keys.prefix
         )
 

@@ -225,8 +225,9 @@ class _Session:
         return True
 
     def _on_buried(self, queue: str, buried: list[Buried]) -> None:
-        if self._app.registry.context.hooks.on_dead:
-            for job in buried:
+        context = self._app.registry.context
+        for job in buried:
+            if context.hooks.on_dead or job.task in context.observers:
                 self._loop.call_soon_threadsafe(self._control.ended.put_nowait, buried_job(queue, job))
 
     def _on_suspects(self, count: int, seen: Seen) -> None:

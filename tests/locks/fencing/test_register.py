@@ -12,6 +12,7 @@ from lockwork import ConfigError, Lockwork, PayloadTooLarge
 from lockwork.compat.plain import PlainLock
 from lockwork.errors import StaleFence
 from lockwork.protocol.scripts import script
+from processes import until
 from proxy import Phase, Proxy
 
 
@@ -70,7 +71,7 @@ def test_repeated_write_does_not_undo_a_later_write(admin: redis.Redis) -> None:
     run = admin.register_script(script("locks/register_set").source)
 
     def write(request: str, value: str) -> object:
-        return run(keys=["x"], args=[request.ljust(16, "-"), value, 5, 0])
+        return run(keys=["x"], args=[request.ljust(16, "-"), value, 5, 0, 0])
 
     assert write("one", "1") == [1, 5]
     assert write("two", "2") == [1, 5]
@@ -121,3 +122,17 @@ def test_bad_names_and_values(lw: Lockwork) -> None:
 def test_stale_fence_can_be_pickled() -> None:
     again = pickle.loads(pickle.dumps(StaleFence("said", 1, 2)))
     assert (str(again), again.fence, again.seen) == ("said", 1, 2)
+
+
+def test_value_is_deleted_after_its_ttl(lw: Lockwork, admin: redis.Redis) -> None:
+    register = lw.fenced("x")
+    register.set(1, 5, ttl="1h")
+    key = "lw:{fenced:x}"
+    assert 3_590_000 < admin.pttl(key) <= 3_600_000
+    register.set(2, 6, ttl=0.02)
+    until(lambda: register.get() is None, "the value is deleted")
+    register.set(3, 1, ttl="1h")
+    register.set(4, 1)
+    assert admin.pttl(key) == -1, "a write without a ttl is kept for good"
+    with pytest.raises(ConfigError, match="ttl"):
+        register.set(5, 1, ttl=0)

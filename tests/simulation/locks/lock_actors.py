@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol import keys

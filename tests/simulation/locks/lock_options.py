@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol import keys

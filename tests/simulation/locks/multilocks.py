@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol import keys
@@ -119,7 +122,7 @@ class MultiChecker(LockChecker):
         behind = False
         for at, key in enumerate(step.keys):
             args = (*step.args[:2], step.args[2 + at]) if step.script == "locks/multi_release" else step.args
-            alone = replace(
+            alone = dataclasses.replace(
                 step, script=_ALONE[step.script], keys=[key], args=args, seen=step.seen[2 * at : 2 * at + 2]
             )
             super().applied(alone)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from django.apps import AppConfig, apps
+from django.conf import settings as django_settings
 from django.core import checks
+from django.utils.module_loading import import_string
 
 from lockwork.contrib.django.settings import ProjectSettings
 from lockwork.errors import ConfigError
@@ -40,6 +43,19 @@ class LockworkConfig(AppConfig):
         for app in apps.get_app_configs():
             if app is not self:
                 _import_tasks(app)
+        if any(map(_is_ours, getattr(django_settings, "TASKS", {}).values())):
+            from lockwork.contrib.django.tasks.registered import register_imported  # noqa: PLC0415 - needs Django 6
+
+            register_imported()
+
+
+def _is_ours(backend: Any) -> bool:
+    """Return True for a backend of TASKS that is LockworkBackend, or a subclass."""
+    try:
+        kinds = import_string(backend["BACKEND"]).__mro__
+    except (ImportError, LookupError, TypeError, AttributeError):
+        return False  # Django says so at the first use
+    return any(kind.__module__ == f"{LockworkConfig.name}.tasks.backend" for kind in kinds)
 
 
 def _import_tasks(app: AppConfig) -> None:

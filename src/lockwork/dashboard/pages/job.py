@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from lockwork.dashboard.flow_picture import FlowPicture, picture
 from lockwork.dashboard.neighbors import read_neighbors

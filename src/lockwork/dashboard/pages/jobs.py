@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from time import perf_counter
 from typing import Any, cast
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from lockwork.dashboard.bulk import VERBS, states_for
 from lockwork.dashboard.page import Form, Page, View

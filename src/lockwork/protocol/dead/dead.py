@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -127,7 +128,8 @@ class Filter(Struct, frozen=True):
         )
 
 
-class DeadJob(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class DeadJob:
     """One dead job, at the time of the read; times are in seconds."""
 
     id: str
@@ -145,7 +147,8 @@ class DeadJob(Struct, frozen=True):
     """Stored time of its death, which differs from the time of a later death."""
 
 
-class DeadPage(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class DeadPage:
     """A page of dead jobs; pass `next`, which is None on the last page, as `after` to read the next page.
 
     `problem` is the server's error text for a key that could not be read, or None.
@@ -158,7 +161,8 @@ class DeadPage(Struct, frozen=True):
     """The server's time at the first page, which is the reference of ages on all pages."""
 
 
-class DeadGroup(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class DeadGroup:
     """Dead jobs of one task with one type of error; times are seconds since they died."""
 
     error: str

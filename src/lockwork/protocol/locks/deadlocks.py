@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -30,7 +31,8 @@ class Resource(Struct, frozen=True):
     line: tuple[Share, ...] = ()
 
 
-class Edge(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Edge:
     """`waiter` waits for `blocker`, which holds the resource, or is an earlier waiter (`ahead`)."""
 
     waiter: str
@@ -39,7 +41,8 @@ class Edge(Struct, frozen=True):
     ahead: bool = False
 
 
-class Deadlock(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Deadlock:
     """Owners who wait for each other forever: `members` are all such owners, `cycle` is one short cycle among them."""
 
     members: tuple[str, ...]

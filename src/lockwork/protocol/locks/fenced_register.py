@@ -6,9 +6,14 @@ from lockwork.errors import StaleFence
 from lockwork.protocol.effects import Protocol, script_call
 
 
-def write(key: str, name: str, request: str, value: bytes, fence: int, *, strict: bool) -> Protocol[None]:
-    """Write `value`. Raises StaleFence after a write with a higher fence, or with `strict`, with the same fence."""
-    written, last_fence = yield script_call("locks/register_set", key, [request, value, fence, int(strict)])
+def write(
+    key: str, name: str, request: str, value: bytes, fence: int, *, strict: bool, ttl_ms: int = 0
+) -> Protocol[None]:
+    """Write `value`, for `ttl_ms` unless that is 0.
+
+    Raises StaleFence after a write with a higher fence, or with `strict`, with the same fence.
+    """
+    written, last_fence = yield script_call("locks/register_set", key, [request, value, fence, int(strict), ttl_ms])
     if not written:
         raise StaleFence(
             f"register {name!r} refuses fence {fence}: it was written under {last_fence}, so this grant has ended"

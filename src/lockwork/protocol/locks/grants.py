@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
@@ -18,7 +19,8 @@ from lockwork.protocol.scripts import codes
 _COUNTED = 1000
 
 
-class LockState(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LockState:
     """The current holder of a lock: `owner` is None without a holder; `expires_in` is in seconds.
 
     Without a holder, `expires_in` is above 0 while a released lock stays taken (`at_least`). `waiters` is exact up to

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from glob import escape
 from math import inf
 from typing import Any
 
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import field
 
 from lockwork.errors import ConfigError
 from lockwork.protocol import keys, names, slots
@@ -33,7 +33,8 @@ STICKY = "~"
 """Prefix of the requests of sticky locks."""
 
 
-class Holder(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Holder:
     """One owner: `label` is the name of its thread or asyncio task, `tags` are the tags of the lock.
 
     `job` is the id of the job that acquires the lock, and `task` is the job's task; None outside a job. A call of a
@@ -103,7 +104,8 @@ KINDS = ("lock", "rwlock", "semaphore", "quorum", "queuelock")
 _KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum", "queue": "queuelock"}
 
 
-class LockHolder(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LockHolder:
     """One live grant; times are in seconds."""
 
     holder: Holder
@@ -114,7 +116,8 @@ class LockHolder(Struct, frozen=True):
     held_for: float
 
 
-class LockWaiter(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LockWaiter:
     """One live waiter."""
 
     holder: Holder
@@ -123,7 +126,8 @@ class LockWaiter(Struct, frozen=True):
     waited: float
 
 
-class LockSnapshot(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LockSnapshot:
     """One lock at the time of the read.
 
     `kind` is "lock", "rwlock" (a writer has all units), "semaphore", "queuelock" (a lock of a queue, with the name
@@ -149,7 +153,8 @@ class LockSnapshot(Struct, frozen=True):
         return [held.holder for held in self.holders] + [waiter.holder for waiter in self.line]
 
 
-class Overview(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Overview:
     """The locks with a holder or a waiter, the edges between owners, and the deadlocks."""
 
     locks: tuple[LockSnapshot, ...]

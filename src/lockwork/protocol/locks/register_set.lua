@@ -1,7 +1,7 @@
 -- Writes a value, unless a higher fence has already written.
 -- KEYS: register
--- ARGV: request, value, fence: number, strict: flag
---   strict: each fence may write only once
+-- ARGV: request, value, fence: number, strict: flag, ttl: number
+--   strict: each fence may write only once; ttl: ms until the register is deleted, 0 for never
 -- Reply: {1, fence} written, now or by an earlier try; {0, the register's fence} refused
 -- Invariants: the fence never falls; a request writes once
 local last_fence, requests = unpack(redis.call('HMGET', register, 'f', 'r'))
@@ -16,5 +16,7 @@ if fence == last_fence then
 else
   requests = ''
 end
+if ttl == 0 and redis.call('PTTL', register) >= 0 then redis.call('DEL', register) end -- its time to live ends
 redis.call('HSET', register, 'f', fence, 'v', value, 'r', requests .. request)
+if ttl > 0 then redis.call('PEXPIRE', register, ttl) end
 return {1, fence}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.locks.grants import LockScripts
@@ -16,7 +16,8 @@ _MOST = 1000
 """Limit per call of holders to list."""
 
 
-class PermitHolder(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PermitHolder:
     """One live grant; times are in seconds."""
 
     holder: Holder
@@ -26,7 +27,8 @@ class PermitHolder(Struct, frozen=True):
     held_for: float
 
 
-class PermitWaiter(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PermitWaiter:
     """One live waiter."""
 
     holder: Holder
@@ -34,7 +36,8 @@ class PermitWaiter(Struct, frozen=True):
     waited: float
 
 
-class PermitsState(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PermitsState:
     """Capacity and units in use; some of the holders, and the first waiters."""
 
     capacity: int

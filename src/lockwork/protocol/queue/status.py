@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from msgspec import Struct
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Call, Calls, Protocol, script_call
@@ -17,7 +16,8 @@ MOST_SESSIONS = 1000
 """Limit per call of worker sessions whose jobs are counted or read."""
 
 
-class QueueStatus(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
     """Jobs of a queue by place, and its counters since it was created (`failed` counts attempts, `dead` is a place).
 
     `revived` jobs ran again after they were dead, expired or cancelled. `forgotten` jobs were deleted from the dead
@@ -44,7 +44,8 @@ class QueueStatus(Struct, frozen=True):
     """Jobs that wait for others of their flow."""
 
 
-class WorkerInfo(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
     """One worker process: its session, host and process id, its jobs, and seconds until its lease ends."""
 
     session: str

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from lockwork import words
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
 from lockwork.logs import Log
@@ -49,7 +47,8 @@ class StockRules:
         return self.queue.stock(self.name)
 
 
-class Reservation(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Reservation:
     """Units reserved for a buyer; `created` is False when this call found an earlier reservation with the same key.
 
     `state` is "held" or "confirmed"; `expires_in` is in seconds, 0 once confirmed; `fence` increases with each
@@ -65,7 +64,8 @@ class Reservation(Struct, frozen=True):
     created: bool
 
 
-class StockStatus(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class StockStatus:
     """Units by place (total = available + reserved + sold), and the number of expired reservations."""
 
     total: int

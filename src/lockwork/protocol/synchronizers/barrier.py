@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -25,7 +26,8 @@ class Arrival(Struct, frozen=True):
     channel: str
 
 
-class BarrierStatus(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class BarrierStatus:
     """`arrived` of `parties` wait; `generation` counts how often the barrier has opened since its keys were deleted."""
 
     arrived: int

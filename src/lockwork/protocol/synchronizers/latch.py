@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from msgspec import Struct
 
 from lockwork.errors import ConfigError
@@ -21,7 +23,8 @@ class LatchRequest(Struct, frozen=True):
     ttl_ms: int
 
 
-class LatchStatus(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LatchStatus:
     """`left` of `count` must still be counted down."""
 
     left: int

@@ -7,6 +7,7 @@ Window: at most `limit` units in any period, from an exact log.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any, Literal
@@ -60,7 +61,8 @@ class LimiterRules(Struct, frozen=True):
         return f"b:{whole}:{rest}:{parts}:{self.limit}:0"
 
 
-class LimiterStatus(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LimiterStatus:
     """`available` of `limit` units are free now; all units are free in `full_in` seconds if no caller takes any."""
 
     available: int
@@ -68,7 +70,8 @@ class LimiterStatus(Struct, frozen=True):
     full_in: float
 
 
-class LimiterSummary(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LimiterSummary:
     """One limiter of a list, with its current rule; it is deleted some minutes after it is full again."""
 
     name: str
@@ -86,7 +89,8 @@ class LimiterSummary(Struct, frozen=True):
     """Seconds until the slot of the last waiting caller."""
 
 
-class LimiterOverview(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LimiterOverview:
     """The matching limiters, by name; `complete` is True if no matching limiter is missing."""
 
     limiters: tuple[LimiterSummary, ...]

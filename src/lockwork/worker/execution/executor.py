@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from functools import partial
 from time import perf_counter
@@ -76,13 +76,14 @@ class Executor:
         self._reader = CallReader(queue_context, context.registry, config.max_payload)
         self._hooks = app.hooks
         self._middlewares = app.middlewares
+        self._observers = app.observers
         self._left_open: list[object] = []
         """Middlewares around threads that still run while the process ends."""
         self._outcomes = Outcomes(settler, app.errors, config.max_result, queue_context.queue, context.job_log)
         self._foreign_calls = ForeignCalls(
             queue_context.runtime, queue_context.queue, config.unknown_task_ttl, settler.add
         )
-        self._hook_runner = HookRunner(self._hooks, context.threads, app.call_contexts)
+        self._hook_runner = HookRunner(app, context.threads)
         self._limits = limits
         self._record_duration = _nothing if durations is None else durations.ended
         self._base_context = copy_context()
@@ -117,7 +118,7 @@ class Executor:
             self._record_duration(job, call.context.task, seconds)
             if slot.task is not None and slot.task.cancelling() and not self.giving_back:
                 await self._forgive(slot.task)
-            if has_hooks and outcome is not None:
+            if (has_hooks or call.context.task in self._observers) and outcome is not None:
                 call.context.over = True  # the outcome is on the way to the server, so hooks cannot change it
                 await self._hook_runner.ended(call.context, seconds, value, outcome)
         except Exception as problem:  # noqa: BLE001 - the app's error may itself raise, for instance in `__str__`
@@ -153,7 +154,10 @@ class Executor:
         if self._hooks.on_start:
             await self._hook_runner.started(context, call.args, call.kwargs)
         # without the hooks: a job must not keep a connection while its hooks wait for one
-        contexts, calling = self._context.registry.context.call_contexts, partial(self._call_here, call)
+        contexts = self._context.registry.context.call_contexts
+        calling: Callable[[], Coroutine[Any, Any, Any]] = partial(self._call_here, call)
+        if (observer := self._observers.get(context.task)) is not None:
+            calling = partial(observer.run, context, calling)
         if limit is None or self._limits is None:
             return await contexts.acall(calling)
         outcome = self._outcomes.too_long(call.job, context.task, call.options, limit)
@@ -256,7 +260,7 @@ class Executor:
             message = "%s %s, and goes to the dead set: %s"
             log.error(message, job_label(job, name), why, line(error), **self._outcomes.facts(job, name, error))
             outcome = self._outcomes.dead(job, error, name)
-        if self._hooks.in_worker:
+        if self._hooks.in_worker or name in self._observers:
             await self._hook_runner.ended(JobContext(job, name, self.queue_context), 0.0, None, outcome)
 
     async def _returned(self, job: Leased, call: ForeignCall) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from lockwork.call_contexts import CallContexts
-from lockwork.hooks import Cancelled, Died, Failed, Hooks, Retrying, Snoozed, Started, Succeeded, complain, is_async
+from lockwork.hooks import Cancelled, Died, Failed, Retrying, Snoozed, Started, Succeeded, complain, is_async
 from lockwork.jobs.current import JobContext
+from lockwork.tasks.app_context import AppContext
 from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.execution.timeouts import limited
 
@@ -32,11 +32,15 @@ SUCCESS, CANCEL = AttemptEnd("success"), AttemptEnd("cancel")
 
 
 class HookRunner:
-    """Runs hooks one after the other: `async def` on the event loop, `def` in a thread. Logs their errors."""
+    """Runs hooks one after the other: `async def` on the event loop, `def` in a thread. Logs their errors.
 
-    def __init__(self, hooks: Hooks, threads: ThreadPool, contexts: CallContexts) -> None:
-        self._hooks = hooks
-        self._contexts = contexts
+    Tells the task's observer first.
+    """
+
+    def __init__(self, context: AppContext, threads: ThreadPool) -> None:
+        self._hooks = context.hooks
+        self._observers = context.observers
+        self._contexts = context.call_contexts
         self._threads = threads
 
     async def started(self, job: JobContext, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -49,6 +53,10 @@ class HookRunner:
     async def ended(self, job: JobContext, seconds: float, result: object, end: AttemptEnd) -> None:
         """Call the hooks for the end of an attempt, when its outcome is on the way to the server."""
         hooks = self._hooks
+        if job.task in self._observers:
+            await self._observe(job, end)
+        if not hooks.in_worker:
+            return
         facts: dict[str, Any] = {"id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempt}
         if end.kind == "success":
             await self._tell("success", hooks.on_success, Succeeded(seconds=seconds, result=result, **facts), job.id)
@@ -66,8 +74,17 @@ class HookRunner:
 
     async def died(self, job: JobContext, error: BaseException) -> None:
         """Call `on_dead` hooks for a job whose process died; no process saw the attempt fail, so no other hooks run."""
+        if job.task in self._observers:
+            await self._observe(job, AttemptEnd("dead", error))
         event = Died(id=job.id, task=job.task, queue=job.queue, attempt=job.attempt, error=error)
         await self._tell("dead", self._hooks.on_dead, event, job.id)
+
+    async def _observe(self, job: JobContext, end: AttemptEnd) -> None:
+        observer = self._observers[job.task]
+        try:
+            await limited(self._contexts.acall(partial(observer.ended, job, end.kind, end.error)), LIMIT, [])
+        except Exception as error:  # noqa: BLE001 - whatever it raises changes nothing
+            complain(observer.ended, "end", job.id, error)
 
     async def _tell(self, kind: str, hooks: tuple[Callable[[E], object], ...], event: E, id: str) -> None:
         for hook in hooks:

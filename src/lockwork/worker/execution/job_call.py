@@ -49,6 +49,7 @@ class CallReader:
         self._hooks = registry.context.hooks
         self._middlewares = registry.context.middlewares
         self._contexts = registry.context.call_contexts
+        self._observers = registry.context.observers
         self._max_bytes = max_payload + 1024
 
     def read(self, job: Leased, bound: Any = None) -> JobCall:
@@ -73,6 +74,7 @@ class CallReader:
             and options.timeout is None
             and options.hard_timeout is None
             and not (self._hooks.in_worker or self._middlewares.around_jobs or self._contexts.on_loop)
+            and name not in self._observers
         )
         try:
             task.signature.convert(args, kwargs)

@@ -29,7 +29,7 @@ class HookListener:
         self._queue_contexts = queue_contexts
         # a dedicated thread: jobs may block all others without a time limit
         self._threads = ThreadPool(1, context.call_contexts)
-        self._hook_runner = HookRunner(context.hooks, self._threads, context.call_contexts)
+        self._hook_runner = HookRunner(context, self._threads)
         self._task = asyncio.create_task(self._run(), name="lockwork-ended")
 
     async def idle(self) -> None:

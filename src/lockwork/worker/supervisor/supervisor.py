@@ -90,7 +90,7 @@ class Supervisor:
         bounds = Bounds(in_milliseconds(app.config.dead_ttl), app.config.dead_limit)
         trimmer = DeadSetTrimmer(app.runtime, bounds, app.config.history)
         self._keep_bounds = partial(trimmer.finish, queues)
-        self._relay = HookRelay(app.registry.context.hooks)
+        self._relay = HookRelay(app.registry.context)
         self._heartbeat = Heartbeat(
             app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, trimmer,
             self._on_accepted, self._buried, self._on_suspects, self._session_lost,

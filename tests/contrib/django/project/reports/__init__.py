@@ -1,0 +1,1 @@
+"""An app with tasks of Django."""

@@ -1,0 +1,5 @@
+"""No addresses."""
+
+from typing import Any
+
+urlpatterns: list[Any] = []
