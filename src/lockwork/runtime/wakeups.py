@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from lockwork.protocol.effects import Call
 from lockwork.runtime.clock import now
+from lockwork.runtime.leader import Leadership, ThreadBox
 
 OnLong = Callable[[], None]
 _KEPT = 1000
@@ -58,7 +58,8 @@ class Mailboxes:
     class. Each side first writes and then reads the other side's data, so no message is lost between them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, leadership: Leadership | None = None) -> None:
+        self._leadership = leadership
         self._boxes: dict[str, list[Callable[[str], None]]] = {}
         self._early: OrderedDict[str, str] = OrderedDict()
         self._size = 0
@@ -131,7 +132,7 @@ class Mailboxes:
 
     def wait(self, ticket: str, until: float, *, missed: bool = False, long: OnLong | None = None) -> str | None:
         """Block until a message for `ticket` arrives or the clock reaches `until`; call `long` in a long wait."""
-        box = ThreadBox()
+        box = ThreadBox(self._leadership)
         early = self.open(ticket, box.deliver, missed=missed)
         if early is not None:
             return early
@@ -172,29 +173,6 @@ class Mailboxes:
         for waiting in list(boxes.values()):
             for deliver in waiting:
                 deliver("")
-
-
-class ThreadBox:
-    """The wait of one thread."""
-
-    __slots__ = ("_lock", "text")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self.text: str | None = None
-
-    def deliver(self, text: str) -> None:
-        """Wake the thread, once."""
-        if self.text is None:
-            self.text = text
-            with contextlib.suppress(RuntimeError):  # another thread woke it at the same moment
-                self._lock.release()
-
-    def wait(self, seconds: float) -> str | None:
-        """Wait for the message for at most `seconds`."""
-        self._lock.acquire(timeout=max(0.0, seconds))
-        return self.text
 
 
 class TaskBox:
