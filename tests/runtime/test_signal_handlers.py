@@ -17,7 +17,16 @@ from lockwork.runtime.lock_counts import LockCounts
 from lockwork.runtime.reentry import entered_once, new_lock
 from lockwork.runtime.wakeups import Mailboxes
 
-FILES = ("ids.py", "wakeups.py", "engine.py", "runtime/runtime.py", "sync_driver.py", "sync_pool.py", "lock_counts.py")
+FILES = (
+    "ids.py",
+    "wakeups.py",
+    "leader.py",
+    "engine.py",
+    "runtime/runtime.py",
+    "sync_driver.py",
+    "sync_pool.py",
+    "lock_counts.py",
+)
 MOST = 2000
 
 

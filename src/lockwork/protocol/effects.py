@@ -122,6 +122,8 @@ class Park:
     until: float
     key: str | None = None
     """A key of the lock or queue whose scripts send the message; on a Cluster, the process subscribes in its slot."""
+    sent: float | None = None
+    """Time of sending of the call that requested the message; messages that were lost earlier are other ones."""
 
 
 @dataclass(slots=True, eq=False)

@@ -143,21 +143,28 @@ class Engine:
         self._mail.wake_all()
         self._wake_up()
 
-    def wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
-        """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`."""
+    def wait(self, ticket: str, until: float, key: str | None = None, sent: float | None = None) -> str | None:
+        """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`.
+
+        sent: time of sending of the call that requested the message.
+        """
         self.listen()
         if key is None:
             return self._mail.wait(ticket, until)
         with self._listening(key, ticket) as missed:
-            return self._mail.wait(ticket, until, missed=missed, long=partial(self.names.note, key))
+            return self._mail.wait(ticket, until, missed=missed, sent=sent, long=partial(self.names.note, key))
 
-    async def async_wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
+    async def async_wait(
+        self, ticket: str, until: float, key: str | None = None, sent: float | None = None
+    ) -> str | None:
         """Async version of `wait`."""
         self.listen()
         if key is None:
             return await self._mail.async_wait(ticket, until)
         with self._listening(key, ticket) as missed:
-            return await self._mail.async_wait(ticket, until, missed=missed, long=partial(self.names.note, key))
+            return await self._mail.async_wait(
+                ticket, until, missed=missed, sent=sent, long=partial(self.names.note, key)
+            )
 
     @contextlib.contextmanager
     def _listening(self, key: str, ticket: str) -> Iterator[bool]:
@@ -201,6 +208,11 @@ class Engine:
         self._sender = self._receiver = None
         self._mail.wake_all()
         self._leadership.close()
+
+    @property
+    def subscribed(self) -> bool:
+        """True while the server has confirmed the subscription of this process; always False on a Cluster."""
+        return self._leadership.subscribed
 
     # -- starting and waking ----------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from weakref import ref
 
 from lockwork.runtime.clock import now
+from lockwork.runtime.sync_connection import Wire
 
 _BUSY = 0.0002
 """Seconds until the next try when another reader has just begun."""
@@ -28,19 +29,19 @@ _BUSY = 0.0002
 class Source(Protocol):
     """The connection that a leader reads."""
 
-    def leader_descriptor(self) -> int | None:
-        """Return the descriptor of the connection; None while no leader can read it."""
+    def for_leader(self) -> Wire | None:
+        """Return the connection; None while no leader can read it."""
         ...
 
     def pause(self, *, paused: bool) -> None:
         """Make the engine ignore arriving messages, or notice them again."""
         ...
 
-    def read_as_leader(self) -> bool:
+    def read_as_leader(self, wire: Wire) -> bool:
         """Process received messages; return False if the connection broke."""
         ...
 
-    def fail(self) -> None:
+    def fail(self, wire: Wire) -> None:
         """Request that the engine reopens the connection."""
         ...
 
@@ -80,6 +81,11 @@ class ThreadBox:
         self._lock.acquire(timeout=max(0.0, seconds))
         return self.text
 
+    def end(self) -> None:
+        """End the wait: a leader whose cleanup was interrupted gives up its role."""
+        if self.thread and self._leadership is not None:
+            self._leadership.leave(self)
+
 
 class Leadership:
     """The role of the thread that reads the subscription of a process."""
@@ -87,6 +93,8 @@ class Leadership:
     def __init__(self, wake_engine: Callable[[], None]) -> None:
         self._wake_engine = wake_engine
         self.source: Source | None = None
+        self.subscribed: bool = False
+        """True while the server has confirmed the subscription of this process."""
         self._leader: dict[None, ref[ThreadBox]] = {}
         self._engine_reads = False
         self._bell: tuple[socket.socket, socket.socket] | None = None
@@ -98,7 +106,8 @@ class Leadership:
     def lead(self, box: ThreadBox, until: float) -> None:
         """Read the subscription until `box` has its message or the clock shows `until`, unless another thread does."""
         source = self.source
-        if source is None or source.leader_descriptor() is None:
+        wire = None if source is None else source.for_leader()
+        if source is None or wire is None:
             return
         box.thread = threading.get_ident()
         nested = False
@@ -108,23 +117,25 @@ class Leadership:
             nested = leader is not box and leader is not None and leader.thread == box.thread and not leader.reading
             if leader is box or nested:
                 box.leading = True
-                self._read(source, box, until)
+                self._read(source, wire, box, until)
         finally:
             box.leading = False
             if nested:
                 self.ring()  # the interrupted leader checks its box again
             else:
-                self._leave(source, box)
+                self.leave(box)
 
-    def _leave(self, source: Source, box: ThreadBox) -> None:
+    def leave(self, box: ThreadBox) -> None:
+        """Let the engine read again if `box` is the leader's."""
         reference = self._leader.get(None)
         if reference is not None and reference() is box:
-            source.pause(paused=False)
+            if self.source is not None:
+                self.source.pause(paused=False)
             self._leader.pop(None, None)
 
-    def _read(self, source: Source, box: ThreadBox, until: float) -> None:
-        bell, descriptor = self._bell, source.leader_descriptor()
-        if bell is None or descriptor is None:
+    def _read(self, source: Source, wire: Wire, box: ThreadBox, until: float) -> None:
+        bell, descriptor = self._bell, wire.fileno()
+        if bell is None or descriptor < 0:
             return
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
@@ -135,22 +146,22 @@ class Leadership:
                 if ready != descriptor:
                     with contextlib.suppress(OSError):
                         bell[0].recv(4096)
-                    if source.leader_descriptor() != descriptor:
+                    if source.for_leader() is not wire:
                         return
                 elif self._engine_reads:
                     sleep(_BUSY)
-                elif not self._take(source, box):
+                elif not self._take(source, wire, box):
                     return
 
-    def _take(self, source: Source, box: ThreadBox) -> bool:
+    def _take(self, source: Source, wire: Wire, box: ThreadBox) -> bool:
         """Process received messages; return False if the connection broke."""
         box.reading = True
         complete = False
         try:
-            complete = source.read_as_leader()
+            complete = source.read_as_leader(wire)
         finally:
             if not complete:  # also after an interrupt, because received messages may be lost
-                source.fail()
+                source.fail(wire)
             box.reading = False
         return complete
 
@@ -165,7 +176,7 @@ class Leadership:
         if self._leader:
             self._wake_engine()
 
-    # -- for the engine's thread ----------------------------------------------------------------------------------------
+    # -- for the engine's thread --------------------------------------------------------------------------------------
 
     def read_as_engine(self, read: Callable[[], None]) -> None:
         """Call `read` unless a leader reads."""
@@ -188,6 +199,11 @@ class Leadership:
             self._leader.pop(None, None)
             if self.source is not None:
                 self.source.pause(paused=False)
+
+    def revoke(self) -> None:
+        """Let the engine read, because the connection is closed; a leader that reads it finds that out."""
+        self._leader.clear()
+        self.ring()
 
     def open(self, source: Source) -> None:
         """Let threads read a connection."""

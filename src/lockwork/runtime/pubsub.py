@@ -204,18 +204,18 @@ class Subscription(PubSubConnection):
 
     def close(self) -> None:
         """Close the connection."""
+        self._confirmed = self._leadership.subscribed = False
         super().close()
-        self._confirmed = False
         inner, self._inner = self._inner, None
         if inner is not None:
             inner.close()
-            self._leadership.ring()
+            self._leadership.revoke()
 
-    def leader_descriptor(self) -> int | None:
-        """Return the descriptor of the connection; None while no leader can read it."""
+    def for_leader(self) -> Wire | None:
+        """Return the connection; None while no leader can read it."""
         wire = self._wire
         usable = self._confirmed and self._inner is not None and wire.era == self._endpoint.era
-        return wire.fileno() if usable and wire.connected and self._failed is not wire else None
+        return wire if usable and wire.connected and self._failed is not wire else None
 
     def pause(self, *, paused: bool) -> None:
         """Make the engine ignore arriving messages, or notice them again."""
@@ -224,10 +224,10 @@ class Subscription(PubSubConnection):
             with contextlib.suppress(OSError, ValueError):  # closed by the engine
                 inner.modify(descriptor, 0 if paused else select.EPOLLIN)
 
-    def read_as_leader(self) -> bool:
+    def read_as_leader(self, wire: Wire) -> bool:
         """Process received messages; return False if the connection broke."""
         try:
-            replies = self._wire.arrived()
+            replies = wire.arrived()
         except Retry:
             return False
         self._heard = now()
@@ -235,9 +235,10 @@ class Subscription(PubSubConnection):
             self._take(reply)
         return True
 
-    def fail(self) -> None:
+    def fail(self, wire: Wire) -> None:
         """Request that the engine reopens the connection."""
-        self._failed = self._wire
+        self._failed = wire
+        self._leadership.subscribed = False
         self._ring()
 
     def _take(self, reply: Any) -> bool:
@@ -252,7 +253,7 @@ class Subscription(PubSubConnection):
         if words[:1] == [b"message"] and len(words) == 3:
             self._deliver(*split(words[2]))
         elif words[:1] == [b"subscribe"]:
-            self._confirmed = True
+            self._confirmed = self._leadership.subscribed = True
             self._confirm()
             self._missed()  # messages before the subscription were lost
         return True

@@ -44,10 +44,15 @@ class WakeupSource(Protocol):
         """Names that this process uses."""
         ...
 
-    def wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
-        """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`."""
+    def wait(self, ticket: str, until: float, key: str | None = None, sent: float | None = None) -> str | None:
+        """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`.
 
-    async def async_wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
+        sent: time of sending of the call that requested the message.
+        """
+
+    async def async_wait(
+        self, ticket: str, until: float, key: str | None = None, sent: float | None = None
+    ) -> str | None:
         """Async version of `wait`."""
 
 
@@ -67,15 +72,19 @@ class Mailboxes:
         self._missed = float("-inf")
         self._told: set[str] = set()
 
-    def open(self, ticket: str, deliver: Callable[[str], None], *, missed: bool = False) -> str | None:
+    def open(
+        self, ticket: str, deliver: Callable[[str], None], *, missed: bool = False, sent: float | None = None
+    ) -> str | None:
         """Register a waiter; return an early message instead, if there is one, without registering.
 
         missed: its message may have been lost, so it must check again at once.
+        sent: time of sending of the call that requested the message.
         """
         waiting = self._boxes.setdefault(ticket, [])
         waiting.append(deliver)
         early = self._taken_early(ticket)
-        if early is None and ticket not in self._told and now() - self._missed < _JUST:
+        after_loss = sent is not None and sent > self._missed
+        if early is None and not after_loss and ticket not in self._told and now() - self._missed < _JUST:
             # its message may be among the lost ones: its caller called the server before the loss
             self._told.add(ticket)
             early = ""
@@ -130,10 +139,18 @@ class Mailboxes:
             self._size -= size
         return text
 
-    def wait(self, ticket: str, until: float, *, missed: bool = False, long: OnLong | None = None) -> str | None:
+    def wait(
+        self,
+        ticket: str,
+        until: float,
+        *,
+        missed: bool = False,
+        sent: float | None = None,
+        long: OnLong | None = None,
+    ) -> str | None:
         """Block until a message for `ticket` arrives or the clock reaches `until`; call `long` in a long wait."""
         box = ThreadBox(self._leadership)
-        early = self.open(ticket, box.deliver, missed=missed)
+        early = self.open(ticket, box.deliver, missed=missed, sent=sent)
         if early is not None:
             return early
         try:
@@ -144,13 +161,20 @@ class Mailboxes:
             return box.wait(until - now())
         finally:
             self.close(ticket, box.deliver)
+            box.end()
 
     async def async_wait(
-        self, ticket: str, until: float, *, missed: bool = False, long: OnLong | None = None
+        self,
+        ticket: str,
+        until: float,
+        *,
+        missed: bool = False,
+        sent: float | None = None,
+        long: OnLong | None = None,
     ) -> str | None:
         """Async version of `wait`."""
         box = TaskBox()
-        early = self.open(ticket, box.deliver, missed=missed)
+        early = self.open(ticket, box.deliver, missed=missed, sent=sent)
         if early is not None:
             return early
         try:
