@@ -99,9 +99,9 @@ def __getattr__(name: str) -> object:
     # Import on first use, so that commands that use no public name start fast.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"lockwork.{_ELSEWHERE.get(name, 'errors')}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"lockwork.{_ELSEWHERE.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

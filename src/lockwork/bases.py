@@ -39,8 +39,8 @@ _BASES: dict[str, Callable[[Any, Any], Any]] = {
 
 def base_of(kind: type) -> type | None:
     """Return the base class that JSON can encode; None if there is none."""
-    found = (each for each in kind.__mro__[1:] if f"{each.__module__}.{each.__qualname__}" in _BASES)
-    return next(found, None)
+    bases = (each for each in kind.__mro__[1:] if f"{each.__module__}.{each.__qualname__}" in _BASES)
+    return next(bases, None)
 
 
 def as_base(value: Any) -> Any:

@@ -139,9 +139,9 @@ def result(encoded: bytes, wanted: Any, of: str) -> Any:
         warn_unread(f"the result of {of}", getattr(wanted, "__name__", str(wanted)), error)
         return value
     except Exception as error:  # noqa: BLE001 - classes of the app may raise anything
-        shown = wanted.__name__ if isinstance(wanted, type) else wanted
+        label = wanted.__name__ if isinstance(wanted, type) else wanted
         raise ResultUnavailable(
-            f"the result of {of} does not match its annotation {shown}: {error}; correct the annotation, or remove it"
+            f"the result of {of} does not match its annotation {label}: {error}; correct the annotation, or remove it"
         ) from None
 
 

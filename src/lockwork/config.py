@@ -114,23 +114,23 @@ class Config:
     def read(cls, settings: Mapping[str, Any]) -> Config:
         """Check the given settings; raises ConfigError."""
         check_names(settings, Settings, "Lockwork has no setting")
-        given = {"prefix": os.environ.get("LOCKWORK_PREFIX") or DEFAULT_PREFIX, **settings}
+        values = {"prefix": os.environ.get("LOCKWORK_PREFIX") or DEFAULT_PREFIX, **settings}
         for name in ("lock_lease", "result_ttl", "dead_ttl", "patience", "unknown_task_ttl"):
-            if name in given:
-                given[name] = seconds(given[name], name, zero=name in ("patience", "unknown_task_ttl"))
+            if name in values:
+                values[name] = seconds(values[name], name, zero=name in ("patience", "unknown_task_ttl"))
         for name in ("max_payload", "max_result"):
-            whole(given.get(name, 1), f"{name}, in bytes,", 1, _MOST)
-        whole(given.get("dead_limit", 0), "dead_limit", 0, _MOST)
-        yes_or_no(given.get("allow_eviction", False), "allow_eviction")
-        if "history" in given:
-            given["history"] = HistoryBounds.read(given["history"])
-        if "partitions" in given:
-            given["partitions"] = Partitions.read(given["partitions"])
-        if given.get("app_name") is not None:
-            checked(given["app_name"], "the app's name")
-        if given.get("app_version") is not None:
-            checked(given["app_version"], "the app's version")
-        config = cls(**given)
+            whole(values.get(name, 1), f"{name}, in bytes,", 1, _MOST)
+        whole(values.get("dead_limit", 0), "dead_limit", 0, _MOST)
+        yes_or_no(values.get("allow_eviction", False), "allow_eviction")
+        if "history" in values:
+            values["history"] = HistoryBounds.read(values["history"])
+        if "partitions" in values:
+            values["partitions"] = Partitions.read(values["partitions"])
+        if values.get("app_name") is not None:
+            checked(values["app_name"], "the app's name")
+        if values.get("app_version") is not None:
+            checked(values["app_version"], "the app's version")
+        config = cls(**values)
         checked(config.prefix, "the prefix" if "prefix" in settings else "LOCKWORK_PREFIX")
         if config.lock_lease < _LEAST_LOCK_LEASE:
             raise ConfigError(

@@ -75,14 +75,16 @@ class Errors:
         """Register a class; raises ConfigError for anything else, or if another class has its name."""
         if not isinstance(error, type) or not issubclass(error, Exception):
             raise ConfigError(f"only an Exception class can be registered as an error, not {error!r}")
-        called = error.__name__ if name is None else name
-        if not isinstance(called, str) or not 1 <= len(called) <= _TYPE:
-            raise ConfigError(f"an error's name is text of 1 to {_TYPE} characters, not {called!r:.60}")
-        taken = self._classes.get(called)
-        if taken is not None and not same_place(error, taken):
-            raise ConfigError(f"error {error!r} has the name of {taken!r}: register one of them with another name=...")
-        self._names[error] = called
-        self._classes[called] = error
+        error_name = error.__name__ if name is None else name
+        if not isinstance(error_name, str) or not 1 <= len(error_name) <= _TYPE:
+            raise ConfigError(f"an error's name is text of 1 to {_TYPE} characters, not {error_name!r:.60}")
+        namesake = self._classes.get(error_name)
+        if namesake is not None and not same_place(error, namesake):
+            raise ConfigError(
+                f"error {error!r} has the name of {namesake!r}: register one of them with another name=..."
+            )
+        self._names[error] = error_name
+        self._classes[error_name] = error
         return error
 
     def stored(self, error: BaseException) -> bytes:
@@ -108,13 +110,13 @@ class Errors:
         if known is None:
             return None
         name, args, state = known.get("name"), known.get("args"), known.get("state")
-        found = self._classes.get(name) if isinstance(name, str) else None
-        if found is None or not isinstance(args, list) or not isinstance(state, dict):
+        error_class = self._classes.get(name) if isinstance(name, str) else None
+        if error_class is None or not isinstance(args, list) or not isinstance(state, dict):
             return None
         try:
-            error = found.__new__(found, *args)
+            error = error_class.__new__(error_class, *args)
             error.args = tuple(args)
-            hints = _types(found)
+            hints = _types(error_class)
             for attribute, value in state.items():
                 if not attribute.startswith("__"):
                     error.__dict__[attribute] = codecs.convert(value, hints.get(attribute, Any))
@@ -193,14 +195,14 @@ def _taken_apart(name: str, error: BaseException) -> dict[str, Any] | None:
         encoded = codecs.encode(known, "an error's attributes", _KNOWN)
     except Exception:  # noqa: BLE001 - attributes that JSON cannot hold are left out
         return None
-    found: dict[str, Any] = json.loads(encoded)
-    return found
+    plain_details: dict[str, Any] = json.loads(encoded)
+    return plain_details
 
 
 def _types(kind: type) -> dict[str, Any]:
     """Return the types of the annotated attributes that can be read."""
-    found = type_hints.of_class(kind)
-    return {name: hint for name, hint in found.items() if not isinstance(hint, Unread)}
+    hints = type_hints.of_class(kind)
+    return {name: hint for name, hint in hints.items() if not isinstance(hint, Unread)}
 
 
 def _plain(value: object) -> bool:

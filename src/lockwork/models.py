@@ -47,11 +47,11 @@ def dumped(model: Any, *, reveal: bool = False) -> Any:
 
     `reveal`: secrets are sent.
     """
-    found = model.model_dump(mode="json", by_alias=True, round_trip=True)
+    values = model.model_dump(mode="json", by_alias=True, round_trip=True)
     care = _care_of(type(model))
     if care is None or not _changes_in(model, care):
-        return found
-    return _corrected(found, model.model_dump(mode="python", by_alias=True, round_trip=True), reveal=reveal)
+        return values
+    return _corrected(values, model.model_dump(mode="python", by_alias=True, round_trip=True), reveal=reveal)
 
 
 def exact(value: datetime | time) -> datetime | time:

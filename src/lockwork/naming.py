@@ -51,8 +51,8 @@ class Template:
         Raises ConfigError if a placeholder names no parameter of the function, or one of `without`.
         """
         signature = inspect.signature(function)
-        known = [parameter for parameter in signature.parameters.values() if parameter.name not in without]
-        signature = signature.replace(parameters=known)
+        parameters = [parameter for parameter in signature.parameters.values() if parameter.name not in without]
+        signature = signature.replace(parameters=parameters)
         for field in self._fields:
             if field not in signature.parameters:
                 close = closest(field, signature.parameters)

@@ -89,10 +89,10 @@ class TaskOwner(Owner):
     @property
     def gone(self) -> bool:
         """True if the asyncio task is done, or can never continue."""
-        known = self._task
-        if known is None:
+        reference = self._task
+        if reference is None:
             return self.ended
-        task = known()
+        task = reference()
         return self.ended or task is None or task.done() or task.get_loop().is_closed()
 
     def detach(self) -> None:

@@ -24,8 +24,8 @@ def numbered(name: str, count: int) -> int:
 
 def routing_name(record: bytes) -> str | None:
     """Return the stored name that decides a job's partition: its key, else group, else unique name; None if unnamed."""
-    found = record_header.names(record)
-    return found.key or found.group or found.unique or None
+    names = record_header.names(record)
+    return names.key or names.group or names.unique or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,14 +71,14 @@ class Signature:
         for name in self.incomplete:
             hint = self._hints[name]
             try:
-                found = hint.read() if isinstance(hint, Unread) else hint
-                _check_read(found)
+                annotation = hint.read() if isinstance(hint, Unread) else hint
+                _check_read(annotation)
             except Exception as error:  # noqa: BLE001 - an annotation may be any expression
                 raise ConfigError(
                     f"task {self._task!r}: the annotation of {name!r}, {_shown(hint)}, cannot be read: {error}; its "
                     "names must be importable at run time, not only for type checkers"
                 ) from None
-            self._hints[name] = found
+            self._hints[name] = annotation
         self._arrange()
         self.check_types(result=False)
 
@@ -115,21 +115,21 @@ class Signature:
 
     def described(self) -> list[str]:
         """Return the parameters as `def` has them, without types and defaults: "user", "subject=", "*rest"."""
-        found: list[str] = []
+        texts: list[str] = []
         signs: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
         for parameter in self._signature.parameters.values():
             by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-            if by_name and not any(each.startswith("*") for each in found):
-                found.append("*")
+            if by_name and not any(each.startswith("*") for each in texts):
+                texts.append("*")
             default = "" if parameter.default is inspect.Parameter.empty else "="
-            found.append(f"{signs.get(parameter.kind, '')}{parameter.name}{default}")
-        return found
+            texts.append(f"{signs.get(parameter.kind, '')}{parameter.name}{default}")
+        return texts
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         """Return the arguments of a call by parameter, with defaults; raises TypeError if they do not fit."""
-        found = self._signature.bind(*args, **kwargs)
-        found.apply_defaults()
-        return found
+        arguments = self._signature.bind(*args, **kwargs)
+        arguments.apply_defaults()
+        return arguments
 
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raise TypeError, as the call itself would, if the arguments do not fit the signature.
@@ -279,13 +279,13 @@ def _unknown(hint: Any) -> str:
     except Exception:  # noqa: BLE001 - a forward reference may be defined later
         return ""
     for kind in kinds:
-        known = (
+        is_exempt = (
             hasattr(kind, "model_validate")
             or is_secret_text(kind)
             or inspect.isabstract(kind)
             or getattr(kind, "_is_protocol", False)
         )
-        if isinstance(kind, type) and not known and not any(issubclass(each, kind) for each in _NATIVE):
+        if isinstance(kind, type) and not is_exempt and not any(issubclass(each, kind) for each in _NATIVE):
             base = base_of(kind)
             if base is not None:
                 return f"a {kind.__qualname__} arrives as {base.__qualname__}: use that as the annotation"
@@ -301,8 +301,8 @@ def _has(wanted: tuple[type, ...], hint: Any) -> bool:
 
     `models` prepares them.
     """
-    found = classes_in(hint, in_models=False)
-    return any(isinstance(kind, type) and issubclass(kind, wanted) for kind in found)
+    kinds = classes_in(hint, in_models=False)
+    return any(isinstance(kind, type) and issubclass(kind, wanted) for kind in kinds)
 
 
 def _may_change(*hints: Any) -> Callable[[bytes], bool] | None:

@@ -55,12 +55,12 @@ def stuck_jobs(workers: Iterable[Worker]) -> list[StuckJob]:
             break
         for key in freed:
             del stuck[key]
-    found = [
+    entries = [
         StuckJob(job, worker, awaited, _lack(awaited, stuck))
         for job, worker in stuck.values()
         for awaited in job.waits_for[:1]
     ]
-    return sorted(found, key=lambda each: not each.lack)
+    return sorted(entries, key=lambda each: not each.lack)
 
 
 def _is_old(job: RunningJob) -> bool:
@@ -94,19 +94,19 @@ def _is_full(worker: Worker, stuck: Mapping[_Key, object]) -> bool:
 
 def _working_runners(workers: Iterable[Worker], stuck: Mapping[_Key, object]) -> set[tuple[str, int]]:
     """Return the worker processes, by worker and number, with a runner whose job is not stuck; or with none."""
-    taken: set[tuple[str, int]] = set()
+    busy_processes: set[tuple[str, int]] = set()
     working: set[tuple[str, int]] = set()
     for worker in workers:
         for job in worker.jobs:
             if job.runner == "runs":
-                taken.add((worker.name, job.process))
+                busy_processes.add((worker.name, job.process))
                 if (job.queue, job.id) not in stuck:
                     working.add((worker.name, job.process))
-    return working | {(worker.name, job.process) for worker in workers for job in worker.jobs} - taken
+    return working | {(worker.name, job.process) for worker in workers for job in worker.jobs} - busy_processes
 
 
 def _lack(awaited: AwaitedJob, stuck: Mapping[_Key, tuple[RunningJob, Worker]]) -> Lack:
-    found = stuck.get((awaited.queue, awaited.id))
-    if found is None:
+    entry = stuck.get((awaited.queue, awaited.id))
+    if entry is None:
         return "slot"
-    return "runner" if _queues(found[0]) else ""
+    return "runner" if _queues(entry[0]) else ""

@@ -69,20 +69,20 @@ def of_function(function: Callable[..., Any]) -> dict[str, Any]:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return {}  # some builtins have no signature that can be read
-    found = {name: each.annotation for name, each in signature.parameters.items()}
-    found["return"] = signature.return_annotation
+    hints = {name: each.annotation for name, each in signature.parameters.items()}
+    hints["return"] = signature.return_annotation
     names, local = global_names(function), local_names(function)
-    return {name: _read(each, names, local) for name, each in found.items() if each is not _EMPTY}
+    return {name: _read(each, names, local) for name, each in hints.items() if each is not _EMPTY}
 
 
 def of_class(kind: type) -> dict[str, Any]:
     """Return the types of a class's annotated attributes; Unread if a type cannot be read."""
-    found: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for each in reversed(getattr(kind, "__mro__", (kind,))):
         names = vars(sys.modules.get(each.__module__, typing))
         for name, annotation in inspect.get_annotations(each).items():
-            found[name] = _read(annotation, names, dict(vars(each)))
-    return found
+            hints[name] = _read(annotation, names, dict(vars(each)))
+    return hints
 
 
 def evaluate(annotation: Any, names: dict[str, Any], local: dict[str, Any], *, extras: bool = False) -> Any:
@@ -95,30 +95,30 @@ def evaluate(annotation: Any, names: dict[str, Any], local: dict[str, Any], *, e
 
 def global_names(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the global names that a callable's annotations can use."""
-    found: dict[str, Any] = getattr(_innermost(function), "__globals__", {})
-    return found
+    names: dict[str, Any] = getattr(_innermost(function), "__globals__", {})
+    return names
 
 
 def _read(annotation: Any, names: dict[str, Any], local: dict[str, Any]) -> Any:
     try:
         return evaluate(annotation, names, local)
     except Exception:  # noqa: BLE001 - an annotation may be any expression
-        shown = annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", repr(annotation))
-        used = {name: value for name, value in local.items() if name in shown}
-        return Unread(shown, lambda: evaluate(annotation, names, used))
+        text = annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", repr(annotation))
+        used = {name: value for name, value in local.items() if name in text}
+        return Unread(text, lambda: evaluate(annotation, names, used))
 
 
 def local_names(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the type parameters, and the names of the function that is running the definition of this one."""
     function = _innermost(function)
-    found = {each.__name__: each for each in getattr(function, "__type_params__", ())}
+    type_parameters = {each.__name__: each for each in getattr(function, "__type_params__", ())}
     outer, separator, _ = getattr(function, "__qualname__", "").rpartition(".<locals>.")
     frame = inspect.currentframe() if separator else None
     while frame is not None:
         if frame.f_code.co_qualname == outer and frame.f_globals is getattr(function, "__globals__", None):
-            return {**frame.f_locals, **found}
+            return {**frame.f_locals, **type_parameters}
         frame = frame.f_back
-    return found
+    return type_parameters
 
 
 def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,10 +167,10 @@ def _types_in(kind: Any) -> Iterable[Any]:
 
 def serialized_fields(model: Any) -> Collection[str]:
     """Return the fields of a Pydantic model that have a custom serializer."""
-    found = getattr(model, "__pydantic_decorators__", None)
-    if getattr(found, "model_serializers", None):
+    decorators = getattr(model, "__pydantic_decorators__", None)
+    if getattr(decorators, "model_serializers", None):
         return list(model.model_fields)
-    names = {name for each in getattr(found, "field_serializers", {}).values() for name in each.info.fields}
+    names = {name for each in getattr(decorators, "field_serializers", {}).values() for name in each.info.fields}
     marked = (
         name
         for name, field in model.model_fields.items()

@@ -182,18 +182,18 @@ def _decoded(found: Sequence[Announcement], kind: type[T]) -> Iterator[tuple[T, 
 
 def read_workers(prefix: str) -> Protocol[list[Worker]]:
     """Read the workers of the last hour."""
-    found = yield from announcements.read(prefix, WORKERS)
+    records = yield from announcements.read(prefix, WORKERS)
     return [
         replace(worker, state="lost") if age > max(SILENT, worker.lease) else worker
-        for worker, age in _decoded(found, Worker)
+        for worker, age in _decoded(records, Worker)
     ]
 
 
 def read_apps(prefix: str) -> Protocol[list[App]]:
     """Read the apps of the last 30 days; replaced versions stay for one more day."""
-    found = yield from announcements.read(prefix, APPS)
+    records = yield from announcements.read(prefix, APPS)
     apps: dict[tuple[str, str, str], App] = {}
-    for part, _ in _decoded(found, App):
+    for part, _ in _decoded(records, App):
         app = apps.setdefault(part.identity, part)
         if app is not part:
             app.tasks.extend(part.tasks)
@@ -230,9 +230,9 @@ class RunningVersions:
         """Return the versions of a task that live workers of the queue know, or that producers recently announced."""
         lately = [app for app in self.apps if (self.at - app.seen).total_seconds() < _LATELY]
         running = self.of_workers(queue)
-        found = [(app, app.task(task)) for app in {app.identity: app for app in (*lately, *running)}.values()]
+        pairs = [(app, app.task(task)) for app in {app.identity: app for app in (*lately, *running)}.values()]
         base = base_queue(queue)
-        return {each.version for app, each in found if each and (each.queue == base or app in running)}
+        return {each.version for app, each in pairs if each and (each.queue == base or app in running)}
 
 
 def read_running(prefix: str) -> Protocol[RunningVersions]:

@@ -14,7 +14,7 @@ from cancelling import nothing_here, swept, turns
 from locks.kinds import HANDLES
 from lockwork import LockLost, Lockwork
 from lockwork.locks.handle import Handle
-from lockwork.runtime import async_driver
+from lockwork.runtime import drive
 
 
 @pytest.fixture
@@ -156,6 +156,6 @@ async def test_sweep_detects_a_skipped_clean_up(
         nothing_here(alw, where)
 
     await alw.lock("x").ainspect()
-    monkeypatch.setattr(async_driver, "_clean_up", skipped)
+    monkeypatch.setattr(drive, "_clean_up", skipped)
     with pytest.raises(AssertionError, match="cancelled at turn"):
         await swept(alw.lock("x", lease="1h").aacquire, clean)

@@ -44,6 +44,7 @@ def collected() -> Iterator[None]:
 _ACQUIRE = (
     "protocol/locks/grants.py",
     "protocol/locks/multilock.py",
+    "runtime/drive.py",
     "runtime/sync_driver.py",
     "runtime/sync_pool.py",
     "runtime/sync_connection.py",

@@ -218,4 +218,4 @@ def test_lost_hold_of_an_owner_that_ends_later_is_dropped_with_the_next(app: Loc
 
     for _ in range(4):
         in_thread(outlive)
-    assert max(books(app.runtime)) <= 1
+    until(lambda: max(books(app.runtime)) <= 1, "the engine has dropped all but the last lost hold")

@@ -23,6 +23,7 @@ FILES = (
     "leader.py",
     "engine.py",
     "runtime/runtime.py",
+    "drive.py",
     "sync_driver.py",
     "sync_pool.py",
     "lock_counts.py",

@@ -7,7 +7,6 @@ import os
 import platform
 import sys
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 from typing import Protocol as Interface
@@ -63,6 +62,8 @@ def announce_producer(app: AnnouncingApp) -> Protocol[None]:
 
 def announced_app(app: AnnouncingApp, name: str) -> App:
     """Describe the tasks, partitions and schedules of the app's code."""
+    from importlib.metadata import version  # noqa: PLC0415 - it imports much that an app may never need
+
     tasks = sorted(map(_described, app.registry.of(app.registry.queues())), key=lambda task: task.name)
     partitions = dict(sorted(app.config.partitions.counts.items()))
     schedules = sorted({name for plans in app.plans.values() for name in plans})

@@ -34,14 +34,14 @@ class JobSearch:
         """Return the handle of an existing job; see `Lockwork.job`."""
         partitions, errors = self._config.partitions, self._registry.context.errors
         if queue is None:
-            found = [
+            names = [
                 name
                 for each in {"default": 0, **dict.fromkeys(self._registry.queues())}
                 for name in partitions.names(each)
             ]
         else:
-            found = [partitions.single(queue, "a job")]
-        keys = [QueueKeys(self._config.prefix, name) for name in found]
+            names = [partitions.single(queue, "a job")]
+        keys = [QueueKeys(self._config.prefix, name) for name in names]
         origins = [Origin(self._runtime, each, errors=errors) for each in keys]
         return FoundJob(origins, checked(id, "a job's id"), everywhere=queue is None)
 
@@ -57,12 +57,12 @@ class JobSearch:
     ) -> Protocol[JobPage]:
         """Read a page of matching jobs; see `Lockwork.jobs`. `visible`: the jobs and values that a user may see."""
         parameters, visible = yield from self._tasks(matching, visible)
-        wanted = job_search.read_filter(matching, newest, parameters, visible)
+        criteria = job_search.read_filter(matching, newest, parameters, visible)
         most, records = job_search.read_limits(limit, budget)
-        position = job_search.read_cursor(after, wanted.newest)
+        position = job_search.read_cursor(after, criteria.newest)
         names = yield from self._queue_names(None if queue is None else checked_queue(queue))
         keys = [QueueKeys(self._config.prefix, name) for name in names]
-        return job_search.page((yield from search.search(keys, wanted, position, most, records)), visible)
+        return job_search.page((yield from search.search(keys, criteria, position, most, records)), visible)
 
     async def apage(
         self,
@@ -89,7 +89,7 @@ class JobSearch:
     ) -> Protocol[BulkChange]:
         """Cancel, retry or delete all matching jobs; see `Lockwork.cancel_jobs`."""
         parameters, visible = yield from self._tasks(matching)
-        wanted = job_search.read_filter(matching, True, parameters, visible, from_now_on=False)
+        criteria = job_search.read_filter(matching, True, parameters, visible, from_now_on=False)
         most = None if limit is None else whole(limit, "limit", 1, 1 << 40)
         progress = progress or (lambda _done, _searched: None)
         names = yield from self._queue_names(None if queue is None else checked_queue(queue))
@@ -104,14 +104,14 @@ class JobSearch:
             return done in ("cancelled", "running", "revived", "deleted") and (action, done) != ("delete", "running")
 
         keys = [QueueKeys(self._config.prefix, name) for name in names]
-        return (yield from search.change_all(keys, wanted, action, change, most, progress))
+        return (yield from search.change_all(keys, criteria, action, change, most, progress))
 
     def _queue_names(self, queue: str | None) -> Protocol[list[str]]:
         """Return the partitions of a queue, or the queue itself; for None, all queues and partitions on the server."""
         if queue is not None and ("/" in queue or queue in self._config.partitions):
             return self._config.partitions.names(queue)
-        found = yield from index.queues(self._config.prefix)
-        return [name for name in found if queue is None or base_queue(name) == queue]
+        queues = yield from index.queues(self._config.prefix)
+        return [name for name in queues if queue is None or base_queue(name) == queue]
 
     def _tasks(
         self, matching: JobFilter, visible: Visible | None = None
@@ -130,5 +130,5 @@ class JobSearch:
         if hides:
             hidden = {task.name for task in announced if task.hidden}
             visible = Visible(frozenset(hidden | {task.name for task in own if task.options_in_force.hide_arguments}))
-        known = {task.name: task.positions for task in announced}
-        return known | {task.name: task.signature.positions for task in own}, visible
+        parameters = {task.name: task.positions for task in announced}
+        return parameters | {task.name: task.signature.positions for task in own}, visible

@@ -9,8 +9,8 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import overview
 from lockwork.protocol.locks.overview import Overview
 from lockwork.protocol.names import checked_name
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.runtime import LockObserver, Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 
 
 class ProcessLocks:

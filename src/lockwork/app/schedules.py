@@ -39,10 +39,10 @@ class Schedules:
             )
         queue = options.pop("queue", "default")
         if options:
-            shown = ", ".join([f"name={name!r}", *(f"{option}=..." for option in options if option != "name")])
+            arguments = ", ".join([f"name={name!r}", *(f"{option}=..." for option in options if option != "name")])
             raise ConfigError(
                 f"lw.schedule({name!r}) returns an existing schedule, and takes only queue=. To create one, pass "
-                f"a call of a task, such as lw.schedule(send.call(42), {shown})"
+                f"a call of a task, such as lw.schedule(send.call(42), {arguments})"
             )
         queue, name = checked_queue(queue), checked_schedule(name)
         return self._handle(name, self._plans.partition(queue, name))

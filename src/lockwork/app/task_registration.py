@@ -48,12 +48,12 @@ def task_decorator(
     name = own.get("name")
 
     def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
-        called = registry.task_name(function, name)
+        task_name = registry.task_name(function, name)
         keys = [QueueKeys(app.config.prefix, each) for each in app.config.partitions.names(chosen.queue)]
         batchers = [app.registry.batcher(app.runtime, each) for each in keys]
         context = app.registry.context
         context.announcing.begin(partial(announce_producer, app))
-        task: Task[..., Any, Any] = Task(batchers, app.config, called, function, chosen, context, batching)
+        task: Task[..., Any, Any] = Task(batchers, app.config, task_name, function, chosen, context, batching)
         app.plans.declare_own(task, timing, reloaded=app.registry.check(task))
         app.registry.add(task)
         return task

@@ -28,12 +28,12 @@ def main(words: Sequence[str] | None = None, project: Project | None = None) -> 
     from lockwork.cli.commands import cli, load  # noqa: PLC0415 - see above
     from lockwork.errors import LockworkError  # noqa: PLC0415 - see above
 
-    given = sys.argv[1:] if words is None else list(words)
-    load(given)
+    arguments = sys.argv[1:] if words is None else list(words)
+    load(arguments)
     try:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        cli(given, prog_name="lockwork" if project is None else project.name, obj=project)
+        cli(arguments, prog_name="lockwork" if project is None else project.name, obj=project)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except LockworkError as error:

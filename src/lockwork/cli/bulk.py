@@ -92,12 +92,12 @@ class Bulk:
         return sum(self._count_state(state, read=not (only_state and state in _COUNTED)) for state in self._states)
 
     def _count_state(self, state: JobState, *, read: bool) -> int:
-        wanted = cast("JobFilter", {**self._wanted, "state": state})
+        matching = cast("JobFilter", {**self._wanted, "state": state})
         if not read:
-            return self._lw.jobs(self._queue, limit=1, **wanted).total
+            return self._lw.jobs(self._queue, limit=1, **matching).total
         count, after, before = 0, None, self._total
         while True:
-            page = self._lw.jobs(self._queue, limit=_STEP, budget=_STEP, after=after, **wanted)
+            page = self._lw.jobs(self._queue, limit=_STEP, budget=_STEP, after=after, **matching)
             count += len(page.jobs)
             self._searched += page.searched
             self._undecided += page.undecided

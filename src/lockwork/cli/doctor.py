@@ -53,9 +53,12 @@ def doctor(*, output: Output, url: str | None, prefix: str, scan: bool) -> None:
     def report() -> Report:
         nonlocal serious
         with connected(url, prefix) as lw:
-            seen = _examine(lw, reader, scan=scan)
-        serious = any(finding.level == "serious" for finding in seen.findings)
-        return Report({"findings": seen.findings, "checked": _checked(seen)}, [*listed(seen.findings), *_scope(seen)])
+            examination = _examine(lw, reader, scan=scan)
+        serious = any(finding.level == "serious" for finding in examination.findings)
+        return Report(
+            {"findings": examination.findings, "checked": _checked(examination)},
+            [*listed(examination.findings), *_scope(examination)],
+        )
 
     output.show(report)
     sys.exit(1 if serious else 0)

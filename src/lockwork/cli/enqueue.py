@@ -74,12 +74,12 @@ def enqueue(
     if retries is not None:
         options["retries"] = retries
     with scope.open(read_only=False, create=create) as lw:
-        made = register(lw, _found(Announced.read(lw), task, scope.queue, create=create))
+        task_handle = register(lw, _found(Announced.read(lw), task, scope.queue, create=create))
         try:
-            job = made.options(**options).enqueue(*args, **kwargs)
+            job = task_handle.options(**options).enqueue(*args, **kwargs)
         except TypeError as error:
             raise ConfigError(f"{error}: see --args and --kwargs") from None
-        in_force = made.options(**options).options_in_force
+        in_force = task_handle.options(**options).options_in_force
         document = {"job": job.id, "queue": job.queue, "task": task, "retries": in_force.retries}
         summary = f"task {printable(task)}, queue {printable(job.queue)}, retries {in_force.retries}"
         if not lw.queue(job.queue).workers():
@@ -100,11 +100,11 @@ def _found(announced: Announced, name: str, queue: str | None, *, create: bool) 
         raise ConfigError(f"task {printable(name)} is in several queues ({queues}): pass its --queue")
     if tasks and queue is not None:
         return replace(tasks[0], queue=queue)
-    known = {task.name for task in announced.tasks.values()}
-    if queue is None and not (known or create):
+    names = {task.name for task in announced.tasks.values()}
+    if queue is None and not (names or create):
         raise ConfigError(f"no app has announced task {printable(name)}: pass its --queue")
-    if known and not create:
-        raise ConfigError(f"{unknown('task', name, known)} Add --create to use it anyway.")
+    if names and not create:
+        raise ConfigError(f"{unknown('task', name, names)} Add --create to use it anyway.")
     if queue is None:
         raise click.UsageError("--create needs the --queue of the task")
     return AnnouncedTask(name, queue, "thread", None, 3, parameters=["*args", "**kwargs"])

@@ -176,13 +176,13 @@ def _found(lw: Lockwork, id: str, queue: str | None) -> Job[Any]:
 
 
 def _report(lw: Lockwork, job: Job[Any]) -> Report:
-    seen = job.inspect()
-    nodes = [] if seen.flow is None else graph(lw, seen.flow, job.queue)
-    document = {field.name: getattr(seen, field.name) for field in fields(JobSnapshot)} | {"graph": nodes}
-    hidden = seen.hidden or seen.task in Announced.read(lw).hidden
+    snapshot = job.inspect()
+    nodes = [] if snapshot.flow is None else graph(lw, snapshot.flow, job.queue)
+    document = {field.name: getattr(snapshot, field.name) for field in fields(JobSnapshot)} | {"graph": nodes}
+    hidden = snapshot.hidden or snapshot.task in Announced.read(lw).hidden
     if hidden:  # its key and group may contain its arguments
         document |= {"args": None, "kwargs": None, "key": None, "group": None, "hidden": True}
-    return Report(document, list(_body(seen, nodes, hidden=hidden)))
+    return Report(document, list(_body(snapshot, nodes, hidden=hidden)))
 
 
 def _body(seen: JobSnapshot, nodes: list[FlowNode], *, hidden: bool) -> Iterator[RenderableType]:

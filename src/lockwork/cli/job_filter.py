@@ -50,14 +50,14 @@ def job_filter(command: F) -> F:
     @click.option("--until", help=f"{_TIME}at least this long ago.")
     @wraps(command)
     def wrapped(*args: Any, **options: Any) -> object:
-        wanted: dict[str, Any] = {"state": options.pop("state"), "hide_arguments": True}
+        matching: dict[str, Any] = {"state": options.pop("state"), "hide_arguments": True}
         for name in ("task", "tag", "key", "group", "arg", "error", "text"):
             if (text := options.pop(name)) is not None:
-                wanted[name] = text
+                matching[name] = text
         for name in ("since", "until"):
             if (text := options.pop(name)) is not None:
-                wanted[name] = duration(text, f"--{name}")
-        return command(*args, wanted=cast("JobFilter", wanted), **options)
+                matching[name] = duration(text, f"--{name}")
+        return command(*args, wanted=cast("JobFilter", matching), **options)
 
     return wrapped  # type: ignore[return-value]  # click calls it by name
 

@@ -54,10 +54,10 @@ def check_queue(
         click.echo(text, err=True)
     elif not create:
         # a worker that served it may have ended
-        known = sorted({base_queue(each) for each in names} - {name})
-        close = closest(name, {*names, *known} - {name})
+        base_queues = sorted({base_queue(each) for each in names} - {name})
+        close = closest(name, {*names, *base_queues} - {name})
         last = " Add --create to use it anyway." if create is not None else ""
-        raise ConfigError(f"no queue {printable(name)} exists: {hint(name, [close] if close else known)}{last}")
+        raise ConfigError(f"no queue {printable(name)} exists: {hint(name, [close] if close else base_queues)}{last}")
 
 
 def _exists(lw: Lockwork, name: str) -> bool:

@@ -60,21 +60,23 @@ def read_queues(texts: Iterable[str]) -> dict[str, int | None]:
 
 def queues_of(app: Lockwork, options: WorkerOptions, named: dict[str, int | None]) -> WorkerOptions:
     """Complete the options by the queues that were named, or by all of the app's; raises ConfigError."""
-    known, partitions = app.registry.queues(), app.config.partitions
+    app_queues, partitions = app.registry.queues(), app.config.partitions
     for name in partitions.counts:
-        if name not in known:
-            hint = _meant(name, known)
+        if name not in app_queues:
+            hint = _meant(name, app_queues)
             log.warning("queue %r has partitions, but no task of %s belongs to it%s", name, options.app, hint)
     if not named:
-        if not known:
+        if not app_queues:
             raise ConfigError(
                 f"{options.app} has no tasks: import the modules that define them in its module, or pass --queues"
             )
-        return msgspec.structs.replace(options, queues=known, weights=[1] * len(known) if len(known) > 1 else None)
+        return msgspec.structs.replace(
+            options, queues=app_queues, weights=[1] * len(app_queues) if len(app_queues) > 1 else None
+        )
     for name in named:
         whole = base_queue(name)
-        if whole not in known:
-            log.warning("no task of %s belongs to queue %r%s", options.app, name, _meant(name, known))
+        if whole not in app_queues:
+            log.warning("no task of %s belongs to queue %r%s", options.app, name, _meant(name, app_queues))
         elif whole != name and whole in named and name in partitions.names(whole):
             raise ConfigError(f"--queues names {name!r} twice: it is a partition of {whole!r}")
         elif whole != name and name not in partitions.names(whole):

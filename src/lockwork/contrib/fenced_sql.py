@@ -36,8 +36,8 @@ class _Cursor:
 
     def row(self, statement: Statement) -> tuple[Any, ...] | None:
         self._cursor.execute(statement.text, statement.parameters)
-        found = self._cursor.fetchone()
-        return None if found is None else tuple(found.values() if isinstance(found, dict) else found)
+        record = self._cursor.fetchone()
+        return None if record is None else tuple(record.values() if isinstance(record, dict) else record)
 
 
 class _SQLAlchemy:
@@ -50,8 +50,8 @@ class _SQLAlchemy:
         return int(self._connection.execute(self._text(statement.text), statement.parameters).rowcount)
 
     def row(self, statement: Statement) -> tuple[Any, ...] | None:
-        found = self._connection.execute(self._text(statement.text), statement.parameters).first()
-        return None if found is None else tuple(found)
+        record = self._connection.execute(self._text(statement.text), statement.parameters).first()
+        return None if record is None else tuple(record)
 
 
 def is_sqlalchemy(target: object) -> bool:
@@ -114,13 +114,13 @@ class Statements:
 
     def update(self, key: object, values: Mapping[str, object], fence: int, *, strict: bool) -> Statement:
         """Write unless the row has a higher fence; with `strict`, also refuse an equal one."""
-        taken = _Parameters(self._style)
+        binder = _Parameters(self._style)
         columns = {**self._columns(values), self._fence: fence}
-        sets = ", ".join(f"{name} = {taken.mark(value)}" for name, value in columns.items())
-        row = f"{self._key} = {taken.mark(key)}"
+        sets = ", ".join(f"{name} = {binder.mark(value)}" for name, value in columns.items())
+        row = f"{self._key} = {binder.mark(key)}"
         # <= and not <: a holder may write several times under one fence
-        allowed = f"COALESCE({self._fence}, 0) {'<' if strict else '<='} {taken.mark(fence)}"
-        return taken.statement(f"UPDATE {self._table} SET {sets} WHERE {row} AND {allowed}")  # noqa: S608 - all quoted
+        allowed = f"COALESCE({self._fence}, 0) {'<' if strict else '<='} {binder.mark(fence)}"
+        return binder.statement(f"UPDATE {self._table} SET {sets} WHERE {row} AND {allowed}")  # noqa: S608 - all quoted
 
     def insert(self, key: object, values: Mapping[str, object]) -> Statement:
         """Insert the row with fence 0 if it is missing, so that the update finds it; a duplicate is not an error.
@@ -128,21 +128,21 @@ class Statements:
         On PostgreSQL an error would abort the caller's transaction. The number of inserted rows is not used: on MySQL
         it depends on a setting of the connection.
         """
-        taken = _Parameters(self._style)
+        binder = _Parameters(self._style)
         columns = {self._key: key, **self._columns(values), self._fence: 0}
-        marks = ", ".join(taken.mark(value) for value in columns.values())
+        marks = ", ".join(binder.mark(value) for value in columns.values())
         into = f"INSERT INTO {self._table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - all quoted
         if self._mysql:
-            return taken.statement(f"{into} ON DUPLICATE KEY UPDATE {self._key} = {self._key}")
-        return taken.statement(f"{into} ON CONFLICT ({self._key}) DO NOTHING")
+            return binder.statement(f"{into} ON DUPLICATE KEY UPDATE {self._key} = {self._key}")
+        return binder.statement(f"{into} ON CONFLICT ({self._key}) DO NOTHING")
 
     def read_fence(self, key: object) -> Statement:
         """The query for the fence of a row."""
-        taken = _Parameters(self._style)
+        binder = _Parameters(self._style)
         # without the lock, MySQL shows a transaction its initial snapshot
         lock = " FOR UPDATE" if self._mysql else ""
-        row = f"{self._key} = {taken.mark(key)}"
-        return taken.statement(f"SELECT {self._fence} FROM {self._table} WHERE {row}{lock}")  # noqa: S608 - all quoted
+        row = f"{self._key} = {binder.mark(key)}"
+        return binder.statement(f"SELECT {self._fence} FROM {self._table} WHERE {row}{lock}")  # noqa: S608 - all quoted
 
     def _columns(self, values: Mapping[str, object]) -> dict[str, object]:
         columns = {self._quoted(name, "a column's name"): value for name, value in values.items()}
@@ -151,10 +151,10 @@ class Statements:
         return columns
 
     def _quoted(self, name: object, what: str, parts: int = 1) -> str:
-        found = name.split(".") if isinstance(name, str) else []
-        if not 1 <= len(found) <= parts or not all(map(_IDENTIFIER.fullmatch, found)):
+        identifiers = name.split(".") if isinstance(name, str) else []
+        if not 1 <= len(identifiers) <= parts or not all(map(_IDENTIFIER.fullmatch, identifiers)):
             raise ConfigError(f"{what} must be letters, digits and underscores, not {name!r:.80}")
-        return ".".join(f"{self._quote}{part}{self._quote}" for part in found)
+        return ".".join(f"{self._quote}{part}{self._quote}" for part in identifiers)
 
 
 class _Parameters:
@@ -239,11 +239,11 @@ class FencedTable:
                         raise NoSuchRow(f"{self.table} has no row {key!r}: insert it first, or use put()")
                     database.hit(first)
                     continue
-                seen = 0 if row[0] is None else int(row[0])
-                if seen > fence or (strict and seen == fence):
-                    raise self._stale(key, fence, seen)
+                stored_fence = 0 if row[0] is None else int(row[0])
+                if stored_fence > fence or (strict and stored_fence == fence):
+                    raise self._stale(key, fence, stored_fence)
                 # MySQL does not count an unchanged row; the SELECT has locked it
-                if seen == fence and (self._mysql or hits < 0):
+                if stored_fence == fence and (self._mysql or hits < 0):
                     return
                 # the row appeared or changed between two statements: the caller should retry
         raise LockworkError(

@@ -234,10 +234,10 @@ def _facts(operation: str, queue: str) -> dict[str, Any]:
 
 
 def _server(runtime: Runtime) -> Attributes:
-    found = runtime.address
-    if found is None:
+    address = runtime.address
+    if address is None:
         return {}
-    host, port = found
+    host, port = address
     return {"server.address": host} if port is None else {"server.address": host, "server.port": port}
 
 
@@ -247,13 +247,13 @@ def _of_metric(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_outgoing(outgoing: Outgoing) -> Attributes:
-    found: Attributes = {"lockwork.task": outgoing.task} if outgoing.task else {}
-    return found | {"messaging.batch.message_count": outgoing.count} if outgoing.count != 1 else found
+    attributes: Attributes = {"lockwork.task": outgoing.task} if outgoing.task else {}
+    return attributes | {"messaging.batch.message_count": outgoing.count} if outgoing.count != 1 else attributes
 
 
 def _known_at_the_end(outgoing: Outgoing, facts: dict[str, Any]) -> Attributes:
-    found: Attributes = {name: facts[name] for name in facts if name.startswith("server.")}
-    return found | {"messaging.message.id": outgoing.ids[0]} if len(outgoing.ids) == 1 else found
+    attributes: Attributes = {name: facts[name] for name in facts if name.startswith("server.")}
+    return attributes | {"messaging.message.id": outgoing.ids[0]} if len(outgoing.ids) == 1 else attributes
 
 
 def _failed(span: Span, error: BaseException, facts: dict[str, Any]) -> None:

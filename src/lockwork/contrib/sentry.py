@@ -139,10 +139,10 @@ class _Reports:
             _tag(scope, event)
             _tell_history(scope, event, self._inspected(event))
             mechanism = {"type": "lockwork", "handled": False}
-            found, hint = event_from_exception(event.error, client_options=client.options, mechanism=mechanism)
-            found["transaction"] = event.task
-            found["fingerprint"] = ["{{ default }}", event.task]
-            sentry_sdk.capture_event(found, hint)
+            sentry_event, hint = event_from_exception(event.error, client_options=client.options, mechanism=mechanism)
+            sentry_event["transaction"] = event.task
+            sentry_event["fingerprint"] = ["{{ default }}", event.task]
+            sentry_sdk.capture_event(sentry_event, hint)
 
     def _inspected(self, event: Died) -> JobSnapshot | None:
         try:

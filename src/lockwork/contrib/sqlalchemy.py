@@ -114,9 +114,9 @@ class ConnectionJobs:
         self._jobs.append(waiting)
 
     def _committed(self, _: object) -> None:
-        kept, self._jobs = self._jobs, []
+        entries, self._jobs = self._jobs, []
         pending: list[PendingJob] = []
-        for waiting in kept:
+        for waiting in entries:
             waiting.commits -= 1
             if not waiting.commits:
                 pending.extend(waiting.jobs)
@@ -159,18 +159,18 @@ _connections: WeakKeyDictionary[Any, ConnectionJobs] = WeakKeyDictionary()
 
 def _of_session(session: Any) -> SessionJobs:
     """Return the jobs that wait for this session."""
-    found: SessionJobs | None = session.info.get(_PLACE)
-    if found is None:
-        found = session.info[_PLACE] = SessionJobs(session)
-    return found
+    session_jobs: SessionJobs | None = session.info.get(_PLACE)
+    if session_jobs is None:
+        session_jobs = session.info[_PLACE] = SessionJobs(session)
+    return session_jobs
 
 
 def _of_connection(connection: Any) -> ConnectionJobs:
     """Return the jobs that wait for this connection; raises ConfigError."""
-    found = _connections.get(connection)
-    if found is None:
-        found = _connections[connection] = ConnectionJobs(connection)
-    return found
+    connection_jobs = _connections.get(connection)
+    if connection_jobs is None:
+        connection_jobs = _connections[connection] = ConnectionJobs(connection)
+    return connection_jobs
 
 
 def _innermost(session: Any) -> Any:
@@ -231,8 +231,8 @@ class SQLAlchemyTransactions:
 def _is(where: object, *classes: tuple[str, str]) -> bool:
     # an object of a module exists only if the module was imported, so no import is needed here
     for module, name in classes:
-        found = sys.modules.get(module)
-        if found is not None and isinstance(where, getattr(found, name, ())):
+        module_object = sys.modules.get(module)
+        if module_object is not None and isinstance(where, getattr(module_object, name, ())):
             return True
     return False
 

@@ -138,9 +138,9 @@ class Access:
             return User(verdict if isinstance(verdict, str) else "authorized") if verdict else None
         if self.is_open:
             return User("local")
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         if self._token is not None and scheme.lower() == "bearer":
-            if _same(given.strip(), self._token):
+            if _same(credentials.strip(), self._token):
                 return User("token")
             self._failures.add(*self._who(request))
         return self._of_cookie(request.cookies.get(SESSION, ""))
@@ -251,10 +251,10 @@ _HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:,@/\[\]]+))(?::\d*)?")
 
 def _stretched(token: str) -> str:
     """Return the cookie key for a token, stretched to prevent a cookie from being a quick check of token guesses."""
-    found = hashlib.scrypt(
+    key = hashlib.scrypt(
         token.encode(), salt=b"lockwork dashboard session", n=SCRYPT["n"], r=SCRYPT["r"], p=SCRYPT["p"]
     )
-    return found.hex()
+    return key.hex()
 
 
 def _derived(stored: str) -> str:
@@ -285,5 +285,5 @@ def _unpacked(text: str) -> str:
 
 def _host_name(host: str) -> str:
     """Return the name in a Host header, without its port; "" if it is invalid."""
-    found = _HOST.fullmatch(host)
-    return (found[1] or found[2]).lower().rstrip(".") if found else ""
+    match = _HOST.fullmatch(host)
+    return (match[1] or match[2]).lower().rstrip(".") if match else ""

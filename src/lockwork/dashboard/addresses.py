@@ -58,8 +58,8 @@ class Proxies:
     def _trusts(self, address: str) -> bool:
         if not self._networks or not is_address(address):
             return False
-        found = ipaddress.ip_address(address)
-        return any(found in network for network in self._networks)
+        ip = ipaddress.ip_address(address)
+        return any(ip in network for network in self._networks)
 
 
 class Failures:

@@ -35,9 +35,9 @@ async def serve(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in NAMES:
         return Response("no such file\n", 404, media_type="text/plain")
-    found = asset(name)
+    file = asset(name)
     packed = "gzip" in request.headers.get("accept-encoding", "")
     headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
     if packed:
         headers["Content-Encoding"] = "gzip"
-    return Response(found.compressed if packed else found.content, headers=headers, media_type=found.type)
+    return Response(file.compressed if packed else file.content, headers=headers, media_type=file.type)

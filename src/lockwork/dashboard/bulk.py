@@ -184,12 +184,12 @@ class Change:
             again = several(self.undone, "job runs again", "jobs run again")
             return f"{again}." + (f" {several(left, 'job')} could not be revived: {_LOST}." if left else "")
         one, many = self.verb.told
-        said = f"{several(self.changed, f'job {one}', f'jobs {many}')}."
+        text = f"{several(self.changed, f'job {one}', f'jobs {many}')}."
         if self.failed:
-            said += f" {several(self.failed, 'job')} could not be changed: {self.verb.left}."
+            text += f" {several(self.failed, 'job')} could not be changed: {self.verb.left}."
         if self.undecided:
-            said += f" {self.left_out}"
-        return f"{said} {self.trouble}".rstrip()
+            text += f" {self.left_out}"
+        return f"{text} {self.trouble}".rstrip()
 
     @property
     def left_out(self) -> str:
@@ -283,10 +283,10 @@ class Change:
             while left and self.changed < most:
                 tried, left = left[: most - self.changed], left[most - self.changed :]
                 done = await asyncio.gather(*(change(self._job(each)) for each in tried))
-                kept = [each for each, good in zip(tried, done, strict=True) if good]
-                self.changed += len(kept)
-                self.failed += len(tried) - len(kept)
-                self._changed += kept if self.changed <= _MOST_UNDONE else []
+                successes = [each for each, good in zip(tried, done, strict=True) if good]
+                self.changed += len(successes)
+                self.failed += len(tried) - len(successes)
+                self._changed += successes if self.changed <= _MOST_UNDONE else []
             if self.changed >= most or self._stopping:
                 break
         self.stage = "ended"
@@ -297,14 +297,14 @@ class Change:
             for batch in _cut(self._picked or self._target.picked):
                 yield batch
             return
-        known, before = set[tuple[str, str]](), -1
-        while len(known) > before:
-            before = len(known)
+        targets, before = set[tuple[str, str]](), -1
+        while len(targets) > before:
+            before = len(targets)
             for state in self.states:
                 # the oldest first: jobs that came after the count are not targets
                 async for page in self._pages(state, newest=False):
-                    fresh = [each for job in page.jobs if (each := (job.partition, job.id)) not in known]
-                    known.update(fresh)
+                    fresh = [each for job in page.jobs if (each := (job.partition, job.id)) not in targets]
+                    targets.update(fresh)
                     for batch in _cut(fresh):
                         yield batch
 
@@ -313,11 +313,11 @@ class Change:
         after = None
         while True:
             away = time.monotonic() - self._since
-            wanted: dict[str, Any] = {**self._target.matching, "state": state}
+            conditions: dict[str, Any] = {**self._target.matching, "state": state}
             for name in ("since", "until"):
-                if name in wanted and not isinstance(wanted[name], datetime):
-                    wanted[name] = seconds(wanted[name], name, zero=True) + away
-            matching = cast("JobFilter", wanted)
+                if name in conditions and not isinstance(conditions[name], datetime):
+                    conditions[name] = seconds(conditions[name], name, zero=True) + away
+            matching = cast("JobFilter", conditions)
             page = await self._find(self._target.queue, matching, limit=_STEP, budget=_READ, after=after, newest=newest)
             yield page
             after = page.next

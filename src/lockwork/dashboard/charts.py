@@ -30,10 +30,10 @@ def bar_parts(counts: Sequence[tuple[str, int]], width: float = 100.0) -> list[t
 
 def spark_points(values: Sequence[float | None], width: float = 96.0, height: float = 24.0) -> list[str]:
     """Return the points of a sparkline from left to right, one text for each stretch without gaps."""
-    known = [each for each in values if each is not None]
-    if not known:
+    numbers = [each for each in values if each is not None]
+    if not numbers:
         return []
-    top = max(*known, 0.0) or 1.0
+    top = max(*numbers, 0.0) or 1.0
     step = width / max(len(values) - 1, 1)
     stretches: list[list[str]] = [[]]
     for at, each in enumerate(values):

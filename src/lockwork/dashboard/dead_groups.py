@@ -139,8 +139,8 @@ class _Pass:
             some = [source for source in self._sources if not source.all_read and not source.waiting]
             # an unread partition may have the newest jobs
             some = sorted(some, key=lambda source: source.begun)[:_AT_ONCE]
-            found = await asyncio.gather(*(self._read(lw, source) for source in some))
-            for source, reading in zip(some, found, strict=True):
+            readings = await asyncio.gather(*(self._read(lw, source) for source in some))
+            for source, reading in zip(some, readings, strict=True):
                 source.begun, source.all_read, source.cursor = True, not reading.more, reading.cursor
                 source.waiting += reading.jobs
             self._count(matches)
@@ -255,8 +255,8 @@ class DeadGroups:
         sources: list[_Source] = []
         for at in range(0, len(names), _AT_ONCE):
             some = names[at : at + _AT_ONCE]
-            found = await asyncio.gather(*(self._start(lw, name) for name in some))
-            for name, reading in zip(some, found, strict=True):
+            readings = await asyncio.gather(*(self._start(lw, name) for name in some))
+            for name, reading in zip(some, readings, strict=True):
                 present[name], now = reading.count, int(reading.cursor.at)
                 since = whole.until.get(name) if whole else None
                 # more jobs may die in the current millisecond
@@ -308,15 +308,15 @@ class KnownDeadGroups:
 
     def get(self, key: Hashable) -> DeadGroups:
         """Return the count of this key; create it if necessary."""
-        found = self._found.pop(key) if key in self._found else DeadGroups()
-        self._found[key] = found
+        entry = self._found.pop(key) if key in self._found else DeadGroups()
+        self._found[key] = entry
         for oldest in list(self._found)[:-_KEPT]:
             del self._found[oldest]
-        return found
+        return entry
 
     def removed(self, kind: Kind, by_partition: Mapping[str, int]) -> None:
         """Remove a group whose jobs were retried or deleted; counts that become inexact are counted again."""
-        self._found = {key: found for key, found in self._found.items() if found.removed(kind, by_partition)}
+        self._found = {key: entry for key, entry in self._found.items() if entry.removed(kind, by_partition)}
 
 
 def _order(job: DeadJob) -> tuple[float, bytes]:

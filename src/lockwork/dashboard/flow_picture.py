@@ -36,8 +36,8 @@ class FlowBox:
     @property
     def counts(self) -> list[tuple[str, int]]:
         """Jobs by state, the most important first."""
-        found = Counter(node.state for node in self.nodes)
-        return [(state, found[state]) for state in STATES if state in found]  # type: ignore[index]
+        totals = Counter(node.state for node in self.nodes)
+        return [(state, totals[state]) for state in STATES if state in totals]  # type: ignore[index]
 
     @property
     def words(self) -> str:
@@ -86,11 +86,11 @@ def fold(nodes: Sequence[FlowNode], marked: str = "") -> list[list[FlowNode]]:
         return kinds
 
     shapes = refined({node.number: node.id == marked for node in nodes})
-    known: defaultdict[object, set[str]] = defaultdict(set)
+    task_names: defaultdict[object, set[str]] = defaultdict(set)
     for node in nodes:
         if node.task is not None:
-            known[shapes[node.number]].add(node.task)
-    alike = {shape: next(iter(tasks)) for shape, tasks in known.items() if len(tasks) == 1}
+            task_names[shapes[node.number]].add(node.task)
+    alike = {shape: next(iter(tasks)) for shape, tasks in task_names.items() if len(tasks) == 1}
     kinds = refined({node.number: (node.id == marked, node.task or alike.get(shapes[node.number])) for node in nodes})
     groups: defaultdict[object, list[FlowNode]] = defaultdict(list)
     for node in nodes:
@@ -105,11 +105,11 @@ def picture(nodes: Sequence[FlowNode], marked: str = "") -> FlowPicture | None:
         return None
     at = next((at for at, group in enumerate(groups) if group[0].id == marked), 0)
     first = max(0, min(at - _MOST // 2, len(groups) - _MOST))
-    shown = groups[first : first + _MOST]
-    names = {node.number: str(group[0].number) for group in shown for node in group}
+    visible_groups = groups[first : first + _MOST]
+    names = {node.number: str(group[0].number) for group in visible_groups for node in group}
     edges = [
         (names[node.number], names[child])
-        for group in shown
+        for group in visible_groups
         for node in group
         for child in node.children
         if child in names
@@ -117,18 +117,18 @@ def picture(nodes: Sequence[FlowNode], marked: str = "") -> FlowPicture | None:
     edges = list(dict.fromkeys(edges))
     if len(edges) > _LINES:
         edges = _reduced(edges)
-    drawn = layered([str(group[0].number) for group in shown], edges, WIDE, HIGH)
+    drawing = layered([str(group[0].number) for group in visible_groups], edges, WIDE, HIGH)
     boxes = [
         FlowBox(
             next((node.task for node in group if node.task is not None), None),
             tuple(group),
             group[0].id == marked,
-            *drawn.places[str(group[0].number)],
+            *drawing.places[str(group[0].number)],
         )
-        for group in shown
+        for group in visible_groups
     ]
     left_out = len(nodes) - sum(len(box.nodes) for box in boxes)
-    return FlowPicture(boxes, drawn.lines, drawn.width + 2 * MARGIN, drawn.height + 2 * MARGIN, left_out)
+    return FlowPicture(boxes, drawing.lines, drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN, left_out)
 
 
 def _reduced(edges: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

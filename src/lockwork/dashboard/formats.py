@@ -64,8 +64,8 @@ def middle(text: str, most: int = 80) -> str:
 def cut(text: str, most: int = 120) -> str:
     """Cut a text to one line of limited length."""
     line = " ".join(text.split())
-    shown = line if len(line) <= most else f"{line[: most - 1]}…"
-    return Prose(shown) if isinstance(text, Prose) else shown
+    excerpt = line if len(line) <= most else f"{line[: most - 1]}…"
+    return Prose(excerpt) if isinstance(text, Prose) else excerpt
 
 
 def value(thing: object) -> str:

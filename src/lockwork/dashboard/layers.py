@@ -48,10 +48,10 @@ def layered(nodes: Sequence[str], edges: Iterable[_Edge], wide: float, high: flo
 
     Sugiyama's method: cut cycles, rank by the longest path, order by barycenters, place close to neighbors.
     """
-    wanted = [edge for edge in dict.fromkeys(edges) if edge[0] != edge[1]]
-    forward, back = _cut(nodes, wanted)
+    distinct_edges = [edge for edge in dict.fromkeys(edges) if edge[0] != edge[1]]
+    forward, back = _cut(nodes, distinct_edges)
     ranks = _ranks(nodes, [*forward, *((end, start) for start, end in back)])
-    ways = {edge: _way(edge, ranks) for edge in wanted}
+    ways = {edge: _way(edge, ranks) for edge in distinct_edges}
     links = [pair for way in ways.values() for pair in pairwise(way)]
     layers = _order(_layers(nodes, ranks, ways.values()), links)
     centers = _centers(layers, links, high)
@@ -72,18 +72,18 @@ def _cut(nodes: Sequence[str], edges: list[_Edge]) -> tuple[list[_Edge], list[_E
     for start, end in edges:
         after[start].append(end)
     back: set[_Edge] = set()
-    open_nodes, seen = set[str](), set[str]()
+    open_nodes, visited_nodes = set[str](), set[str]()
     for first in nodes:
-        stack = [] if first in seen else [(first, iter(after[first]))]
-        seen.add(first)
+        stack = [] if first in visited_nodes else [(first, iter(after[first]))]
+        visited_nodes.add(first)
         open_nodes.update(node for node, _ in stack)
         while stack:
             node, further = stack[-1]
             for end in further:
                 if end in open_nodes:
                     back.add((node, end))
-                elif end not in seen:
-                    seen.add(end)
+                elif end not in visited_nodes:
+                    visited_nodes.add(end)
                     open_nodes.add(end)
                     stack.append((end, iter(after[end])))
                     break
@@ -96,18 +96,18 @@ def _cut(nodes: Sequence[str], edges: list[_Edge]) -> tuple[list[_Edge], list[_E
 def _ranks(nodes: Sequence[str], edges: Sequence[_Edge]) -> dict[str, int]:
     """Rank each node by the longest path to it; a node without predecessors is right before its first successor."""
     after: defaultdict[str, list[str]] = defaultdict(list)
-    left = dict.fromkeys(nodes, 0)
+    in_degrees = dict.fromkeys(nodes, 0)
     for start, end in edges:
         after[start].append(end)
-        left[end] += 1
-    roots = [node for node in nodes if not left[node]]
+        in_degrees[end] += 1
+    roots = [node for node in nodes if not in_degrees[node]]
     ranks = dict.fromkeys(nodes, 0)
     ready = list(roots)
     for node in ready:  # `ready` grows
         for end in after[node]:
             ranks[end] = max(ranks[end], ranks[node] + 1)
-            left[end] -= 1
-            if not left[end]:
+            in_degrees[end] -= 1
+            if not in_degrees[end]:
                 ready.append(end)
     for node in roots:
         ranks[node] = min((ranks[end] for end in after[node]), default=1) - 1
@@ -142,8 +142,8 @@ def _order(layers: list[list[_Point]], links: Sequence[tuple[_Point, _Point]]) -
         place: dict[_Point, float] = {}
         for layer in walk:
             means = {
-                point: sum(found) / len(found)
-                if (found := [place[each] for each in near[point] if each in place])
+                point: sum(positions) / len(positions)
+                if (positions := [place[each] for each in near[point] if each in place])
                 else at / max(1, len(layer) - 1)
                 for at, point in enumerate(layer)
             }
@@ -183,11 +183,11 @@ def _centers(layers: list[list[_Point]], links: Sequence[tuple[_Point, _Point]],
     for sweep in range(_SWEEPS):
         near = before if sweep % 2 == 0 else after
         for layer, between in list(zip(layers, gaps, strict=True))[:: 1 if sweep % 2 == 0 else -1]:
-            wanted = [
+            ideal_centers = [
                 sum(centers[each] for each in near[point]) / len(near[point]) if near[point] else centers[point]
                 for point in layer
             ]
-            centers.update(zip(layer, _apart(wanted, between), strict=True))
+            centers.update(zip(layer, _apart(ideal_centers, between), strict=True))
     top = min((center - _size(point, high) / 2 for point, center in centers.items()), default=0.0)
     return {point: float(round(center - top)) for point, center in centers.items()}
 

@@ -20,7 +20,7 @@ _AT_ONCE = timedelta(seconds=1)
 
 def marks(queues: Sequence[QueueOverview], workers: Sequence[Worker]) -> list[Mark]:
     """Return the pauses of queues and the starts of workers, as in a deploy; the newest first."""
-    found = [
+    all_marks = [
         Mark(min(since.values()), "blocked", f"Queue {_part(queue, list(since))} paused")
         for queue in queues
         if (since := {each.name: each.paused for each in queue.partitions if each.paused})
@@ -30,7 +30,7 @@ def marks(queues: Sequence[QueueOverview], workers: Sequence[Worker]) -> list[Ma
         for began, ended in sorted(pause for each in queue.partitions for pause in each.pauses):
             if last is None or began - last > _AT_ONCE:
                 lasted = duration((ended - began).total_seconds())
-                found.append(Mark(began, "blocked", f"Queue {queue.name} paused for {lasted}"))
+                all_marks.append(Mark(began, "blocked", f"Queue {queue.name} paused for {lasted}"))
             last = began
     groups: list[list[Worker]] = []
     for worker in sorted(workers, key=lambda worker: worker.started):
@@ -44,9 +44,9 @@ def marks(queues: Sequence[QueueOverview], workers: Sequence[Worker]) -> list[Ma
             text += f", version {' and '.join(sorted(of_app))}"
         if before and versions != before:
             text += f", Lockwork {' and '.join(sorted(versions))}"
-        found.append(Mark(group[0].started, "running", text))
+        all_marks.append(Mark(group[0].started, "running", text))
         before = versions
-    return sorted(found, key=lambda mark: mark.at, reverse=True)[:_MOST]
+    return sorted(all_marks, key=lambda mark: mark.at, reverse=True)[:_MOST]
 
 
 def _part(queue: QueueOverview, names: list[str]) -> str:

@@ -88,8 +88,8 @@ class View:
         period = self.period
 
         async def read() -> PeriodMetrics:
-            found = await self.activity(period.span)
-            return PeriodMetrics.of(found if queue is None else found.of(queue), period)
+            span_activity = await self.activity(period.span)
+            return PeriodMetrics.of(span_activity if queue is None else span_activity.of(queue), period)
 
         return await self.dashboard.metrics.read(period.span, (queue, period.brush), read)
 
@@ -148,9 +148,9 @@ class View:
         Keeps the shown time and the pause of updates. None and "" are left out of the query; a list is repeated. Names
         in the path must come through `quoted`.
         """
-        kept = query if path.startswith("/-/") else {name: self.param(name) for name in _KEPT} | query
-        shown = {name: each for name, each in kept.items() if each not in (None, "", False, [])}
-        return f"{quote(self._root)}{path}" + (f"?{urlencode(shown, doseq=True)}" if shown else "")
+        all_parameters = query if path.startswith("/-/") else {name: self.param(name) for name in _KEPT} | query
+        parameters = {name: each for name, each in all_parameters.items() if each not in (None, "", False, [])}
+        return f"{quote(self._root)}{path}" + (f"?{urlencode(parameters, doseq=True)}" if parameters else "")
 
     @property
     def bare(self) -> str:
@@ -188,10 +188,10 @@ class View:
         """Format the visible arguments of a job in one line; hidden: none is visible."""
         if hidden or (self.dashboard.known.hides(task) and (args is not None or kwargs is not None)):
             return ShownText(formats.value(Hidden()), _HIDDEN_BY)
-        given = None if args is None else [self._positional(task, at, each) for at, each in enumerate(args)]
+        positional = None if args is None else [self._positional(task, at, each) for at, each in enumerate(args)]
         named = None if kwargs is None else {name: self.shown(task, name, each) for name, each in kwargs.items()}
-        rules = [each.rule for each in (*(given or ()), *(named or {}).values()) if isinstance(each, Hidden)]
-        return ShownText(formats.call(given, named), ", ".join(dict.fromkeys(rules)))
+        rules = [each.rule for each in (*(positional or ()), *(named or {}).values()) if isinstance(each, Hidden)]
+        return ShownText(formats.call(positional, named), ", ".join(dict.fromkeys(rules)))
 
     def argument(
         self, task: str | None, name: int | str, value: object, *, hidden: bool = False
@@ -200,19 +200,25 @@ class View:
         label = self.dashboard.known.parameter(task, name) if isinstance(name, int) else name
         if hidden or self.dashboard.known.hides(task):
             return label, ShownText(formats.value(Hidden()), _HIDDEN_BY, Hidden())
-        shown = self._positional(task, name, value) if isinstance(name, int) else self.shown(task, name, value)
-        return label, ShownText(formats.value(shown), shown.rule if isinstance(shown, Hidden) else "", shown)
+        visible_value = self._positional(task, name, value) if isinstance(name, int) else self.shown(task, name, value)
+        return label, ShownText(
+            formats.value(visible_value), visible_value.rule if isinstance(visible_value, Hidden) else "", visible_value
+        )
 
     def _positional(self, task: str | None, position: int, value: object) -> object:
-        shown, name = self.shown(task, str(position), value), self.dashboard.known.parameter(task, position)
-        return shown if isinstance(shown, Hidden) or name == str(position) else self.shown(task, name, shown)
+        visible_value, name = self.shown(task, str(position), value), self.dashboard.known.parameter(task, position)
+        return (
+            visible_value
+            if isinstance(visible_value, Hidden) or name == str(position)
+            else self.shown(task, name, visible_value)
+        )
 
     def text(self, task: str | None, name: str, value: object) -> ShownText:
         """Format the visible "error", "result", "progress" or "checkpoint" of a job."""
-        shown = self.shown(task, name, value)
-        rule = shown.rule if isinstance(shown, Hidden) else ""
-        text = shown if name == "error" and isinstance(shown, str) else formats.value(shown)
-        return ShownText(text, rule, shown)
+        visible_value = self.shown(task, name, value)
+        rule = visible_value.rule if isinstance(visible_value, Hidden) else ""
+        text = visible_value if name == "error" and isinstance(visible_value, str) else formats.value(visible_value)
+        return ShownText(text, rule, visible_value)
 
     async def search(
         self,
@@ -242,16 +248,20 @@ class View:
         """
         if self.dashboard.redact is None or not {"arg", "error", "text"} & matching.keys():
             return True
-        given: list[tuple[int | str, object]] = [*enumerate(job.args or ()), *(job.kwargs or {}).items()]
-        shown = [(*self.argument(job.task, name, each), each) for name, each in given]
-        seen = [(name, each) for name, text, each in shown if text == formats.value(each)]
-        said = self.text(job.task, "error", job.error.text) if job.error else ShownText("")
-        if job.args is not None and len(seen) == len(given) and said == (job.error.text if job.error else ""):
+        arguments: list[tuple[int | str, object]] = [*enumerate(job.args or ()), *(job.kwargs or {}).items()]
+        visible_arguments = [(*self.argument(job.task, name, each), each) for name, each in arguments]
+        plain_arguments = [(name, each) for name, text, each in visible_arguments if text == formats.value(each)]
+        error_text = self.text(job.task, "error", job.error.text) if job.error else ShownText("")
+        if (
+            job.args is not None
+            and len(plain_arguments) == len(arguments)
+            and error_text == (job.error.text if job.error else "")
+        ):
             return True
-        error = f"{job.error.type}: {said}" if job.error else ""
-        texts = [job.id, job.task, job.key, job.group, *job.tags, error, *(text for _, text, _ in shown)]
+        error = f"{job.error.type}: {error_text}" if job.error else ""
+        texts = [job.id, job.task, job.key, job.group, *job.tags, error, *(text for _, text, _ in visible_arguments)]
         return (
-            ("arg" not in matching or argument_in(seen, matching["arg"]))
+            ("arg" not in matching or argument_in(plain_arguments, matching["arg"]))
             and matching.get("error", "") in error
             and any(matching.get("text", "") in (text or "") for text in texts)
         )
@@ -280,9 +290,9 @@ class ShownText(formats.Prose):
 
     def __new__(cls, text: str, rule: str = "", value: object = None) -> Self:
         """Make the text."""
-        made = super().__new__(cls, text)
-        made.rule, made.value = rule, value
-        return made
+        instance = super().__new__(cls, text)
+        instance.rule, instance.value = rule, value
+        return instance
 
 
 Read = Callable[[View], Awaitable[dict[str, Any]]]

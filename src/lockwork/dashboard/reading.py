@@ -46,7 +46,7 @@ class KnownMetrics:
         if lasts is None:
             return await read()
         now = time.monotonic()
-        self._found = {key: found for key, found in self._found.items() if found[0] > now}
+        self._found = {key: entry for key, entry in self._found.items() if entry[0] > now}
         if (span, what) not in self._found:
             self._found[span, what] = (now + lasts, await read())
         return cast("T", self._found[span, what][1])

@@ -15,7 +15,7 @@ from lockwork.dashboard.page import quoted
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("lockwork.dashboard"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -24,8 +24,8 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals.update(asset=assets.asset, bar_parts=charts.bar_parts, spark_points=charts.spark_points)
-    made.filters.update(
+    environment.globals.update(asset=assets.asset, bar_parts=charts.bar_parts, spark_points=charts.spark_points)
+    environment.filters.update(
         duration=formats.duration,
         size=formats.size,
         number=formats.number,
@@ -45,7 +45,7 @@ def _environment() -> jinja2.Environment:
         tree=json_tree.json_tree,
         quoted=quoted,
     )
-    return made
+    return environment
 
 
 def _finalized(thing: Any) -> Any:

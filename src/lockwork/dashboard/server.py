@@ -87,14 +87,14 @@ class PageServer:
                 return await self._act(page, view, session)
             if "text/event-stream" in request.headers.get("accept", ""):
                 return self._stream(page, view, session)
-            said = unseal(session, request.cookies.get(_FLASH, ""))
-            response = await self._page(page, view, json.loads(said) if said else None)
+            flash = unseal(session, request.cookies.get(_FLASH, ""))
+            response = await self._page(page, view, json.loads(flash) if flash else None)
             # the subject was deleted; show the list with that message
-            if said and response.status_code == 404 and page.within:
+            if flash and response.status_code == 404 and page.within:
                 return RedirectResponse(view.url(f"/{page.within}"), 303)
             if fresh:
                 _set_cookie(response, request, SESSION, fresh)
-            if said:
+            if flash:
                 response.delete_cookie(_FLASH, path=_cookie_path(request))
             return response
 
@@ -112,8 +112,8 @@ class PageServer:
         """Answer Prometheus with the output of `lockwork metrics`, for users who may read the dashboard."""
         if await self._access.user(request) is None:
             return self._refused(request)
-        found = await asyncio.to_thread(self._families.read)
-        return PlainTextResponse(exposition(found), media_type="text/plain; version=0.0.4")
+        families = await asyncio.to_thread(self._families.read)
+        return PlainTextResponse(exposition(families), media_type="text/plain; version=0.0.4")
 
     async def log_in(self, request: Request) -> Response:
         """Show the login page, or check its input."""
@@ -167,7 +167,7 @@ class PageServer:
 
     async def _page(self, page: Page, view: View, said: Mapping[str, Any] | None) -> Response:
         try:
-            found = await self._read(page, view)
+            context = await self._read(page, view)
         except NotFound as error:
             return self._problem(view, 404, "Not found", str(error), page)
         except ConfigError as error:
@@ -176,7 +176,7 @@ class PageServer:
             text = str(error) or f"The server did not answer within {_PATIENCE:g} s."
             return self._problem(view, 503, "The server gave an unexpected answer", text, page)
         layout = "fragment.html" if view.request.headers.get("hx-request") else "frame.html"
-        html = self._render(view, page.template, page=page, layout=layout, said=said, **found)
+        html = self._render(view, page.template, page=page, layout=layout, said=said, **context)
         return HTMLResponse(html, headers={"Vary": "Accept, HX-Request, Cookie"})
 
     async def _read(self, page: Page, view: View) -> dict[str, Any]:
@@ -200,8 +200,8 @@ class PageServer:
         while await self._access.user(view.request) == view.user:
             event, text = "page", ""
             try:
-                found = await self._read(page, view)
-                text = self._render(view, page.template, page=page, layout="fragment.html", said=None, **found)
+                context = await self._read(page, view)
+                text = self._render(view, page.template, page=page, layout="fragment.html", said=None, **context)
             except NotFound as error:
                 event, text = "gone", visible(str(error))
             except (LockworkError, TimeoutError) as error:
@@ -244,12 +244,12 @@ class PageServer:
 
     def _audit(self, page: Page, view: View, form: Mapping[str, str], how: str, text: str) -> None:
         """Log an action: the user, address, action, subject, and result."""
-        given = {key: each[:200] for key, each in form.items() if key not in ("csrf", "action", "next")}
+        fields = {key: each[:200] for key, each in form.items() if key not in ("csrf", "action", "next")}
         query = {key: each[:200] for key, each in view.request.query_params.items()}
         log.info(
             "action %s.%s at %r by %r from %s with %r: %s, %r",
             page.name, form.get("action", "")[:80], view.path, view.user.name, self._client(view.request),
-            query | given, how, text,
+            query | fields, how, text,
         )  # fmt: skip
 
     def _client(self, request: Request) -> str:

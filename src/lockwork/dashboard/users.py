@@ -39,8 +39,8 @@ def hash_password(password: str) -> str:
 def password_matches(password: str, stored: str) -> bool:
     """Compare a password with its hash, in the same time for all."""
     _, salt, key = stored.partition(":")[0].split("$")
-    found = hashlib.scrypt(password.encode(), salt=bytes.fromhex(salt), n=SCRYPT["n"], r=SCRYPT["r"], p=SCRYPT["p"])
-    return hmac.compare_digest(found, bytes.fromhex(key))
+    digest = hashlib.scrypt(password.encode(), salt=bytes.fromhex(salt), n=SCRYPT["n"], r=SCRYPT["r"], p=SCRYPT["p"])
+    return hmac.compare_digest(digest, bytes.fromhex(key))
 
 
 def read_users(path: str | Path) -> dict[str, str]:
@@ -80,12 +80,12 @@ def add_user(path: Path, name: str, password: str, *, view: bool) -> None:
                 read_users(path)  # raises for a file with other content
             lines = _lines(path) if has_content else []
             of_user = [at for at, each in enumerate(lines) if each.strip().partition(":")[0] == name]
-            kept = [each for at, each in enumerate(lines) if at not in of_user[1:]]
+            new_lines = [each for at, each in enumerate(lines) if at not in of_user[1:]]
             if of_user:
-                kept[of_user[0]] = line
+                new_lines[of_user[0]] = line
             else:
-                kept.append(line)
-            _replace(path, "".join(f"{each}\n" for each in kept))
+                new_lines.append(line)
+            _replace(path, "".join(f"{each}\n" for each in new_lines))
     except OSError as error:
         raise ConfigError(f"the file of users {str(path)!r} cannot be written: {error}") from None
 
@@ -149,10 +149,10 @@ def _lines(path: str | Path) -> list[str]:
 def _mark(path: Path) -> tuple[int, ...] | None:
     """Return a value that changes with the file's content; None without a file."""
     try:
-        found = path.stat()
+        file_stat = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns, file_stat.st_ctime_ns
 
 
 @contextmanager

@@ -55,24 +55,24 @@ def graph(overview: Overview, name: Callable[[str], str]) -> Graph | None:
         return None
     stuck = {owner for each in overview.deadlocks for owner in each.members}
     boxes = _boxes(edges, stuck)
-    shown = sorted(boxes, key=lambda box: box not in stuck)[:_MOST]
-    lines = [pair for pair in edges if pair[0] in shown and pair[1] in shown]
-    drawn = layered(shown, lines, WIDE, HIGH)
+    visible_boxes = sorted(boxes, key=lambda box: box not in stuck)[:_MOST]
+    lines = [pair for pair in edges if pair[0] in visible_boxes and pair[1] in visible_boxes]
+    drawing = layered(visible_boxes, lines, WIDE, HIGH)
     locks = {waiter: lock for (waiter, _), lock in edges.items()}
     nodes = [
         GraphNode(
             name(box) if len(boxes[box]) == 1 else f"{len(boxes[box])} waiters",
             boxes[box],
             locks.get(box, ""),
-            *drawn.places[box],
+            *drawing.places[box],
             box in stuck,
         )
-        for box in shown
+        for box in visible_boxes
     ]
-    left_out = sum(len(boxes[box]) for box in boxes if box not in shown)
-    arrows = [Arrow(line, {line.start, line.end} <= stuck) for line in drawn.lines]
+    left_out = sum(len(boxes[box]) for box in boxes if box not in visible_boxes)
+    arrows = [Arrow(line, {line.start, line.end} <= stuck) for line in drawing.lines]
     arrows.sort(key=lambda arrow: arrow.stuck)
-    return Graph(nodes, arrows, drawn.width + 2 * MARGIN, drawn.height + 2 * MARGIN, left_out)
+    return Graph(nodes, arrows, drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN, left_out)
 
 
 def _boxes(edges: dict[tuple[str, str], str], stuck: set[str]) -> dict[str, tuple[str, ...]]:

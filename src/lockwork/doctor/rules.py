@@ -180,7 +180,7 @@ def _check_waits(overview: SystemOverview) -> Iterator[Finding]:
 
 def _check_workers(overview: SystemOverview) -> Iterator[Finding]:
     # a worker also registers its queues
-    known = {queue.name for queue, _ in overview.diagnosed if queue.status.enqueued}
+    used_queues = {queue.name for queue, _ in overview.diagnosed if queue.status.enqueued}
     unchecked, now = _unchecked(overview), datetime.now(UTC)
     for worker in overview.workers:
         about, link = f"Worker {worker.name}", f"workers/{worker.name}"
@@ -195,7 +195,7 @@ def _check_workers(overview: SystemOverview) -> Iterator[Finding]:
             text = f"Its event loop was late by {words.duration(worker.lag)}."
             fix = "Its log names the job that blocks the loop: await slow operations, or use a plain `def`."
             yield Finding("warning", about, text, fix, link)
-        if not unchecked and known.isdisjoint(worker.queues):
+        if not unchecked and used_queues.isdisjoint(worker.queues):
             text = f"No queue that it serves ever had a job: {', '.join(worker.queues[:5])}."
             yield Finding("info", about, text, "Check its --queues, and the prefix of the producers.", link)
     versions = {worker.version for worker in overview.workers if worker.alive}

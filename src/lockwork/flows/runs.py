@@ -224,8 +224,8 @@ def page(found: Iterable[tuple[str, dict[str, FlowDetails], int, bool]], limit: 
 
 
 def _enqueued(id: str) -> datetime | None:
-    made = made_at(id)
-    return None if made is None else datetime.fromtimestamp(made / 1000, UTC)
+    enqueued_ms = made_at(id)
+    return None if enqueued_ms is None else datetime.fromtimestamp(enqueued_ms / 1000, UTC)
 
 
 def _status(details: FlowDetails | None) -> FlowStatus:

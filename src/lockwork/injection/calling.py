@@ -108,8 +108,8 @@ class Caller:
     async def _in_time(self, awaitable: Awaitable[T], timeout: float | None) -> T:
         if timeout is None:
             return await awaitable
-        found: T = await self._limited(awaitable, timeout)
-        return found
+        result: T = await self._limited(awaitable, timeout)
+        return result
 
 
 async def call_alone(

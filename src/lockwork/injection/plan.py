@@ -65,8 +65,8 @@ class Injection:
 
     def without(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Injection:
         """Return the injection for a call that passes some of the injected parameters itself."""
-        given = inspect.signature(self._function).bind_partial(*args, **kwargs).arguments
-        marks = {name: mark for name, mark in self._marks.items() if name not in given}
+        arguments = inspect.signature(self._function).bind_partial(*args, **kwargs).arguments
+        marks = {name: mark for name, mark in self._marks.items() if name not in arguments}
         return Injection(self._function, self._overrides, is_async=self._is_async, marks=marks)
 
     def plan(self) -> InjectionPlan:
@@ -79,17 +79,17 @@ class Injection:
         self, args: list[Any], kwargs: dict[str, Any], values: dict[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the job's arguments with the injected values in their places."""
-        given, left, rest = iter(args), len(args), dict(values)
+        arguments, remaining, rest = iter(args), len(args), dict(values)
         filled: list[Any] = []
         for name in self._positional:
             if name in rest:
                 filled.append(rest.pop(name))
-            elif left:
-                filled.append(next(given))
-                left -= 1
+            elif remaining:
+                filled.append(next(arguments))
+                remaining -= 1
             else:
                 break
-        filled.extend(given)
+        filled.extend(arguments)
         return filled, {**kwargs, **rest}
 
     def _make(self) -> InjectionPlan:
@@ -116,9 +116,9 @@ class _Graph:
         if call in path:
             around = " needs ".join(named(one) for one in (*path[path.index(call) :], call))
             raise ConfigError(f"these dependencies form a cycle: {around}")
-        known = self._known.get((call, mark.scope))
-        if known is not None:
-            return known
+        existing_provider = self._known.get((call, mark.scope))
+        if existing_provider is not None:
+            return existing_provider
         marks = dependencies(call)
         check_provider(call, marks)
         needs: dict[str, Provider] = {}
@@ -136,14 +136,14 @@ class _Graph:
 
 def _above(wanted: Any) -> set[Provider]:
     """Return the providers with their direct and indirect dependencies."""
-    found: set[Provider] = set()
-    left = list(wanted)
-    while left:
-        provider = left.pop()
-        if provider not in found:
-            found.add(provider)
-            left += provider.needs.values()
-    return found
+    providers: set[Provider] = set()
+    remaining = list(wanted)
+    while remaining:
+        provider = remaining.pop()
+        if provider not in providers:
+            providers.add(provider)
+            remaining += provider.needs.values()
+    return providers
 
 
 def _kind(call: Callable[..., Any]) -> Kind:

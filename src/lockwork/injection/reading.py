@@ -17,18 +17,18 @@ _BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWOR
 
 def dependencies(function: Callable[..., Any]) -> dict[str, Depends]:
     """Return the injected parameters; raises ConfigError for a parameter that cannot be injected."""
-    found: dict[str, Depends] = {}
-    given = function.keywords if isinstance(function, functools.partial) else {}
+    marks: dict[str, Depends] = {}
+    bound_keywords = function.keywords if isinstance(function, functools.partial) else {}
     for parameter in _parameters(function):
         depends = _depends(function, parameter)
-        if depends is None or parameter.name in given:
+        if depends is None or parameter.name in bound_keywords:
             continue
         if parameter.kind not in _BY_KEYWORD:
             raise ConfigError(
                 f"parameter {parameter.name!r} of {named(function)} cannot be injected: it takes no keyword"
             )
-        found[parameter.name] = depends
-    return found
+        marks[parameter.name] = depends
+    return marks
 
 
 def check_provider(provider: Callable[..., Any], injected: dict[str, Depends]) -> None:

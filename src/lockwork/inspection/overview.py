@@ -91,8 +91,8 @@ class SystemOverview:
     def running(self) -> RunningVersions:
         """Versions of apps that live workers run."""
         alive = [worker for worker in self.workers if worker.alive]
-        seen = [*(worker.seen for worker in alive), *(app.seen for app in self.apps)]
-        return RunningVersions(self.apps, alive, max(seen, default=datetime.fromtimestamp(0, UTC)))
+        times = [*(worker.seen for worker in alive), *(app.seen for app in self.apps)]
+        return RunningVersions(self.apps, alive, max(times, default=datetime.fromtimestamp(0, UTC)))
 
 
 class OverviewReader:

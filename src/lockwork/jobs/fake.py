@@ -18,8 +18,8 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue.job_control import Note
 from lockwork.protocol.queue.leases import Leased
 from lockwork.protocol.scripts import codes
+from lockwork.runtime.drive import drive, no_running_loop
 from lockwork.runtime.runtime import Opened, Runtime
-from lockwork.runtime.sync_driver import drive, no_running_loop
 
 T = TypeVar("T")
 

@@ -20,6 +20,6 @@ class JobFields(logging.Filter):
         alone = job is not None and mine is not None and not mine.batch
         for name in ("job", "task", "queue", "attempt"):
             if not hasattr(record, name):
-                known = job is not None and (alone or name in ("task", "queue"))
-                setattr(record, name, getattr(job, "id" if name == "job" else name) if known else None)
+                has_value = job is not None and (alone or name in ("task", "queue"))
+                setattr(record, name, getattr(job, "id" if name == "job" else name) if has_value else None)
         return True

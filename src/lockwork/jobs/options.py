@@ -183,8 +183,8 @@ def carried(extra: object, options: Options) -> Options:
             changes["backoff"] = Exponential(*backoff)
         elif backoff is not None:
             changes["backoff"] = float(backoff)
-        known: dict[str, Any] = {name: value for name, value in changes.items() if name in _CARRIED}
-        return replace(options, **known)
+        overrides: dict[str, Any] = {name: value for name, value in changes.items() if name in _CARRIED}
+        return replace(options, **overrides)
     except (TypeError, ValueError, ConfigError) as error:
         raise ValueError(f"its options cannot be read: {error}") from None
 
@@ -266,7 +266,7 @@ def _parts(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_one_of(error: BaseException, names: tuple[str, ...]) -> bool:
-    return any(_name(known) in names for known in type(error).__mro__)
+    return any(_name(kind) in names for kind in type(error).__mro__)
 
 
 @lru_cache(1000)

@@ -274,10 +274,10 @@ def _shown(matches: Callable[[StoredJob], bool | None], visible: Visible | None)
         match = matches(job)
         if not match:
             return match
-        seen = row(job, visible)
-        if finds is not None and not finds(seen):
+        visible_row = row(job, visible)
+        if finds is not None and not finds(visible_row):
             return None if len(job.record) < job.size else False  # as if the kept part did not match
-        return shows is None or shows(seen)
+        return shows is None or shows(visible_row)
 
     return shown
 

@@ -24,8 +24,8 @@ from lockwork.naming import literal
 from lockwork.protocol import names
 from lockwork.protocol.locks.grants import LockState
 from lockwork.protocol.locks.overview import Holder, read
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class Election:
         tags: Sequence[str],
     ) -> None:
         self.name: str = literal(name, "an election's name")
-        for what, called in (("on_gain", on_gain), ("on_loss", on_loss)):
-            if called is not None and not callable(called):
-                raise ConfigError(f"{what} is a function that takes the grant, not {called!r}")
+        for what, callback in (("on_gain", on_gain), ("on_loss", on_loss)):
+            if callback is not None and not callable(callback):
+                raise ConfigError(f"{what} is a function that takes the grant, not {callback!r}")
         self._callbacks = (on_gain, on_loss)
         self._candidacy: Candidacy | None = None
         self._thread: threading.Thread | None = None
@@ -149,8 +149,8 @@ class Election:
 
     def __enter__(self) -> Self:
         no_running_loop()
-        for called in self._callbacks:
-            if inspect.iscoroutinefunction(called):
+        for callback in self._callbacks:
+            if inspect.iscoroutinefunction(callback):
                 raise ConfigError(f"election {self._shown!r} has a coroutine function as callback: use `async with`")
         candidacy = self._begin()
         context = copy_context()  # as `async with` does: callbacks and the lock see the job that runs here

@@ -26,8 +26,8 @@ from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import LOCK, Granted, LockScripts, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.runtime import LockObserver, Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 
 G = TypeVar("G", bound=Grant)
 

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from lockwork import words
 from lockwork.durations import Duration, lease_milliseconds
@@ -20,9 +20,11 @@ from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, LockScripts, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
-from lockwork.runtime.engine import Engine
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
+
+if TYPE_CHECKING:  # it imports redis-py, which an app needs only when it uses a server
+    from lockwork.runtime.engine import Engine
 
 log: Log = Log("lockwork")
 G = TypeVar("G")

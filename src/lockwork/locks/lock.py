@@ -19,8 +19,8 @@ from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, LockState
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.overview import Holder, read
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.validation import whole
 
 G = TypeVar("G", bound=Grant)
@@ -173,10 +173,10 @@ class ExclusiveLock(Handle[G]):
 
     def _force(self) -> Protocol[bool]:
         # the fence identifies the grant: called again after a lost reply, it must not end the next one
-        seen = yield from self._short_state()
-        if not seen.expires_in:
+        state = yield from self._short_state()
+        if not state.expires_in:
             return False
-        return (yield from grants.force(self._key, seen.fence, self._runtime.channels))
+        return (yield from grants.force(self._key, state.fence, self._runtime.channels))
 
 
 class Lock(ExclusiveLock[Grant]):

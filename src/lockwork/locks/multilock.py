@@ -291,8 +291,8 @@ class MultiLock(Handle[MultiGrant]):
 
     def _parts_of(self, owner: Owner) -> dict[str, Hold[Grant]]:
         """Return the owner's holds of these locks, by key."""
-        known = ((part.key, self._runtime.holds.get((part.key, owner))) for part in self._parts)
-        mine: dict[str, Hold[Grant]] = {key: hold for key, hold in known if hold is not None and hold.lease is not None}
+        pairs = ((part.key, self._runtime.holds.get((part.key, owner))) for part in self._parts)
+        mine: dict[str, Hold[Grant]] = {key: hold for key, hold in pairs if hold is not None and hold.lease is not None}
         for hold in mine.values():
             hold.check()
         return mine

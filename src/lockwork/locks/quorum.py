@@ -18,7 +18,7 @@ from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 from lockwork.locks.quorum_calls import QuorumCalls
 from lockwork.locks.quorum_lock import QuorumGrant, QuorumLock
-from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.connect import one_server
 from lockwork.runtime.runtime import Runtime
 
 
@@ -103,14 +103,9 @@ class Quorum:
 
 
 def _opened(url: str, config: Config) -> Runtime:
-    endpoint = Endpoint.from_url(url)
     return Runtime(
-        lambda: (endpoint, _nothing),
+        one_server(url),
         prefix=config.prefix,
         patience=config.patience,
         allow_eviction=config.allow_eviction,
     )
-
-
-def _nothing() -> None:
-    return None

@@ -18,10 +18,9 @@ from lockwork.owners import Owner
 from lockwork.protocol.effects import Call, Clock, Protocol
 from lockwork.protocol.locks.grants import Granted
 from lockwork.protocol.locks.quorum import Everywhere, Node, Pause, Rounds
-from lockwork.runtime.async_driver import adrive
 from lockwork.runtime.clock import now
+from lockwork.runtime.drive import adrive, drive, no_running_loop
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import drive, no_running_loop
 
 T = TypeVar("T")
 _THREADS = 8

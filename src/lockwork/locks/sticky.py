@@ -139,7 +139,7 @@ def interrupted(runtime: Runtime, key: str, hold: Hold[Grant] | None) -> None:
     if cached is None:
         return
     cached.asked = True  # its holder in this process returns it after use
-    taken = any(other.lease is cached.lease for other in list(runtime.live))
-    if runtime.sticky_cache.idle.pop(key, None) is not None or not taken:
+    in_use = any(other.lease is cached.lease for other in list(runtime.live))
+    if runtime.sticky_cache.idle.pop(key, None) is not None or not in_use:
         runtime.sticky_cache.end(cached)
         runtime.engine.give_back(cached.lease)

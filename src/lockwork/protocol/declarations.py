@@ -129,13 +129,13 @@ class Declaration:
             if len(self.own) != 1:
                 raise DeclarationError(f"{self.script}: one key was given for {[key.name for key in self.own]}")
             return tuple(self._many(self.own[0], source))
-        found: list[str] = []
+        keys: list[str] = []
         for key in self.own:
             value = getattr(source, key.name, None)
             if value is None:
                 raise DeclarationError(f"{self.script}: {type(source).__name__} has no key {key.name!r}")
-            found += self._many(key, value)
-        return tuple(found)
+            keys += self._many(key, value)
+        return tuple(keys)
 
     def _many(self, key: Key, value: Names) -> Sequence[str]:
         many = not isinstance(value, str)
@@ -166,13 +166,13 @@ class Declaration:
     @property
     def names(self) -> dict[str, Key | None]:
         """The names of the script's locals; the value is the key, or None."""
-        found: dict[str, Key | None] = {key.name: key for key in (*self.own, *self.given)}
-        found |= {name: None for name, _, _ in self.args}
+        names: dict[str, Key | None] = {key.name: key for key in (*self.own, *self.given)}
+        names |= {name: None for name, _, _ in self.args}
         if self.group or self.rest:
-            found |= {"FIRST": None}
+            names |= {"FIRST": None}
         if len(self.group) > 1:
-            found |= {"STRIDE": None}
-        return found | {name.upper(): None for name, _ in self.codes}
+            names |= {"STRIDE": None}
+        return names | {name.upper(): None for name, _ in self.codes}
 
     def lua(self) -> str:
         """Return the Lua text that reads the keys and arguments; it reads from typed keys before the script writes."""
@@ -224,9 +224,9 @@ class Declaration:
 
 def read(script: str, text: str, part: Callable[[str], str]) -> Declaration:
     """Read the header of a script; `part` returns the text of a part by its name."""
-    found = _lines(text)
-    own, _, given = found.get("KEYS", "none").partition(";")
-    args, group, rest = _arguments(script, found.get("ARGV", ""))
+    lines = _lines(text)
+    own, _, given = lines.get("KEYS", "none").partition(";")
+    args, group, rest = _arguments(script, lines.get("ARGV", ""))
     declared = Declaration(
         script,
         tuple(_keys(script, own, part)),
@@ -249,7 +249,7 @@ def read(script: str, text: str, part: Callable[[str], str]) -> Declaration:
 
 
 def _keys(script: str, text: str, part: Callable[[str], str]) -> list[Key]:
-    found: dict[str, Key] = {}
+    by_name: dict[str, Key] = {}
     for word in filter(None, (word.strip() for word in text.split(","))):
         if group := _GROUP.fullmatch(word):
             keys = part_keys(group[1], part)
@@ -259,12 +259,12 @@ def _keys(script: str, text: str, part: Callable[[str], str]) -> list[Key]:
         else:
             raise DeclarationError(f"{script}: no key {word!r}")
         for key in keys:
-            known = found.setdefault(key.name, key)
-            if known.count != key.count:
+            declared_key = by_name.setdefault(key.name, key)
+            if declared_key.count != key.count:
                 raise DeclarationError(f"{script}: the key {key.name!r} is declared twice, in two ways")
-            if key.kind and not known.kind:
-                found[key.name] = key
-    return list(found.values())
+            if key.kind and not declared_key.kind:
+                by_name[key.name] = key
+    return list(by_name.values())
 
 
 def part_keys(name: str, part: Callable[[str], str]) -> list[Key]:
@@ -308,8 +308,8 @@ def check_part(declared: Declaration, name: str, text: str, before: str, part: C
     """Raise DeclarationError if a name that the part needs is missing, or if the part hides a name of the script."""
     names = declared.names
     for key in part_keys(name, part):
-        known = names.get(key.name)
-        if known is None or known.count != key.count:
+        script_key = names.get(key.name)
+        if script_key is None or script_key.count != key.count:
             raise DeclarationError(f"{declared.script}: part {name} needs the key {key.name!r}")
     if needs := _NEEDS.search(text):
         missing = set(needs[1].split(", ")) - names.keys() - locals_of(before)
@@ -322,10 +322,10 @@ def check_part(declared: Declaration, name: str, text: str, before: str, part: C
 @cache
 def locals_of(text: str) -> set[str]:
     """Return the names of a text's outermost locals."""
-    found: set[str] = set()
+    names: set[str] = set()
     for match in _LOCAL.finditer(text):
-        found |= {name.strip() for name in (match[1] or match[2]).split(",")}
-    return found
+        names |= {name.strip() for name in (match[1] or match[2]).split(",")}
+    return names
 
 
 def expand(declared: Declaration, text: str) -> str:
@@ -333,8 +333,8 @@ def expand(declared: Declaration, text: str) -> str:
     lua, text = declared.lua(), _INDEXED.sub("", _NO_WRITES.sub("", _GOES_ON.sub("", text)))
     if not _DECLARATION.search(text):
         return text
-    kept = _DECLARATION.sub("", text)
+    body = _DECLARATION.sub("", text)
     # after the header
-    at = re.match(r"(?:-- (?!include: ).*\n)*", kept)
+    at = re.match(r"(?:-- (?!include: ).*\n)*", body)
     end = at.end() if at else 0
-    return kept[:end] + lua + kept[end:]
+    return body[:end] + lua + body[end:]

@@ -22,11 +22,11 @@ def checked(name: object, what: str) -> str:
     escaped instead (`names.stored`).
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        shown = repr(name) if len(repr(name)) <= 60 else repr(name)[:57] + "..."
+        text = repr(name) if len(repr(name)) <= 60 else repr(name)[:57] + "..."
         if not isinstance(name, str):
-            raise ConfigError(f"{what} must be text, not {shown}")
+            raise ConfigError(f"{what} must be text, not {text}")
         raise ConfigError(
-            f"{what} must be 1 to 200 characters without white space, braces or control characters, not {shown}"
+            f"{what} must be 1 to 200 characters without white space, braces or control characters, not {text}"
         )
     return name
 

@@ -66,9 +66,9 @@ def opened(secret: str, ticket: str, text: str) -> str | None:
     """Return the content of a message that is sealed with `secret`; None if it is only a hint."""
     if text in ("", "look"):
         return None
-    found = _SEALED.fullmatch(text)
-    if secret and found and hmac.compare_digest(found[1], seal(secret, ticket, found[2])):
-        return found[2]
+    match = _SEALED.fullmatch(text)
+    if secret and match and hmac.compare_digest(match[1], seal(secret, ticket, match[2])):
+        return match[2]
     if not _reported:
         _reported.append(text[:_SHOWN])
         log.warning(
@@ -83,8 +83,8 @@ def numbers(secret: str, ticket: str, text: str, count: int) -> list[int] | None
     words = opened(secret, ticket, text)
     if words is None or not _NUMBERS.fullmatch(words):
         return None
-    found = [int(word) for word in words.split(" ")]
-    return found if len(found) == count else None
+    values = [int(word) for word in words.split(" ")]
+    return values if len(values) == count else None
 
 
 class Hints:
@@ -133,8 +133,8 @@ def listen(
     hinted, wake = False, until
     while True:
         text = yield Park(ticket, wake, key, sent)
-        if text is not None and (found := read(text)) is not None:
-            return found
+        if text is not None and (content := read(text)) is not None:
+            return content
         if text is None and not hinted:
             return None
         hinted = True

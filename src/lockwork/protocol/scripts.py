@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha1
-from importlib.resources import files
+from pathlib import Path
 from types import SimpleNamespace
 
 from lockwork.protocol import declarations
 from lockwork.protocol.declarations import Declaration
 
+_FOLDER = Path(__file__).parent
 _INCLUDE = re.compile(r"^-- include: ([\w/]+)\n", re.MULTILINE)
 
 
@@ -38,7 +39,7 @@ def part_path(name: str) -> str:
 
 def names() -> list[str]:
     """Return the names of all scripts, sorted."""
-    features = [entry for entry in files("lockwork.protocol").iterdir() if entry.is_dir() and entry.name != "parts"]
+    features = [entry for entry in _FOLDER.iterdir() if entry.is_dir() and entry.name != "parts"]
     return sorted(
         f"{feature.name}/{file.name.removesuffix('.lua')}"
         for feature in features
@@ -50,7 +51,7 @@ def names() -> list[str]:
 @cache
 def read(path: str) -> str:
     """Return the text of a Lua file of the protocol."""
-    return files("lockwork.protocol").joinpath(path).read_text(encoding="utf-8")
+    return _FOLDER.joinpath(path).read_text(encoding="utf-8")
 
 
 def assemble(name: str, replaced: Mapping[str, str] | None = None) -> Script:

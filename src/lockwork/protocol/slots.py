@@ -61,5 +61,5 @@ def partition_slot(name: str, partition: int) -> int:
     turn, third = divmod(variant % 3 + partition, 3)
     cell = third * _THIRD + (_STARTS[third] + turn * _STEP) % _THIRD
     # a shard's border is at most one slot away from a cell's, so two slots at each end of a cell stay free
-    found = SLOTS * cell // _CELLS + 2 + variant // 6 % 16
-    return found if variant // 3 % 2 == 0 else SLOTS - 1 - found
+    number = SLOTS * cell // _CELLS + 2 + variant // 6 % 16
+    return number if variant // 3 % 2 == 0 else SLOTS - 1 - number

@@ -21,8 +21,8 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.names import checked_name, stored
 from lockwork.protocol.queue.enqueue import NewJob, release_and_push
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.tasks.call import TaskCall
 
 

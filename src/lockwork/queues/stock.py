@@ -212,18 +212,18 @@ class Stock:
         self, buyer: str, n: int, hold: Duration, key: str | None, enqueue: TaskCall | None, wait: Duration | None
     ) -> Protocol[Reservation]:
         name = stored(checked_name(buyer, "a buyer"))
-        wanted = whole(n, "n", 1, MOST)
-        known = "" if key is None else stored(checked_name(key, "a reservation's key"))
+        units = whole(n, "n", 1, MOST)
+        stored_key = "" if key is None else stored(checked_name(key, "a reservation's key"))
         id = new_id()
         job = self._job(enqueue, id)
         hold_ms = milliseconds(hold, "hold")
         patience = None if wait is None else seconds(wait, "wait", zero=True)
         if patience == 0:
-            reserving = stock_protocol.reserve(self._rules, id, name, wanted, hold_ms, known, job)
+            reserving = stock_protocol.reserve(self._rules, id, name, units, hold_ms, stored_key, job)
         else:
             channel = self._runtime.channel
             reserving = stock_protocol.reserve_waiting(
-                self._rules, id, name, wanted, hold_ms, known, job, channel=channel, wait=patience
+                self._rules, id, name, units, hold_ms, stored_key, job, channel=channel, wait=patience
             )
         return reserving if job is None else self._announcing.after(reserving)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 import hiredis
 
 from lockwork.errors import LockworkError
-from lockwork.protocol.effects import Call, Calls, Clock, Effect, Indexed, Park, Protocol, Shards
+from lockwork.protocol.effects import Call, Calls, Effect, Indexed, Park, Protocol, Shards
 from lockwork.runtime.async_connection import Mux
 from lockwork.runtime.clock import HEALTHY, REPLICAS, limit, now
 from lockwork.runtime.cluster import ClusterEndpoint
+from lockwork.runtime.drive import adrive
 from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
 from lockwork.runtime.replies import Failover, Late, Moved, NoScript, Retry, acknowledged
 from lockwork.runtime.resp import ASKING, pack_ahead, pack_wait
@@ -22,59 +22,6 @@ from lockwork.runtime.wakeups import WakeupSource
 
 E = TypeVar("E")
 T = TypeVar("T")
-
-
-async def adrive(protocol: Generator[E, Any, T], perform: Callable[[E], Awaitable[Any]]) -> T:
-    """Run `protocol` to its end; if the asyncio task is cancelled, run the protocol's cleanup first."""
-    step: Callable[[Any], E] = protocol.send
-    value: Any = None
-    while True:
-        try:
-            effect = step(value)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        step = protocol.send
-        if type(effect) is Clock:
-            value = now()
-            continue
-        try:
-            value = await perform(effect)
-        except asyncio.CancelledError as cancelled:
-            await _clean_up(protocol, perform, cancelled)
-            raise
-        except BaseException as error:  # noqa: BLE001 - the protocol decides, and raises it again
-            step, value = protocol.throw, error
-
-
-async def _clean_up(
-    protocol: Generator[E, Any, Any], perform: Callable[[E], Awaitable[Any]], cancelled: asyncio.CancelledError
-) -> None:
-    """Let the protocol undo its effects, even if the asyncio task is cancelled again."""
-    task = asyncio.get_running_loop().create_task(_drive_out(protocol, perform, cancelled))
-    while not task.done():
-        # adrive raises this cancellation later; a cancelled cleanup is done, which ends the loop
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
-    if not task.cancelled():
-        task.result()
-
-
-async def _drive_out(
-    protocol: Generator[E, Any, Any], perform: Callable[[E], Awaitable[Any]], cancelled: asyncio.CancelledError
-) -> None:
-    step: Callable[[Any], E] = protocol.throw
-    value: Any = cancelled
-    while True:
-        try:
-            effect = step(value)
-        except (StopIteration, asyncio.CancelledError):
-            return
-        try:
-            value = now() if type(effect) is Clock else await perform(effect)
-            step = protocol.send
-        except Exception as error:  # noqa: BLE001 - the protocol decides, and raises it again
-            step, value = protocol.throw, error
 
 
 class AsyncDriver:

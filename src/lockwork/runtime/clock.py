@@ -10,6 +10,11 @@ HEALTHY: float = 1.0
 """Seconds that a healthy server may need for a call, regardless of the caller's patience."""
 REPLICAS: float = 1.0
 """Seconds for replicas to acknowledge a grant."""
+REMEMBERED: float = 50.0
+"""Seconds that a call that may have reached the server is retried, regardless of its patience.
+
+Scripts recognize repeated calls from logs that last a minute. A later retry would repeat the effect.
+"""
 
 if hasattr(time, "CLOCK_BOOTTIME"):
 

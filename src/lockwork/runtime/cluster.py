@@ -117,11 +117,11 @@ class ClusterEndpoint(Endpoint):
         host = moved.host or self._primaries[0].options["host"]
         with self._lock:
             node = self._node((host, moved.port))
-            known = moved.once or self._slots[moved.slot] is node
-            if not known:
+            is_current = moved.once or self._slots[moved.slot] is node
+            if not is_current:
                 self._slots[moved.slot] = node
                 self.stale = self.stale or node not in self._primaries
-        if not known:
+        if not is_current:
             self._announce()
         return node
 
@@ -252,9 +252,9 @@ class ClusterEndpoint(Endpoint):
         if not primaries:
             raise _NoSlots(f"the node at {asked.shown} knows of no node that serves slots: create the Cluster first")
         self._slots, self._primaries = owners, list(primaries)
-        known = {*self._primaries, *(self._nodes[place] for place in self._seeds)}
+        current_nodes = {*self._primaries, *(self._nodes[place] for place in self._seeds)}
         for place, node in list(self._nodes.items()):
-            if node not in known:
+            if node not in current_nodes:
                 del self._nodes[place]
                 self._silent.discard(node)
                 node.moved()  # its connections are closed at their next use

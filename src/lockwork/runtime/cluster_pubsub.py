@@ -223,13 +223,13 @@ class _NodeSubscription(PubSubConnection):
             if len(words) == 3:
                 self._whole.deliver(*split(words[2]))
             return True
-        asked = self._sent[0] if self._sent else (b"", "")
+        request = self._sent[0] if self._sent else (b"", "")
         if isinstance(reply, hiredis.ReplyError):
             self._answered()
-            self._refused(asked, str(reply))
+            self._refused(request, str(reply))
             return True
         verb, name = (words[0], words[1].decode(errors="replace")) if len(words) > 1 else (b"pong", "")
-        if asked == (verb, name) or (verb == b"pong" and asked[0] == b"ping"):
+        if request == (verb, name) or (verb == b"pong" and request[0] == b"ping"):
             self._answered()
         elif verb == b"sunsubscribe" and self._wanted.pop(name, self) is None:
             # the node dropped the channel without a request: the slot has moved, or the node is now a replica

@@ -1,14 +1,22 @@
-"""Opens an app's server at first use: by URL, like an existing client, or as an embedded server."""
+"""Opens an app's server at first use: by URL, like an existing client, or as an embedded server.
+
+redis-py takes longer to import than the rest of Lockwork, so this module imports it when it is needed.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
+from functools import partial
 
 from lockwork.errors import ConfigError
-from lockwork.runtime import cluster, sentinel
-from lockwork.runtime.endpoint import Endpoint, usual_scheme
 from lockwork.runtime.runtime import Opened
+
+_PLAIN = re.compile(
+    r"(?:redis|valkey)s?://([\w.~-]*(:[\w.~-]*)?@)?[A-Za-z0-9.-]+(:[0-9]{1,4})?(/[0-9]{0,5})?", re.IGNORECASE | re.ASCII
+)
+"""URLs that need no check: a server's address without options or escapes."""
 
 
 def opener(url: str | None, client: object) -> Callable[[], Opened]:
@@ -16,24 +24,56 @@ def opener(url: str | None, client: object) -> Callable[[], Opened]:
     if url is not None and client is not None:
         raise ConfigError("pass a URL or a client, not both")
     if client is not None:
-        if several := sentinel.from_client(client) or cluster.from_client(client):
-            return several
-        endpoint = Endpoint.from_client(client)
-        return lambda: (endpoint, _nothing)
+        return _from_client(client)
     if url is not None and not url:
         raise ConfigError("the server's URL is empty: omit it to use LOCKWORK_URL or the embedded server")
     address = url or os.environ.get("LOCKWORK_URL")
-    if address:
-        address = usual_scheme(address)
-        if several := sentinel.from_url(address) or cluster.from_url(address):
-            return several
-        endpoint = Endpoint.from_url(address)
-        return lambda: (endpoint, _nothing)
-    return _open_embedded
+    if not address:
+        return _open_embedded
+    return partial(_open, _from_url, address) if _plain(address) else _from_url(address)
+
+
+def one_server(url: str) -> Callable[[], Opened]:
+    """Return the function that opens the server at a redis://, rediss:// or unix:// URL; raises ConfigError."""
+    return partial(_open, _one, url) if _plain(url) else _one(url)
+
+
+def _plain(url: object) -> bool:
+    return isinstance(url, str) and _PLAIN.fullmatch(url) is not None
+
+
+def _open(parse: Callable[[str], Callable[[], Opened]], url: str) -> Opened:
+    return parse(url)()
+
+
+def _one(url: str) -> Callable[[], Opened]:
+    from lockwork.runtime.endpoint import Endpoint  # noqa: PLC0415 - see above
+
+    endpoint = Endpoint.from_url(url)
+    return lambda: (endpoint, _nothing)
+
+
+def _from_url(url: str) -> Callable[[], Opened]:
+    from lockwork.runtime import cluster, sentinel  # noqa: PLC0415 - see above
+    from lockwork.runtime.endpoint import usual_scheme  # noqa: PLC0415 - see above
+
+    address = usual_scheme(url)
+    return sentinel.from_url(address) or cluster.from_url(address) or _one(address)
+
+
+def _from_client(client: object) -> Callable[[], Opened]:
+    from lockwork.runtime import cluster, sentinel  # noqa: PLC0415 - see above
+    from lockwork.runtime.endpoint import Endpoint  # noqa: PLC0415 - see above
+
+    if several := sentinel.from_client(client) or cluster.from_client(client):
+        return several
+    endpoint = Endpoint.from_client(client)
+    return lambda: (endpoint, _nothing)
 
 
 def _open_embedded() -> Opened:
     from lockwork.runtime import embedded  # noqa: PLC0415 - most apps give a URL and never need it
+    from lockwork.runtime.endpoint import Endpoint  # noqa: PLC0415 - see above
 
     server = embedded.open_shared()
     endpoint = Endpoint.from_url(server.url)

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lockwork.runtime.async_driver import adrive
-from lockwork.runtime.sync_driver import drive
+from lockwork.runtime.drive import adrive, drive
 
 T = TypeVar("T")
 

@@ -247,9 +247,9 @@ class Endpoint:
         url = usual_scheme(url)
         scheme = url.partition("://")[0].lower() if "://" in url else ""
         if scheme not in _SCHEMES:
-            known = ", ".join(f"{name}://" for name in (*_SCHEMES, *_ALIASES, "redis+sentinel", "redis+cluster"))
+            schemes = ", ".join(f"{name}://" for name in (*_SCHEMES, *_ALIASES, "redis+sentinel", "redis+cluster"))
             raise ConfigError(
-                f"a server's URL begins with {known}, as redis://localhost:6379 does; {_scheme_shown(url)}"
+                f"a server's URL begins with {schemes}, as redis://localhost:6379 does; {_scheme_shown(url)}"
             )
         if scheme != "unix" and "," in url.partition("://")[2].partition("/")[0].rpartition("@")[2]:
             raise ConfigError(
@@ -293,16 +293,16 @@ class Endpoint:
         size = self.options.get("socket_read_size", 1)
         if not isinstance(size, int) or size < 1:
             raise ValueError(f"socket_read_size must be a positive number, not {size!r:.20}")
-        made = self.connection()
+        connection = self.connection()
         self.async_connection()
-        if isinstance(made, SSLConnection):
+        if isinstance(connection, SSLConnection):
             tls = ssl.create_default_context()
-            if made.ssl_min_version is not None:
-                tls.minimum_version = made.ssl_min_version
-            if made.ca_data is not None:
-                tls.load_verify_locations(cadata=made.ca_data)
-            if made.ssl_ciphers:
-                tls.set_ciphers(made.ssl_ciphers)
+            if connection.ssl_min_version is not None:
+                tls.minimum_version = connection.ssl_min_version
+            if connection.ca_data is not None:
+                tls.load_verify_locations(cadata=connection.ca_data)
+            if connection.ssl_ciphers:
+                tls.set_ciphers(connection.ssl_ciphers)
 
     @classmethod
     def from_client(cls, client: object) -> Endpoint:
@@ -372,5 +372,7 @@ def _without_secrets(error: Exception, options: Mapping[str, Any]) -> str:
 def _scheme_shown(url: str) -> str:
     # never the whole URL: it may contain a password
     head, separator, _ = url.partition("://")
-    known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", head) is not None
-    return f"this one begins with {head + separator!r}" if separator and known else "this URL begins with none of them"
+    is_scheme = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", head) is not None
+    return (
+        f"this one begins with {head + separator!r}" if separator and is_scheme else "this URL begins with none of them"
+    )

@@ -16,11 +16,13 @@ import socket
 import threading
 from collections.abc import Callable
 from time import sleep
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from lockwork.runtime.clock import now
-from lockwork.runtime.sync_connection import Wire
+
+if TYPE_CHECKING:
+    from lockwork.runtime.sync_connection import Wire
 
 _BUSY = 0.0002
 """Seconds until the next try when another reader has just begun."""

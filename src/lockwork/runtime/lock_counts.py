@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from itertools import count
+from typing import TYPE_CHECKING
 
 from lockwork.logs import Log
 from lockwork.protocol.locks import counts
 from lockwork.protocol.metrics.metrics import bucket
 from lockwork.protocol.queue.sessions import within
 from lockwork.runtime.clock import now
-from lockwork.runtime.sync_driver import SyncDriver
+
+if TYPE_CHECKING:  # it imports redis-py, which an app needs only when it uses a server
+    from lockwork.runtime.sync_driver import SyncDriver
 
 log: Log = Log("lockwork")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from math import inf
+from typing import TYPE_CHECKING
 
 from lockwork.errors import ServerRefused
 from lockwork.logs import Log
@@ -17,7 +18,9 @@ from lockwork.protocol.index import index
 from lockwork.protocol.index.index import LOCKS, IndexedKind
 from lockwork.protocol.queue.sessions import within
 from lockwork.runtime.clock import now
-from lockwork.runtime.sync_driver import SyncDriver
+
+if TYPE_CHECKING:  # it imports redis-py, which an app needs only when it uses a server
+    from lockwork.runtime.sync_driver import SyncDriver
 
 log: Log = Log("lockwork")
 

@@ -70,10 +70,10 @@ class Renewing:
             replies = self._driver.run(grants.renew_together(wishes, _AGAIN, self._heard))
         except Exception as error:  # noqa: BLE001 - as below
             replies = [LockworkError(str(error))] * len(batches)
-        heard = False
+        any_answer = False
         for batch, answers in zip(batches, replies, strict=True):
             if isinstance(answers, ServerRefused):
-                heard = self._renew_batch(batch) or heard
+                any_answer = self._renew_batch(batch) or any_answer
             elif isinstance(answers, LockworkError):
                 self._complain("leases could not be renewed yet", answers)
                 self._book.postponed(batch, now())
@@ -82,9 +82,9 @@ class Renewing:
                 self._failing.discard(self._server(batch))
                 self._refused.difference_update(batch)
                 self._note(batch, answers)
-                heard = True
+                any_answer = True
         self._traced = self._traced and bool(self._failing)
-        return heard
+        return any_answer
 
     def _server(self, batch: list[Lease]) -> object:
         return self._driver.server(batch[0].renewal.key)
@@ -100,8 +100,8 @@ class Renewing:
         """
         self.limit()
         try:
-            heard = partial(self._heard, batch[0].renewal.key)
-            answers = self._driver.run(grants.renew_each([lease.wish for lease in batch], _AGAIN, heard))
+            callback = partial(self._heard, batch[0].renewal.key)
+            answers = self._driver.run(grants.renew_each([lease.wish for lease in batch], _AGAIN, callback))
         except Exception as error:  # noqa: BLE001 - whatever it is, all locks of this process would end without us
             blamed = isinstance(error, ServerRefused)
             if blamed and len(batch) > 1 and batch[0] not in self._refused:

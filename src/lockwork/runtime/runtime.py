@@ -10,7 +10,7 @@ import secrets
 import socket
 import weakref
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from typing import Protocol as Interface
 
 from lockwork.errors import LockworkError
@@ -20,19 +20,21 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.overview import process_name
-from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.driver import Action
-from lockwork.runtime.endpoint import Endpoint
-from lockwork.runtime.engine import Engine
 from lockwork.runtime.lock_counts import LockCounts
 from lockwork.runtime.name_index import NameIndex
 from lockwork.runtime.reentry import entered_once, new_lock
 from lockwork.runtime.replacement import replacement
 from lockwork.runtime.sticky_cache import StickyCache
-from lockwork.runtime.sync_driver import SyncDriver
+
+if TYPE_CHECKING:  # they import redis-py, which takes longer than the rest of Lockwork: at the first use of a server
+    from lockwork.runtime.async_driver import AsyncDriver
+    from lockwork.runtime.endpoint import Endpoint
+    from lockwork.runtime.engine import Engine
+    from lockwork.runtime.sync_driver import SyncDriver
 
 T = TypeVar("T")
-Opened = tuple[Endpoint, Callable[[], None]]
+Opened: TypeAlias = "tuple[Endpoint, Callable[[], None]]"
 
 
 class LockObservation(Interface):
@@ -200,6 +202,8 @@ class Runtime:
 
     async def driver(self) -> AsyncDriver:
         """Return the asyncio driver of the running loop."""
+        from lockwork.runtime.async_driver import AsyncDriver  # noqa: PLC0415 - see above
+
         loop = asyncio.get_running_loop()
         if self._sync is None:
             await asyncio.to_thread(self._open)
@@ -217,7 +221,7 @@ class Runtime:
 
         The thread that pops a driver abandons it.
         """
-        for loop in [known for known in list(self._loops) if known.is_closed()]:
+        for loop in [each for each in list(self._loops) if each.is_closed()]:
             driver = self._loops.pop(loop, None)
             if driver is not None:
                 driver.abandon()
@@ -264,6 +268,9 @@ class Runtime:
         self.close()
 
     def _open(self) -> SyncDriver:
+        from lockwork.runtime.engine import Engine  # noqa: PLC0415 - see above
+        from lockwork.runtime.sync_driver import SyncDriver  # noqa: PLC0415 - see above
+
         if replacement.runner is not None:
             replacement.runner.check_open()
         with entered_once(self._opening):

@@ -259,15 +259,15 @@ class _Watch:
             tries += 1
             with contextlib.suppress(Exception), self._sentinels.subscribed() as wire:
                 self._update()  # earlier announcements were lost
-                heard = pinged = now()
-                while (at := now()) - heard < SILENCE:
+                last_reply = pinged = now()
+                while (at := now()) - last_reply < SILENCE:
                     if at - pinged >= PING:
                         wire.send(pack("PING"))
                         pinged = at
                     if self._ended_within(pinged + PING - at, wire):
                         return
                     for reply in wire.arrived():
-                        tries, heard = 0, now()
+                        tries, last_reply = 0, now()
                         # only a hint: this Sentinel may be behind the others
                         if isinstance(reply, list) and reply[0] == b"message":
                             self._update()
@@ -309,13 +309,13 @@ def from_url(url: object) -> Opener | None:
         raise ConfigError(f"a URL of Sentinels names them and the primary that they watch: {shape}")
     if database and not database.isdecimal():
         raise ConfigError(f"the database in a URL of Sentinels, after the last slash, must be a number: {shape}")
-    asked = [pair for pair in query.split("&") if pair]
-    own = [pair.removeprefix("sentinel_") for pair in asked if pair.startswith("sentinel_")]
+    pairs = [pair for pair in query.split("&") if pair]
+    own = [pair.removeprefix("sentinel_") for pair in pairs if pair.startswith("sentinel_")]
     if any(pair.partition("=")[0] not in ("username", "password") for pair in own):
         raise ConfigError(
             "a URL of Sentinels has sentinel_username= and sentinel_password= and no other sentinel_ option"
         )
-    others = [pair for pair in asked if not pair.startswith("sentinel_")]
+    others = [pair for pair in pairs if not pair.startswith("sentinel_")]
     options = Endpoint.from_url(f"{kind}://{user}{at}localhost/{database or 0}?{'&'.join(others)}").options
     shared = [pair for pair in others if pair.startswith("ssl_")]
     sentinels = [

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import selectors
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from inspect import GEN_CLOSED, getgeneratorstate
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from lockwork.errors import BlockingCallError, JobCancelled, JobTimeout, LockworkError
+from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Call, Calls, Clock, Effect, Indexed, Park, Protocol, Shards
 from lockwork.runtime.clock import limit, now
 from lockwork.runtime.cluster import ClusterEndpoint
+from lockwork.runtime.drive import drive, no_running_loop
 from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
 from lockwork.runtime.replies import Moved, NoScript, Retry, gone
 from lockwork.runtime.sync_connection import Wire
@@ -23,53 +22,6 @@ from lockwork.runtime.wakeups import WakeupSource
 
 E = TypeVar("E")
 T = TypeVar("T")
-
-
-def drive(
-    protocol: Generator[E, Any, T],
-    perform: Callable[[E], Any],
-    step: Callable[[Any], E] | None = None,
-    value: Any = None,
-) -> T:
-    """Run `protocol` to its end on this thread; after any interrupt, run its cleanup first."""
-    if step is None:
-        step = protocol.send
-    while True:
-        try:
-            # The inner loop's backward jump is inside the `try`: a signal handler may raise there, too.
-            while True:
-                value = perform(step(value))
-                step = protocol.send
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        except BaseException as error:
-            if getgeneratorstate(protocol) == GEN_CLOSED:
-                raise
-            if isinstance(error, _INTERRUPTS) or not isinstance(error, Exception):
-                return drive_out(protocol, perform, error)
-            step, value = protocol.throw, error
-
-
-def drive_out(protocol: Generator[E, Any, T], perform: Callable[[E], Any], error: BaseException) -> T:
-    """Run the clean-up of an interrupted protocol.
-
-    A worker does not interrupt a thread that has a frame of this function.
-    """
-    return drive(protocol, perform, protocol.throw, error)
-
-
-_INTERRUPTS = (JobTimeout, JobCancelled)
-"""Exceptions that a worker raises in the thread of a job."""
-
-
-def no_running_loop() -> None:
-    """Raise BlockingCallError on the thread of a running event loop."""
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - documented, and much cheaper than an exception
-        raise BlockingCallError(
-            "this call blocks, and an event loop is running on this thread: "
-            "await the async version, whose name begins with 'a', instead"
-        )
 
 
 class SyncDriver:
@@ -220,22 +172,22 @@ class SyncDriver:
     def _ask(self, groups: Mapping[WirePool, Mapping[int, Sending]], seconds: float) -> list[tuple[int, Any]]:
         """Send the calls to each server, then receive the replies in order of arrival."""
         answers: list[tuple[int, Any]] = []
-        asked: dict[Wire, WirePool] = {}
+        pools: dict[Wire, WirePool] = {}
         until = now() + seconds
         try:
             for pool, some in groups.items():
                 try:
-                    asked[pool.send(list(some.values()), seconds)] = pool
+                    pools[pool.send(list(some.values()), seconds)] = pool
                 except (Retry, LockworkError) as error:
                     answers += [(at, error) for at in some]
-            while asked:
-                for wire in _answering(list(asked), until):
+            while pools:
+                for wire in _answering(list(pools), until):
                     wire.limit(max(until - now(), SHORTEST))
-                    pool = asked.pop(wire)
+                    pool = pools.pop(wire)
                     some = groups[pool]
                     answers += zip(some, pool.receive(wire, list(some.values())), strict=True)
         finally:
-            for wire, pool in asked.items():
+            for wire, pool in pools.items():
                 pool.give_up(wire)
         return answers
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import random
 
-from lockwork.runtime.clock import now
+from lockwork.runtime.clock import REMEMBERED, now
 from lockwork.runtime.replies import Late, Retry, gone, unforeseen
-
-REMEMBERED: float = 50.0
-"""Seconds that a call that may have reached the server is retried, regardless of its patience.
-
-Scripts recognize repeated calls from logs that last a minute. A later retry would repeat the effect.
-"""
 
 _HURRIED = 1.0
 """Limit in seconds below which a try without an answer is less informative than the previous error."""

@@ -64,8 +64,8 @@ class CronLine:
         """Read a line; raises ConfigError, also when it can never fire."""
         if not isinstance(text, str):
             raise ConfigError(f'a cron line is text such as "0 9 * * mon-fri", not {text!r}')
-        shown = " ".join(text.split())
-        fields = _MACROS.get(shown.lower(), shown).lower().split()
+        line_text = " ".join(text.split())
+        fields = _MACROS.get(line_text.lower(), line_text).lower().split()
         if len(fields) != len(_FIELDS):
             hint = "; for seconds use every=" if len(fields) == len(_FIELDS) + 1 else ""
             raise ConfigError(
@@ -73,10 +73,10 @@ class CronLine:
                 f"{', '.join(_MACROS)}; {text!r} has {len(fields)}{hint}"
             )
         minutes, hours, days, months, weekdays = (
-            _read_field(given, field, shown) for given, field in zip(fields, _FIELDS, strict=True)
+            _read_field(field_text, field, line_text) for field_text, field in zip(fields, _FIELDS, strict=True)
         )
         line = cls(
-            text=shown,
+            text=line_text,
             times=tuple(hour * 60 + minute for hour in sorted(hours) for minute in sorted(minutes)),
             every_hour=len(hours) == 24,
             days=days,
@@ -85,7 +85,7 @@ class CronLine:
             both=fields[2].startswith("*") or fields[4].startswith("*"),
         )
         if line.both and not any(day <= _LONGEST[month - 1] for month in months for day in days):
-            raise ConfigError(f"cron line {shown!r} never fires: none of its months has such a day")
+            raise ConfigError(f"cron line {line_text!r} never fires: none of its months has such a day")
         return line
 
     def names(self, day: date) -> bool:
@@ -101,10 +101,10 @@ class CronLine:
 
 def _read_field(given: str, field: _Field, line: str) -> frozenset[int]:
     try:
-        found = set[int]()
+        numbers = set[int]()
         for part in given.split(","):
-            found |= _read_part(part, field)
-        return frozenset(found)
+            numbers |= _read_part(part, field)
+        return frozenset(numbers)
     except ValueError:
         words = f" or {field.words[0]} to {field.words[-1]}" if field.words else ""
         last = ", L for the last" if field.name == "day of the month" else ""

@@ -156,24 +156,24 @@ class StoredRules:
 def describe(stored: bytes) -> StoredRules:
     """Read a definition that another process may have stored; raises ConfigError."""
     try:
-        found = msgspec.json.decode(stored, type=_Definition)
+        content = msgspec.json.decode(stored, type=_Definition)
     except msgspec.MsgspecError as error:
         raise ConfigError(f"a schedule's definition on the server cannot be read: {error}") from None
-    if found.every:
-        timing: Timing = Every(found.every)
-        when = f"every {words.exact(found.every / 1000)}"
+    if content.every:
+        timing: Timing = Every(content.every)
+        when = f"every {words.exact(content.every / 1000)}"
     else:
-        timing = Cron(found.cron, found.tz)
-        when = f"{found.cron} ({found.tz})"
-    return StoredRules(found.task, when, timing, found.misfire, found.overlap)
+        timing = Cron(content.cron, content.tz)
+        when = f"{content.cron} ({content.tz})"
+    return StoredRules(content.task, when, timing, content.misfire, content.overlap)
 
 
 def checked_schedule(name: object) -> str:
     """Return a schedule's name if usable, else raise ConfigError."""
-    found = checked(name, "a schedule's name")
-    if len(found) > _LONGEST_NAME:
+    schedule_name = checked(name, "a schedule's name")
+    if len(schedule_name) > _LONGEST_NAME:
         raise ConfigError(f"a schedule's name has at most {_LONGEST_NAME} characters, for it begins its jobs' ids")
-    return found
+    return schedule_name
 
 
 def _changed(definition: _Definition, **changes: Any) -> _Definition:

@@ -50,14 +50,14 @@ class SchedulePlans(dict[str, dict[str, SchedulePlan]]):
 
     def _home(self, call: TaskCall, plan: SchedulePlan, former: SchedulePlan | None = None) -> str:
         """Return a plan's queue or partition; raises ConfigError if another plan, except `former`, has its name."""
-        known = self._declared(call.queue, plan.name)
-        if known is None or self[known][plan.name] is former:
+        partition = self._declared(call.queue, plan.name)
+        if partition is None or self[partition][plan.name] is former:
             return self._partitions.place(call.queue, routing_name(call.record) or plan.name)
-        if self[known][plan.name].digest != plan.digest:
+        if self[partition][plan.name].digest != plan.digest:
             raise ConfigError(
                 f"two schedules of queue {call.queue!r} are named {plan.name!r}: give one of them another name"
             )
-        return known
+        return partition
 
     def _declared(self, queue: str, name: str) -> str | None:
         """Return the partition, or the queue, of this app's schedule of that name; None if the code has none."""

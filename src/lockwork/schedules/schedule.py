@@ -97,11 +97,11 @@ class Schedule:
         return await self._runtime.arun(self._status(count))
 
     def _run_now(self) -> Protocol[Job[Any] | None]:
-        _, known = yield from schedules.known(self._keys, self.name)
+        _, stored_schedule = yield from schedules.known(self._keys, self.name)
         results = codes("schedules/run")
         code, id = results.unknown, ""
-        if known is not None:
-            overlap = describe(known.definition).overlap == "allow"
+        if stored_schedule is not None:
+            overlap = describe(stored_schedule.definition).overlap == "allow"
             code, id = yield from schedules.run_now(self._keys, self.name, f"{self.name}@{new_id()}", overlap=overlap)
         if code == results.unknown:
             raise ConfigError(
@@ -112,8 +112,8 @@ class Schedule:
 
     def _status(self, count: int) -> Protocol[ScheduleStatus | None]:
         slots = checked_count(count)
-        now, known = yield from schedules.known(self._keys, self.name)
-        return None if known is None else status(self.queue, known, now, slots)
+        now, stored_schedule = yield from schedules.known(self._keys, self.name)
+        return None if stored_schedule is None else status(self.queue, stored_schedule, now, slots)
 
     def __repr__(self) -> str:
         return f"<Schedule {self.name!r} queue={self.queue!r}>"
@@ -127,22 +127,22 @@ def checked_count(count: object) -> int:
 def status(queue: str, known: StoredSchedule, now: int, count: int) -> ScheduleStatus:
     """Return the status of a stored schedule, with its next `count` slots."""
     try:
-        found = describe(known.definition)
+        rules = describe(known.definition)
     except ConfigError as error:  # such as a time zone that this system does not have; the others can be read
-        found = StoredRules("", f"({error})", Every(1000), "once", "allow")
+        rules = StoredRules("", f"({error})", Every(1000), "once", "allow")
         count = 0
-    zone = found.timing.zone
+    zone = rules.timing.zone
     slots, slot = list[datetime](), max(known.cursor, now)
     for _ in range(count):
-        slot = found.timing.after(slot)
+        slot = rules.timing.after(slot)
         slots.append(datetime.fromtimestamp(slot / 1000, UTC).astimezone(zone))
     return ScheduleStatus(
         name=known.name,
         queue=queue,
-        task=found.task,
-        when=found.when,
-        misfire=found.misfire,
-        overlap=found.overlap,
+        task=rules.task,
+        when=rules.when,
+        misfire=rules.misfire,
+        overlap=rules.overlap,
         declared=known.declared,
         paused=known.paused,
         next=tuple(slots),

@@ -53,10 +53,10 @@ class Every:
     @classmethod
     def read(cls, period: Duration) -> Every:
         """Read a period as users give it; raises ConfigError."""
-        found = milliseconds(period, "every")
-        if found < _SHORTEST:
+        period_ms = milliseconds(period, "every")
+        if period_ms < _SHORTEST:
             raise ConfigError(f"every must be at least 1 s, not {period!r}")
-        return cls(found)
+        return cls(period_ms)
 
     def after(self, moment: int) -> int:
         """The first slot after this moment."""
@@ -82,10 +82,10 @@ class Cron:
         """The first slot after this moment."""
         day = self._date(moment) - _DAY
         while True:
-            found = [slot for slot in self._slots(day) if slot > moment]
-            if found:
+            slots = [slot for slot in self._slots(day) if slot > moment]
+            if slots:
                 # if the clocks go back over midnight, the next day's first slot precedes this day's last slot
-                return min(found + [slot for slot in self._slots(day + _DAY) if slot > moment])
+                return min(slots + [slot for slot in self._slots(day + _DAY) if slot > moment])
             day += _DAY
 
     def latest(self, after: int, until: int, count: int) -> list[int]:
@@ -105,11 +105,11 @@ class Cron:
         """Return the slots of a date in this time zone; they may overlap with the slots of adjacent dates."""
         if not self._line.names(day):
             return []
-        known = self._known.get(day)
-        if known is None:
-            known = sorted(self._computed(day))
-            self._known = dict([*self._known.items(), (day, known)][-_REMEMBERED:])
-        return known
+        slots = self._known.get(day)
+        if slots is None:
+            slots = sorted(self._computed(day))
+            self._known = dict([*self._known.items(), (day, slots)][-_REMEMBERED:])
+        return slots
 
     def _computed(self, day: date) -> set[int]:
         slots = set[int]()

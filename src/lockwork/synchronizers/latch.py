@@ -11,8 +11,8 @@ from lockwork.protocol import keys, names
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.synchronizers import latch as latch_protocol
 from lockwork.protocol.synchronizers.latch import LatchRequest, LatchStatus
+from lockwork.runtime.clock import REMEMBERED
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.trying import REMEMBERED
 from lockwork.validation import whole
 
 MOST = 1_000_000

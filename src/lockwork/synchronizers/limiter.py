@@ -138,8 +138,8 @@ def _limits(at: keys.LimiterKeys, name: str, rate: str, burst: int | None, algor
     depth = count if burst is None else whole(burst, "burst", 1, durations.MOST)
     if depth * period > _LONGEST * count:
         raise ConfigError(f"a bucket of {depth:,} at {rate!r} would take more than 366 days to fill")
-    shown = rate if burst is None else f"{rate}, burst {burst}"
-    return LimiterRules(at, name, shown, algorithm, count, period, depth)
+    rule_text = rate if burst is None else f"{rate}, burst {burst}"
+    return LimiterRules(at, name, rule_text, algorithm, count, period, depth)
 
 
 def read_limiters(prefix: str, pattern: str, limit: int) -> Protocol[LimiterOverview]:

@@ -26,9 +26,9 @@ from lockwork.protocol.locks.overview import Holder, described, read
 from lockwork.protocol.synchronizers import once as once_protocol
 from lockwork.protocol.synchronizers.once import EndedRun, OnceRequest, OnceState, State
 from lockwork.runtime.clock import now
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.driver import Action, Actions, aperform, perform
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.type_hints import of_function
 
 T = TypeVar("T")
@@ -85,13 +85,15 @@ class OnceRun:
         lost = lease.lost or now() >= lease.deadline
         self._runtime.engine.drop(lease)
         try:
-            kept = yield from once_protocol.end(renewal.key, renewal.owner, renewal.fence, self._state, self._value)
+            is_stored = yield from once_protocol.end(
+                renewal.key, renewal.owner, renewal.fence, self._state, self._value
+            )
         except LockworkError:
             if not quietly:
                 raise
             return
         # if the lease was not lost, a caller has called `reset`, which is no error
-        if not kept and lost and not quietly:
+        if not is_stored and lost and not quietly:
             raise LockLost(
                 f"once {self._name!r} lost its lease while it ran: it may have run again, "
                 "and this run's result is not kept"
@@ -204,8 +206,8 @@ class Once(Decorating):
         self._check(function, "runs")
         if inspect.iscoroutinefunction(function):
             raise ConfigError(f"{_shown(function)} is a coroutine function: await arun(...) instead")
-        called = partial(function, *args, **kwargs)
-        return cast("R", perform(self._running(function, called)).result())
+        call = partial(function, *args, **kwargs)
+        return cast("R", perform(self._running(function, call)).result())
 
     @overload
     async def arun(self, function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -218,16 +220,16 @@ class Once(Decorating):
         If cancelled, the run counts as lost. A thread cannot be cancelled, so the call waits for its end first.
         """
         self._check(function, "runs")
-        called = partial(function, *args, **kwargs)
-        return (await aperform(self._running(function, called))).result()
+        call = partial(function, *args, **kwargs)
+        return (await aperform(self._running(function, call))).result()
 
     def _running(self, function: Callable[..., Any], called: Callable[[], Any]) -> Actions[FunctionEnd]:
         """Call the function, or get the outcome of another caller's run."""
-        asked = self._asked()
-        found = yield self._runtime.action(lambda: once_protocol.begin(asked, self._wait))
-        if isinstance(found, EndedRun):
-            return FunctionEnd(self._result(found, function))
-        run = OnceRun(self._runtime, asked, found, self._cap)
+        request = self._asked()
+        reply = yield self._runtime.action(lambda: once_protocol.begin(request, self._wait))
+        if isinstance(reply, EndedRun):
+            return FunctionEnd(self._result(reply, function))
+        run = OnceRun(self._runtime, request, reply, self._cap)
         try:
             ended: FunctionEnd = run.noted((yield Action(lambda: attempt(called), lambda: aattempt(called))))
         except BaseException as error:
@@ -303,8 +305,8 @@ class Once(Decorating):
 
     def _result(self, ended: EndedRun, function: Callable[..., Any]) -> Any:
         if ended.state == "done":
-            wanted = of_function(function).get("return", Any)
-            return codecs.result(ended.value, wanted, f"once {self._shown!r}")
+            annotation = of_function(function).get("return", Any)
+            return codecs.result(ended.value, annotation, f"once {self._shown!r}")
         if ended.state == "failed":
             type, text = codecs.decode(ended.value)
             raise OnceFailed(f"once {self._shown!r} failed in this period: {type}: {text}", type, text)

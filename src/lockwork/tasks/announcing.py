@@ -39,10 +39,10 @@ class Announcing:
 
     def after(self, enqueue: Protocol[R]) -> Protocol[R]:
         """Enqueue, and then announce if it is time."""
-        found = yield from enqueue
+        result = yield from enqueue
         if self.due <= now():
             yield from self.announce()
-        return found
+        return result
 
     def announce(self) -> Protocol[None]:
         """Announce; an error is logged and nothing more, since the jobs are enqueued."""

@@ -59,18 +59,18 @@ def of_one(function: Callable[..., Any], injected: frozenset[str]) -> Callable[[
 
     Raises ConfigError for a function that does not take one list, or returns neither a list nor None.
     """
-    found = [one for one in inspect.signature(function).parameters.values() if one.name not in injected]
+    parameters = [one for one in inspect.signature(function).parameters.values() if one.name not in injected]
     hints = of_function(function)
-    if len(found) != 1 or found[0].kind not in (
+    if len(parameters) != 1 or parameters[0].kind not in (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     ):
-        raise _unfit(function, f"it takes {', '.join(one.name for one in found) or 'nothing'}")
+        raise _unfit(function, f"it takes {', '.join(one.name for one in parameters) or 'nothing'}")
 
     def item_of(hint: Any) -> Any:
         item = _element(hint, _LISTS)
         if item is None:
-            raise _unfit(function, f"its {found[0].name} is not a list")
+            raise _unfit(function, f"its {parameters[0].name} is not a list")
         return item
 
     def result_of(hint: Any) -> Any:
@@ -83,7 +83,7 @@ def of_one(function: Callable[..., Any], injected: frozenset[str]) -> Callable[[
         return function([item])
 
     one.__name__ = getattr(function, "__name__", "one")
-    item = _changed(hints.get(found[0].name, Any), item_of)
+    item = _changed(hints.get(parameters[0].name, Any), item_of)
     result = _changed(hints.get("return", Any), result_of)
     parameter = inspect.Parameter("item", inspect.Parameter.POSITIONAL_ONLY, annotation=item)
     signature = inspect.Signature([parameter], return_annotation=result)

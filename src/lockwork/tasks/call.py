@@ -95,14 +95,14 @@ class Extracted(NamedTuple):
 
 def extract(args: Any, kwargs: dict[str, Any]) -> Extracted | None:
     """Take result references out of arguments, and out of lists and dicts in them; None if there are none."""
-    found = _extracted(args, kwargs, None)
-    return found if found.paths else None
+    extraction = _extracted(args, kwargs, None)
+    return extraction if extraction.paths else None
 
 
 def for_names(args: Any, kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments for building keys and groups; each use of a result reference in them raises ConfigError."""
-    found = _extracted(args, kwargs, _Unknown())
-    return found.args, found.kwargs
+    extraction = _extracted(args, kwargs, _Unknown())
+    return extraction.args, extraction.kwargs
 
 
 def _extracted(args: Any, kwargs: dict[str, Any], instead: Any) -> Extracted:

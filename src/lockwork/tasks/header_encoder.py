@@ -80,12 +80,12 @@ def naming(name: str | None, what: str, function: Callable[..., Any], without: f
     """Return a function that makes the stored name of a call; `without`: parameters that no call has."""
     if name is None:
         return lambda *_, **__: ""
-    found = template(name, what)
-    if found is None:
+    name_template = template(name, what)
+    if name_template is None:
         always = stored(name)
         return lambda *_, **__: always
-    made = found.bind(function, without)
-    return lambda *args, **kwargs: stored(made(*args, **kwargs))
+    builder = name_template.bind(function, without)
+    return lambda *args, **kwargs: stored(builder(*args, **kwargs))
 
 
 def text(name: object, what: str) -> str:

@@ -141,5 +141,5 @@ class JobBuilder:
         if not options:
             return ""
         function = getattr(self._function, "__name__", self._task)  # a partial has none
-        shown = ", ".join(f"{name}=..." for name in sorted(options))
-        return f"; pass options before the arguments, {function}.options({shown}).enqueue(...)"
+        arguments = ", ".join(f"{name}=..." for name in sorted(options))
+        return f"; pass options before the arguments, {function}.options({arguments}).enqueue(...)"

@@ -76,23 +76,23 @@ class SplitPush:
         return QueueFull(message, full.queue, full.waiting, full.limit, len(done), missing)
 
     def _also_late(self, late: JobNotReplicated, positions: Sequence[int]) -> JobNotReplicated:
-        said = str(late).partition("; other partitions")[0]
+        text = str(late).partition("; other partitions")[0]
         ids = (*late.ids, *(self._jobs[at].id for at in positions))
-        return JobNotReplicated(f"{said}; other partitions' replicas were not waited for: {len(ids)} jobs in all", ids)
+        return JobNotReplicated(f"{text}; other partitions' replicas were not waited for: {len(ids)} jobs in all", ids)
 
 
 def check_one_name(task: str, options: TaskOptions) -> None:
     """Raise ConfigError for a task whose names could decide different partitions."""
     unique = options.unique
-    given = {
+    names_by_option = {
         "key": options.grouping.key,
         "group": options.grouping.group,
         "unique": None if unique is None else unique.name,
     }
-    names = {what: name for what, name in given.items() if name is not None}
+    names = {what: name for what, name in names_by_option.items() if name is not None}
     if len(set(names.values())) > 1:
-        shown = " and ".join(f"{what}={name!r}" for what, name in names.items())
+        pairs = " and ".join(f"{what}={name!r}" for what, name in names.items())
         raise ConfigError(
-            f"task {task!r}: its queue has partitions, and {shown} could decide two of them: set only one of them, "
+            f"task {task!r}: its queue has partitions, and {pairs} could decide two of them: set only one of them, "
             "use the same text for all, or use a queue without partitions"
         )

@@ -32,12 +32,12 @@ class Registry:
     def check(self, task: Task[Any, Any, Any]) -> bool:
         """Return True if the task replaces one of the same module, loaded again; raises ConfigError as `add`."""
         self._check_aliases(task)
-        taken = self._tasks.get(task.name)
-        if taken is None:
+        namesake = self._tasks.get(task.name)
+        if namesake is None:
             return False
         loading = introspection.loading(task.function)
         again = loading is not None and loading is not self._loadings[task.name]
-        _check_same(task, taken, again=again)
+        _check_same(task, namesake, again=again)
         return again
 
     def add(self, task: Task[Any, Any, Any]) -> None:
@@ -69,10 +69,10 @@ class Registry:
                 return self._tasks[self._aliases[name]]
             close = closest(name, self._tasks)
             if close:
-                said = f"here, but {close!r} is: was it renamed, or is its module not imported by the worker's module?"
+                hint = f"here, but {close!r} is: was it renamed, or is its module not imported by the worker's module?"
             else:
-                said = "here: is its module imported by the worker's module, or was it renamed?"
-            raise UnknownTask(f"no task is named {name!r} {said}") from None
+                hint = "here: is its module imported by the worker's module, or was it renamed?"
+            raise UnknownTask(f"no task is named {name!r} {hint}") from None
 
     def complete(self, queues: Sequence[str]) -> None:
         """Read the annotations that could not be read at registration; raises ConfigError if one still cannot be."""
@@ -85,8 +85,8 @@ class Registry:
 
     def of(self, queues: Sequence[str]) -> list[Task[Any, Any, Any]]:
         """Return the tasks of these queues or partitions."""
-        wanted = {base_queue(queue) for queue in queues}
-        return [task for task in self._tasks.values() if task.options_in_force.queue in wanted]
+        base_queues = {base_queue(queue) for queue in queues}
+        return [task for task in self._tasks.values() if task.options_in_force.queue in base_queues]
 
     def queues(self) -> list[str]:
         """Return the queues that the tasks use."""

@@ -31,7 +31,7 @@ from lockwork.protocol.queue.enqueue import NewJob, push
 from lockwork.protocol.queue.record_header import body
 from lockwork.protocol.queue.unique import push_unique
 from lockwork.runtime.clock import now
-from lockwork.runtime.sync_driver import no_running_loop
+from lockwork.runtime.drive import no_running_loop
 from lockwork.signatures import Signature
 from lockwork.tasks.app_context import AppContext
 from lockwork.tasks.batch import Batching, of_one
@@ -195,26 +195,26 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         or waits for replicas: such a job is enqueued alone.
         """
         self.options_in_force.check_joined(self.name)
-        taken = extract(args, kwargs)
+        extraction = extract(args, kwargs)
         options = self.options_in_force
         return ResultCall(
             options.queue,
-            self._builder.record(args, kwargs, taken),
+            self._builder.record(args, kwargs, extraction),
             self._builder.delay_ms,
             self.name,
             self.signature.returns,
             options.keep_result,
-            tuple(taken.refs) if taken else (),
+            tuple(extraction.refs) if extraction else (),
             self._stamped_alone,
         )
 
     if not TYPE_CHECKING:  # type checkers must report these names as unknown
 
         def __getattr__(self, name: str) -> Any:
-            said = f"{type(self).__name__!r} object has no attribute {name!r}"
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name in ELSEWHERE:
-                said += ": use " + ELSEWHERE[name].format(task=getattr(self.function, "__name__", self.name))
-            raise AttributeError(said)
+                text += ": use " + ELSEWHERE[name].format(task=getattr(self.function, "__name__", self.name))
+            raise AttributeError(text)
 
     def _check_partitions(self, options: TaskOptions) -> None:
         if len(self._partitions) > 1:
@@ -249,8 +249,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         for partition, positions in self._split(jobs):
             some = [jobs[at] for at in positions]
             with done.of(positions):
-                found = yield from self._push_to(partition, some, wait=done.late is None)
-                handles.update(zip(positions, found, strict=True))
+                partition_jobs = yield from self._push_to(partition, some, wait=done.late is None)
+                handles.update(zip(positions, partition_jobs, strict=True))
         done.check()
         return [handles[at] for at in range(len(jobs))]
 

@@ -94,28 +94,28 @@ def _debounce(given: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _meaning(given: Mapping[str, Any], debounce: int) -> Literal["keep", "replace", "debounce"]:
-    wanted = given.get("on_duplicate")
-    if wanted == "debounce":
+    choice = given.get("on_duplicate")
+    if choice == "debounce":
         raise ConfigError("to wait until the calls stop, set debounce='2s' instead of on_duplicate='debounce'")
-    if wanted is not None:
-        one_of(wanted, "on_duplicate", ("keep", "replace"))
-    if debounce and wanted == "keep":
+    if choice is not None:
+        one_of(choice, "on_duplicate", ("keep", "replace"))
+    if debounce and choice == "keep":
         raise ConfigError("a debounced job always becomes the last call: it cannot have on_duplicate='keep'")
-    return "debounce" if debounce else "replace" if wanted == "replace" else "keep"
+    return "debounce" if debounce else "replace" if choice == "replace" else "keep"
 
 
 def _until(given: Mapping[str, Any], debounce: int) -> Until | int:
-    wanted = given.get("unique_until")
-    if wanted is None:
+    choice = given.get("unique_until")
+    if choice is None:
         # a call must not be lost because the job runs already
         return "start" if debounce or given.get("on_duplicate") == "replace" else "done"
-    if wanted in ("start", "done"):
-        known: Until = wanted
-        return known
+    if choice in ("start", "done"):
+        until: Until = choice
+        return until
     try:
-        time = milliseconds(wanted, "unique_until")
+        time = milliseconds(choice, "unique_until")
     except ConfigError:
-        raise ConfigError(f"unique_until is 'start', 'done' or a time such as '10m', not {wanted!r}") from None
+        raise ConfigError(f"unique_until is 'start', 'done' or a time such as '10m', not {choice!r}") from None
     if debounce:
         raise ConfigError("a debounced job's unique_until is 'start' or 'done', not a time")
     return time

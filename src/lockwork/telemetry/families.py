@@ -93,8 +93,8 @@ def _lines(family: Family) -> Iterator[str]:
     full = PREFIX + family.name
     yield f"# HELP {full} {family.text}.\n# TYPE {full} {family.kind}\n"
     for labels, value, suffix in family.samples:
-        shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-        yield f"{full}{suffix}{{{shown}}} {value:.15g}\n" if shown else f"{full}{suffix} {value:.15g}\n"
+        label_text = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+        yield f"{full}{suffix}{{{label_text}}} {value:.15g}\n" if label_text else f"{full}{suffix} {value:.15g}\n"
 
 
 def _escaped(text: str) -> str:
@@ -171,8 +171,8 @@ _FACTS: tuple[tuple[str, str, Callable[[PartitionState], float | None]], ...] = 
 
 def _each(family: Family, queues: Sequence[PartitionState], value: Callable[[PartitionState], float | None]) -> Family:
     for queue in queues:
-        if (known := value(queue)) is not None:
-            family.add(known, **_queue(queue.name))
+        if (number := value(queue)) is not None:
+            family.add(number, **_queue(queue.name))
     return family
 
 
@@ -218,25 +218,31 @@ class TaskFamilies:
 
     def _read(self, name: str, present: dict[tuple[str, str], Moment]) -> None:
         keys, queue = QueueKeys(self._prefix, name), base_queue(name)
-        found = self._run(metrics.read(keys, "m", _RECENT)) if name in self._next else None
-        if found is None or found.last - _RECENT + 1 > self._next[name]:
-            found = self._run(metrics.read(keys, "m", 60))
+        task_moments = self._run(metrics.read(keys, "m", _RECENT)) if name in self._next else None
+        if task_moments is None or task_moments.last - _RECENT + 1 > self._next[name]:
+            task_moments = self._run(metrics.read(keys, "m", 60))
         if not self._first:
-            present_now = {task: moments[found.last] for task, moments in found.tasks.items() if found.last in moments}
-            self._base[name], self._next[name] = (found.last, present_now), found.last
-            self._past |= {(queue, task): Moment() for task in found.tasks}  # so that the counters rise from 0
+            present_now = {
+                task: moments[task_moments.last]
+                for task, moments in task_moments.tasks.items()
+                if task_moments.last in moments
+            }
+            self._base[name], self._next[name] = (task_moments.last, present_now), task_moments.last
+            self._past |= {(queue, task): Moment() for task in task_moments.tasks}  # so that the counters rise from 0
             return
         # all jobs of a queue that appears later have ended since the first read
         self._next.setdefault(name, self._first)
         since, base = self._base.get(name, (0, {}))
-        for task, moments in found.tasks.items():
+        for task, moments in task_moments.tasks.items():
             for number, moment in moments.items():
                 if number < self._next[name]:
                     continue
                 if number == since and task in base:
                     moment.subtract(base[task])
-                (self._past if number < found.last else present).setdefault((queue, task), Moment()).merge(moment)
-        self._next[name] = max(self._next[name], found.last)
+                (self._past if number < task_moments.last else present).setdefault((queue, task), Moment()).merge(
+                    moment
+                )
+        self._next[name] = max(self._next[name], task_moments.last)
 
 
 def lock_families(locks: Overview) -> list[Family]:

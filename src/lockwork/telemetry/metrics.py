@@ -50,10 +50,10 @@ class Histogram:
         """
         if not 0 <= q <= 1:
             raise ConfigError(f"a quantile is from 0 to 1, not {q!r}")
-        left = q * self.count
+        remaining = q * self.count
         for number in sorted(self._times.counts):
-            left -= self._times.counts[number]
-            if left <= 0:
+            remaining -= self._times.counts[number]
+            if remaining <= 0:
                 return float(2 ** ((number + 0.5) / PER_OCTAVE)) / 1e6
         return None
 
@@ -150,19 +150,23 @@ def activity(
     if names is None:
         names = yield from partitions(prefix, queue)
     read = yield from concurrently([metrics.read(QueueKeys(prefix, name), unit, count, task) for name in names])
-    last = max((found.last for found in read), default=0) or (yield from _now(prefix, unit))
+    last = max((moments.last for moments in read), default=0) or (yield from _now(prefix, unit))
     return Activity(
         unit,
         count,
         last,
-        {(name, each): found.tasks[each] for name, found in zip(names, read, strict=True) for each in found.tasks},
+        {
+            (name, each): moments.tasks[each]
+            for name, moments in zip(names, read, strict=True)
+            for each in moments.tasks
+        },
     )
 
 
 def series(prefix: str, queue: str | None, task: str | None, span: Span) -> Protocol[MetricSeries]:
     """Read the points of one queue or all, and of one task or all."""
-    found = yield from activity(prefix, queue, task, span)
-    return found.series()
+    span_activity = yield from activity(prefix, queue, task, span)
+    return span_activity.series()
 
 
 def minutes(prefix: str, names: Sequence[str]) -> Protocol[dict[str, list[MetricPoint]]]:
@@ -170,10 +174,10 @@ def minutes(prefix: str, names: Sequence[str]) -> Protocol[dict[str, list[Metric
     unit, count = _unit("15m")
     read = yield from concurrently([metrics.read(QueueKeys(prefix, name), unit, count) for name in names])
     return {
-        name: Activity(unit, count, found.last, {(name, task): found.tasks[task] for task in found.tasks})
+        name: Activity(unit, count, moments.last, {(name, task): moments.tasks[task] for task in moments.tasks})
         .series()
         .points
-        for name, found in zip(names, read, strict=True)
+        for name, moments in zip(names, read, strict=True)
     }
 
 
@@ -188,8 +192,8 @@ def speed(points: Sequence[MetricPoint]) -> tuple[float, float]:
 
 def by_task(prefix: str, span: Span) -> Protocol[dict[tuple[str, str], MetricPoint]]:
     """Read the jobs that ended in the span, by queue and task; the partitions of a queue are summed."""
-    found = yield from activity(prefix, None, None, span)
-    return found.by_task()
+    span_activity = yield from activity(prefix, None, None, span)
+    return span_activity.by_task()
 
 
 def queue_ages(prefix: str) -> Protocol[dict[str, ReadyAge]]:
@@ -230,8 +234,8 @@ def _unit(span: str) -> tuple[Unit, int]:
 
 def _now(prefix: str, unit: Unit) -> Protocol[int]:
     """Return the number of the current minute or hour, on a server without queues."""
-    found = yield from metrics.read(QueueKeys(prefix, "default"), unit, 1, "")
-    return found.last
+    moments = yield from metrics.read(QueueKeys(prefix, "default"), unit, 1, "")
+    return moments.last
 
 
 def _total(moments: Iterable[Moment], first: int, unit: Unit, count: int) -> MetricPoint:

@@ -81,9 +81,9 @@ def __getattr__(name: str) -> object:
     # Loaded when first used: pytest imports this package for its plugin in each run, also of other projects.
     if name not in _ELSEWHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

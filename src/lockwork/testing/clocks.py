@@ -15,10 +15,10 @@ from lockwork.app.lockwork import apps_here
 from lockwork.durations import Duration, milliseconds
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.schedules.schedules import Ticker
+from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import living
 from lockwork.runtime.sync_connection import Wire
-from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.testing.workers import workers_here
 
 OFFSET = "lockwork-test-clock"
@@ -43,10 +43,10 @@ class MovableClock:
         so that the slots in between are due.
         """
         no_running_loop()
-        wanted = milliseconds(by, "by", zero=True)
+        step_ms = milliseconds(by, "by", zero=True)
         tick_schedules()
         with connected(Endpoint.from_url(self._url)) as wire:
-            command(wire, "INCRBY", OFFSET, wanted * 1000)
+            command(wire, "INCRBY", OFFSET, step_ms * 1000)
         for runtime in living():
             if runtime.active:
                 runtime.engine.wake_all()

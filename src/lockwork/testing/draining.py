@@ -12,7 +12,7 @@ from typing import Any
 from lockwork.app.lockwork import Lockwork, apps_here
 from lockwork.durations import Duration, seconds
 from lockwork.hooks import Died, Failed, Retrying, Snoozed, Succeeded
-from lockwork.runtime.sync_driver import no_running_loop
+from lockwork.runtime.drive import no_running_loop
 from lockwork.testing.clocks import MovableClock, tick_schedules
 from lockwork.validation import whole
 from lockwork.worker.embedded import embedded_worker
@@ -52,7 +52,7 @@ def drain(clock: MovableClock, within: Duration | None, most: int, *, raise_erro
     """Run jobs until idle; see `run_all`."""
     no_running_loop()
     limit = whole(most, "most", 1, 1 << 40)
-    left = None if within is None else seconds(within, "within", zero=True)
+    remaining = None if within is None else seconds(within, "within", zero=True)
     done = Drained()
     while True:
         before, due = done.attempts, None
@@ -65,12 +65,12 @@ def drain(clock: MovableClock, within: Duration | None, most: int, *, raise_erro
                 raise TooManyRuns(f"{done.attempts} attempts have run, and jobs are left: does a job enqueue itself?")
         if done.attempts > before and len(_used()) > 1:
             continue  # jobs may have enqueued others for an app that had its turn
-        if due is None or (left is not None and due > left):
+        if due is None or (remaining is not None and due > remaining):
             break
         step = max(0.0, due) + _MARGIN
         clock.advance(step)
-        if left is not None:
-            left = max(0.0, left - step)
+        if remaining is not None:
+            remaining = max(0.0, remaining - step)
     if raise_errors:
         done.check()
     return done

@@ -70,8 +70,8 @@ class Expected:
         if isinstance(task, Task) and kwargs is not None:
             unknown = [name for name in kwargs if name not in task.signature.names]
             if unknown and not task.signature.takes_any_name:
-                known = ", ".join(task.signature.names)
-                raise ConfigError(f"task {task.name!r} has no argument {unknown[0]!r}: it has {known or 'none'}")
+                names = ", ".join(task.signature.names)
+                raise ConfigError(f"task {task.name!r} has no argument {unknown[0]!r}: it has {names or 'none'}")
         if at is not None:
             job_options.at(at, "at")
         wait = None if delay is None else seconds(delay, "delay", zero=True)
@@ -94,18 +94,18 @@ class Expected:
 
     def differences(self, job: RecordedJob) -> list[str]:
         """Say how a job of the task differs; nothing if it is as expected."""
-        found = [*self._in_arguments(job)]
+        texts = [*self._in_arguments(job)]
         if self.delay is not None and abs(job.delay - self.delay) > (TOLERANCE if job.absolute else 0.001):
-            found.append(f"delay: expected {self.delay:g} s, found {job.delay:g} s")
+            texts.append(f"delay: expected {self.delay:g} s, found {job.delay:g} s")
         if self.at is not None:
             off = abs((job.at - self.at).total_seconds())
             if off > (0.001 if job.absolute else TOLERANCE):
-                found.append(f"at: expected {self.at.astimezone(UTC).isoformat()}, found {job.at.isoformat()}")
+                texts.append(f"at: expected {self.at.astimezone(UTC).isoformat()}, found {job.at.isoformat()}")
         if self.queue is not None and self.queue not in (job.queue, base_queue(job.queue)):
-            found.append(f"queue: expected {self.queue!r}, found {job.queue!r}")
+            texts.append(f"queue: expected {self.queue!r}, found {job.queue!r}")
         if self.key is not None and self.key != job.key:
-            found.append(f"key: expected {self.key!r}, found {job.key!r}")
-        return found
+            texts.append(f"key: expected {self.key!r}, found {job.key!r}")
+        return texts
 
     def _in_arguments(self, job: RecordedJob) -> Iterator[str]:
         if self.args is None and self.kwargs is None:
@@ -117,12 +117,12 @@ class Expected:
             else:
                 yield f"args[{at}]: expected {_short(value)}, found nothing"
         for name, value in (self.kwargs or {}).items():
-            found = call.named.get(name, (Nothing(), Nothing()))
-            yield from _differences(value, *found, f"kwargs[{name!r}]")
+            pair = call.named.get(name, (Nothing(), Nothing()))
+            yield from _differences(value, *pair, f"kwargs[{name!r}]")
 
     def __str__(self) -> str:
         """What is expected, without the task."""
-        wanted = {
+        values = {
             "args": self.args,
             "kwargs": self.kwargs,
             "delay": None if self.delay is None else f"{self.delay:g} s",
@@ -130,7 +130,7 @@ class Expected:
             "queue": self.queue,
             "key": self.key,
         }
-        return ", ".join(f"{name}={_short(value)}" for name, value in wanted.items() if value is not None)
+        return ", ".join(f"{name}={_short(value)}" for name, value in values.items() if value is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +206,8 @@ def complaint(expected: Expected, count: int | None, jobs: Sequence[RecordedJob]
     elif count == 0:
         first = f"{several(matching, 'job', 'jobs')} of {expected.name!r} enqueued{which}, but none was expected"
     else:
-        wanted = several(count, "job", "jobs")
-        first = f"expected {wanted} of {expected.name!r}{which}, and found {matching}"
+        amount = several(count, "job", "jobs")
+        first = f"expected {amount} of {expected.name!r}{which}, and found {matching}"
     lines = [first]
     if not jobs:
         lines.append("nothing was enqueued")

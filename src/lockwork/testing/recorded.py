@@ -92,22 +92,22 @@ def _of_flow(flow: str, rest: list[Any]) -> Iterator[NewJob]:
 
 def recorded(job: NewJob, queue: str, runtime: Runtime) -> RecordedJob:
     """Describe a job that is enqueued now."""
-    found = records.read(job.record, len(job.record), job.id)
+    call = records.read(job.record, len(job.record), job.id)
     names = record_header.names(job.record)
     began = time.time()
     due = -job.delay_ms / 1000 if job.delay_ms < 0 else began + job.delay_ms / 1000
     return RecordedJob(
         id=job.id,
-        task=found.task or "",
+        task=call.task or "",
         queue=queue,
-        args=found.args or [],
-        kwargs=found.kwargs or {},
+        args=call.args or [],
+        kwargs=call.kwargs or {},
         delay=max(0.0, due - began) if job.delay_ms < 0 else job.delay_ms / 1000,
         at=datetime.fromtimestamp(due, UTC),
         key=shown(names.key) if names.key else None,
         group=shown(names.group) if names.group else None,
         unique=shown(names.unique) if names.unique else None,
-        priority=found.priority,
+        priority=call.priority,
         tags=job_options.tags(job.record),
         headers=job_options.headers(job.record),
         flow=flows.flow_of(job.id) if flows.is_marked(job.record) else None,

@@ -15,9 +15,9 @@ from lockwork.durations import Duration
 from lockwork.protocol.effects import Call, Calls, Clock, Effect, Indexed, Protocol, Shards
 from lockwork.protocol.scripts import script
 from lockwork.runtime.clock import now
+from lockwork.runtime.drive import drive, no_running_loop
 from lockwork.runtime.replacement import replacement
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import drive, no_running_loop
 from lockwork.tasks.task import Task
 from lockwork.testing.clocks import MovableClock
 from lockwork.testing.draining import Drained, adrain, drain
@@ -100,10 +100,10 @@ class Recording:
         """
         expected = Expected.read(task, args, kwargs, delay, at, queue, key)
         most, jobs = count_of(count), self.jobs
-        found = [job for job in jobs if expected.of_task(job) and not expected.differences(job)]
-        if len(found) != most if most is not None else not found:
-            raise AssertionError(complaint(expected, most, jobs, len(found)))
-        return found
+        matches = [job for job in jobs if expected.of_task(job) and not expected.differences(job)]
+        if len(matches) != most if most is not None else not matches:
+            raise AssertionError(complaint(expected, most, jobs, len(matches)))
+        return matches
 
     def assert_not_enqueued(
         self,
@@ -211,26 +211,26 @@ class _Dispatcher:
             raise _no_server("this call")
 
     def run(self, runtime: Runtime, protocol: Protocol[T], /) -> T:
-        made: list[RecordedJob] = []
+        new_jobs: list[RecordedJob] = []
         if self._has_server:
-            result = runtime.run_on_server(self._noted(runtime, protocol, made))
+            result = runtime.run_on_server(self._noted(runtime, protocol, new_jobs))
         else:
             no_running_loop()
-            result = drive(protocol, lambda effect: self._perform(runtime, effect, made))
-        if made and self._runs_inline:
-            for job in made:
+            result = drive(protocol, lambda effect: self._perform(runtime, effect, new_jobs))
+        if new_jobs and self._runs_inline:
+            for job in new_jobs:
                 _check_alone(job)
                 run_inline(job, self._results)
         return result
 
     async def arun(self, runtime: Runtime, protocol: Protocol[T], /) -> T:
-        made: list[RecordedJob] = []
+        new_jobs: list[RecordedJob] = []
         if self._has_server:
-            result = await runtime.arun_on_server(self._noted(runtime, protocol, made))
+            result = await runtime.arun_on_server(self._noted(runtime, protocol, new_jobs))
         else:
-            result = drive(protocol, lambda effect: self._perform(runtime, effect, made))
-        if made and self._runs_inline:
-            for job in made:
+            result = drive(protocol, lambda effect: self._perform(runtime, effect, new_jobs))
+        if new_jobs and self._runs_inline:
+            for job in new_jobs:
                 _check_alone(job)
                 await arun_inline(job, self._results)
         return result

@@ -50,20 +50,20 @@ class LocalServer:
     def keys(self) -> list[str]:
         """Return the names of all keys, sorted."""
         with connected(Endpoint.from_url(self.url)) as wire:
-            found = {key.decode() for batch in _scan(wire, "*") for key in batch}
-        return sorted(found - {OFFSET})
+            names = {key.decode() for batch in _scan(wire, "*") for key in batch}
+        return sorted(names - {OFFSET})
 
     def leaks(self) -> list[str]:
         """Describe what must not be left at the end of a test: jobs that still run, and locks that are held."""
-        found: list[str] = []
+        texts: list[str] = []
         for key in self.keys():
             prefix, _, rest = key.partition(":{")
             if ":run:" in rest:
                 queue = queue_of(rest.partition("}")[0].removeprefix("q:"))
-                found.append(f"jobs of queue {queue!r} still run in worker session {rest.rpartition(':')[2]}")
+                texts.append(f"jobs of queue {queue!r} still run in worker session {rest.rpartition(':')[2]}")
             elif lock := _LOCK.match(rest):
-                found += self._held(prefix, shown(lock[1] or lock[2]))
-        return found
+                texts += self._held(prefix, shown(lock[1] or lock[2]))
+        return texts
 
     def _held(self, prefix: str, name: str) -> list[str]:
         with Lockwork(self.url, prefix=prefix) as app:

@@ -254,8 +254,8 @@ def embedded_worker(
     if isinstance(queues, str):
         raise ConfigError(f"queues must be a list of names, such as [{queues!r}]")
     served = app.registry.queues() if queues is None else [checked_queue(queue) for queue in queues]
-    kept = seconds(lease, "lease")
-    if kept < 1:
+    lease_seconds = seconds(lease, "lease")
+    if lease_seconds < 1:
         raise ConfigError(f"lease must be at least 1 s, so that heartbeats can renew it, not {lease!r}")
     return WorkerOfProcess(
         app,
@@ -264,7 +264,7 @@ def embedded_worker(
             served,
             1,
             whole(concurrency, "concurrency", 1, 1000),
-            kept,
+            lease_seconds,
             seconds(grace, "grace", zero=True),
             weights=[1] * len(served) if len(served) > 1 and queues is None else None,
             burst=burst,

@@ -139,9 +139,9 @@ def _number(level: str | None) -> int:
 
 
 def _set_level_of_ours(level: str) -> None:
-    for name, known in list(logging.Logger.manager.loggerDict.items()):
-        if name.startswith("lockwork.") and isinstance(known, logging.Logger):
-            known.setLevel(logging.NOTSET)
+    for name, logger in list(logging.Logger.manager.loggerDict.items()):
+        if name.startswith("lockwork.") and isinstance(logger, logging.Logger):
+            logger.setLevel(logging.NOTSET)
     logging.getLogger("lockwork").setLevel(_number(level))
 
 

@@ -44,12 +44,12 @@ class ProjectSettings:
     @classmethod
     def read(cls) -> ProjectSettings:
         """Read the setting; raises ConfigError."""
-        given: Any = getattr(settings, "LOCKWORK", {})
+        setting: Any = getattr(settings, "LOCKWORK", {})
         try:
-            if not isinstance(given, Mapping):
-                raise ConfigError(f"it must be a dict, not {given!r:.60}")
-            check_names(given, LockworkSetting, "there is no key")
-            return cls._checked(given)
+            if not isinstance(setting, Mapping):
+                raise ConfigError(f"it must be a dict, not {setting!r:.60}")
+            check_names(setting, LockworkSetting, "there is no key")
+            return cls._checked(setting)
         except ConfigError as error:
             raise ConfigError(f"the setting LOCKWORK is wrong: {error}") from None
 

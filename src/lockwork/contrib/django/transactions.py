@@ -38,13 +38,13 @@ class DjangoTransactions:
 
 
 def _with_transaction(using: bool | str) -> list[str]:
-    known = [connections[using]] if isinstance(using, str) else connections.all(initialized_only=True)
-    found = [connection for connection in known if connection.in_atomic_block or _is_manual(connection)]
-    own = [connection.alias for connection in found if not _only_of_testcase(connection)]
+    candidates = [connections[using]] if isinstance(using, str) else connections.all(initialized_only=True)
+    matches = [connection for connection in candidates if connection.in_atomic_block or _is_manual(connection)]
+    own = [connection.alias for connection in matches if not _only_of_testcase(connection)]
     if own:
         return own
     # a TestCase opens a transaction in each of its databases; what the code itself opened counts
-    aliases = [connection.alias for connection in found]
+    aliases = [connection.alias for connection in matches]
     return [DEFAULT_DB_ALIAS] if DEFAULT_DB_ALIAS in aliases else aliases[:1]
 
 
@@ -60,11 +60,11 @@ def _only_of_testcase(connection: BaseDatabaseWrapper) -> bool:
 
 def _call_after(aliases: list[str], function: Callable[[], object]) -> None:
     """Call the function after the commit of all these databases; never if one of them rolls back."""
-    left = set(aliases)
+    pending = set(aliases)
 
     def committed(alias: str) -> None:
-        left.discard(alias)
-        if not left:
+        pending.discard(alias)
+        if not pending:
             function()
 
     for alias in aliases:

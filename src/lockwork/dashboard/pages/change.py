@@ -80,10 +80,10 @@ def _change(view: View, action: Action) -> Change:
     read_filter(matching, True, {})
     picked = None
     if view.param("picked"):
-        given = [each.split(" ") for each in view.request.query_params.getlist("pick")[:_MOST]]
-        if not given or any(len(each) != 2 for each in given):
+        picks = [each.split(" ") for each in view.request.query_params.getlist("pick")[:_MOST]]
+        if not picks or any(len(each) != 2 for each in picks):
             raise ConfigError("No job was selected.")
-        picked = tuple((partition, id) for partition, id in given)
+        picked = tuple((partition, id) for partition, id in picks)
     target = Target(view.param("queue") or None, matching, picked)
     key = (view.user.name, view.param("n"), action, target.queue, tuple(sorted(matching.items())), picked)
     return view.dashboard.changes.get(key, lambda: Change(view.lw, action, target, view.search))

@@ -44,21 +44,21 @@ class Death:
 
 async def read(view: View) -> dict[str, Any]:
     """Group the dead jobs of all queues, or of the requested queue, that this page has read."""
-    wanted = view.name("queue")
+    queue_name = view.name("queue")
     queues = [queue for queue in await view.queues() if queue.total("dead")]
-    meant = [each for each in queues if wanted in ("", each.name)]
+    meant = [each for each in queues if queue_name in ("", each.name)]
     partitions = [partition.name for queue in meant for partition in queue.partitions if partition.status.dead]
-    found = view.dashboard.dead_groups.get((wanted, view.param("task"), view.param("text")))
-    await found.read_on(view.lw, partitions, lambda job: _meant(view, job), _LONG)
-    groups = found.groups
+    dead_groups = view.dashboard.dead_groups.get((queue_name, view.param("task"), view.param("text")))
+    await dead_groups.read_on(view.lw, partitions, lambda job: _meant(view, job), _LONG)
+    groups = dead_groups.groups
     skip = view.number("skip", 0, 10**9)
     skip = skip if skip < len(groups) else 0
     some = groups[skip : skip + _GROUPS]
     await asyncio.gather(*(_trace(view, group) for group in some[:_TRACED] if group.traceback is None))
-    first = min((group.first for group in some), default=found.as_of)
+    first = min((group.first for group in some), default=dead_groups.as_of)
     return {
-        "found": found,
-        "deaths": [_shown(view, group, group.spark(first, found.as_of)) for group in some],
+        "found": dead_groups,
+        "deaths": [_shown(view, group, group.spark(first, dead_groups.as_of)) for group in some],
         "place": (skip + 1, skip + len(some), len(groups)),
         "next": {"skip": skip + _GROUPS} if len(groups) > skip + _GROUPS else None,
         "tabs": [("", "All", None), *((each.name, each.name, each.total("dead")) for each in queues)],
@@ -82,8 +82,8 @@ async def _trace(view: View, group: Group) -> None:
     """Read the end of the example's traceback, which group counts do not include."""
     whole = await view.lw.queue(group.partition).dead.aget(group.example.id)
     end = "\n".join((whole.error.traceback or "").rstrip().splitlines()[-_LINES:]) if whole is not None else ""
-    shown = view.text(group.example.call.task, "error", end)
-    group.traceback = "" if shown.rule else shown
+    visible_trace = view.text(group.example.call.task, "error", end)
+    group.traceback = "" if visible_trace.rule else visible_trace
 
 
 async def retry(view: View, form: Form) -> str:
@@ -104,12 +104,12 @@ async def _change(view: View, form: Form, change: Callable[[DeadSet, int | None,
     count = form.get("count", "")
     if not queue:
         raise ConfigError("No group was named.")
-    left = int(count[:15]) if count.isdecimal() else None
+    limit = int(count[:15]) if count.isdecimal() else None
     changed: dict[str, int] = {}
-    for found in await view.queues():
-        for partition in found.partitions if found.name == queue else ():
-            if left is None or left > sum(changed.values()):
-                most = None if left is None else left - sum(changed.values())
+    for queue_overview in await view.queues():
+        for partition in queue_overview.partitions if queue_overview.name == queue else ():
+            if limit is None or limit > sum(changed.values()):
+                most = None if limit is None else limit - sum(changed.values())
                 dead = view.lw.queue(partition.name).dead
                 changed[partition.name] = await change(dead, most, _matching(task, error))
     view.dashboard.dead_groups.removed((queue, task, error), changed)
@@ -117,12 +117,12 @@ async def _change(view: View, form: Form, change: Callable[[DeadSet, int | None,
 
 
 def _matching(task: str, error: str) -> Matching:
-    wanted: Matching = {}
+    matching: Matching = {}
     if task:
-        wanted["task"] = task
+        matching["task"] = task
     if error:
-        wanted["error"] = error
-    return wanted
+        matching["error"] = error
+    return matching
 
 
 PAGE = Page("dead", "/dead", "Dead", read, {"retry": retry, "delete": delete}, key="d")

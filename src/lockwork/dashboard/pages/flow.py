@@ -23,21 +23,21 @@ async def read(view: View) -> dict[str, Any]:
     """Read the flow and its jobs, or the jobs of the requested box of the graph."""
     run, status = await _found(view)
     nodes = await run.agraph(_MOST)
-    drawn = picture(nodes)
+    drawing = picture(nodes)
     chosen = view.number("box", 0, 1 << 40)
-    box = next((each for each in drawn.boxes if each.nodes[0].number == chosen), None) if drawn else None
+    box = next((each for each in drawing.boxes if each.nodes[0].number == chosen), None) if drawing else None
     listed = sorted(box.nodes if box else nodes, key=lambda node: (STATES.index(node.state), node.number))
     parents: defaultdict[int, list[FlowNode]] = defaultdict(list)
     for node in nodes:
         for child in node.children:
             parents[child].append(node)
-    made = made_at(run.id)
+    enqueued_ms = made_at(run.id)
     return {
         "run": run,
         "title": " → ".join(dict.fromkeys(node.task for node in (nodes[:1] + nodes[-1:]) if node.task)) or "Flow",
         "status": status,
-        "enqueued": None if made is None else datetime.fromtimestamp(made / 1000, UTC),
-        "drawn": drawn,
+        "enqueued": None if enqueued_ms is None else datetime.fromtimestamp(enqueued_ms / 1000, UTC),
+        "drawn": drawing,
         "margin": MARGIN,
         "box": box,
         "jobs": listed[:_ROWS],
@@ -52,8 +52,8 @@ async def cancel(view: View, _: Form) -> str:
     run, status = await _found(view)
     if not await run.acancel():
         raise ConfigError(f"Flow {short_id(run.id)} has already ended: nothing was cancelled.")
-    left = status.jobs - status.ended
-    return f"Flow {short_id(run.id)} is cancelled, with its {left:,} jobs that had not ended."
+    remaining = status.jobs - status.ended
+    return f"Flow {short_id(run.id)} is cancelled, with its {remaining:,} jobs that had not ended."
 
 
 async def _found(view: View) -> tuple[FlowRun, FlowStatus]:

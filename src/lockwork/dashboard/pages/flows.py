@@ -30,20 +30,20 @@ async def read(view: View) -> dict[str, Any]:
     names = [name for name in await view.queue_names() if queue in ("", name, base_queue(name))]
     budget = max(1000, _SEARCHED // max(1, len(names)))
     pages = await asyncio.gather(*(view.lw.aflows(name, limit=_MOST, budget=budget) for name in names))
-    found = sorted((flow for page in pages for flow in page.flows), key=lambda flow: flow.id, reverse=True)[:_MOST]
-    states = Counter(flow.status.state for flow in found)
-    wanted = _GROUPS[chosen][1] if chosen in _GROUPS else None
-    matching = [flow for flow in found if wanted is None or flow.status.state in wanted]
+    flows = sorted((flow for page in pages for flow in page.flows), key=lambda flow: flow.id, reverse=True)[:_MOST]
+    states = Counter(flow.status.state for flow in flows)
+    chosen_states = _GROUPS[chosen][1] if chosen in _GROUPS else None
+    matching = [flow for flow in flows if chosen_states is None or flow.status.state in chosen_states]
     first = view.number("after", 0, _MOST)
     rows = matching[first : first + _PAGE]
     return {
         "rows": list(zip(rows, await _tasks(view, rows), strict=True)),
-        "many": len(found),
-        "more": any(page.total is None for page in pages) or len(found) == _MOST,
+        "many": len(flows),
+        "more": any(page.total is None for page in pages) or len(flows) == _MOST,
         "previous": max(0, first - _PAGE) if first else None,
         "next": first + _PAGE if first + _PAGE < len(matching) else None,
         "tabs": [
-            ("", "All", len(found)),
+            ("", "All", len(flows)),
             *((name, label, sum(states[state] for state in of)) for name, (label, of) in _GROUPS.items()),
         ],
     }
@@ -55,8 +55,8 @@ async def _tasks(view: View, rows: Sequence[FlowSummary]) -> list[list[str]]:
     async def ends(flow: FlowSummary) -> list[str]:
         run = view.lw.flow(id=flow.id, queue=flow.queue)
         numbers = sorted({1, max(1, flow.status.jobs)})
-        found = await asyncio.gather(*(run.agraph(1, first=number) for number in numbers))
-        return [node.task for nodes in found for node in nodes if node.task]
+        graphs = await asyncio.gather(*(run.agraph(1, first=number) for number in numbers))
+        return [node.task for nodes in graphs for node in nodes if node.task]
 
     return await asyncio.gather(*map(ends, rows))
 

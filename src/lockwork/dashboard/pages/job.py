@@ -100,19 +100,19 @@ def _said(done: bool, yes: str, no: str) -> str:
 
 def _values(view: View, job: JobSnapshot) -> list[tuple[str, ShownText]]:
     """Return the visible arguments as JSON, by name or position."""
-    given: list[tuple[int | str, object]] = [*enumerate(job.args or ()), *(job.kwargs or {}).items()]
-    return [view.argument(job.task, name, each, hidden=job.hidden) for name, each in given]
+    arguments: list[tuple[int | str, object]] = [*enumerate(job.args or ()), *(job.kwargs or {}).items()]
+    return [view.argument(job.task, name, each, hidden=job.hidden) for name, each in arguments]
 
 
 def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, list[str]]]:
     """Split the traceback into runs of frames; True for the user's code, which is shown unfolded."""
     if job.error is None or not job.error.traceback:
         return []
-    shown = view.text(job.task, "error", job.error.traceback)
-    if shown.rule:
+    trace = view.text(job.task, "error", job.error.traceback)
+    if trace.rule:
         return []
     frames: list[list[str]] = []
-    for line in shown.rstrip().splitlines():
+    for line in trace.rstrip().splitlines():
         if not frames or line.startswith('  File "') or not line.startswith(" "):
             frames.append([])
         frames[-1].append(line)
@@ -124,11 +124,11 @@ def _frames(view: View, job: JobSnapshot) -> list[tuple[bool, list[str]]]:
 
 def _done(progress: ShownText | None) -> tuple[float, float] | None:
     """Return the completed amount and the total of a progress value such as {"done": 3, "of": 10}, or 0.3."""
-    found = progress.value if progress is not None else None
-    if isinstance(found, dict):
-        done, of = found.get("done"), found.get("of", found.get("total"))
+    value = progress.value if progress is not None else None
+    if isinstance(value, dict):
+        done, of = value.get("done"), value.get("of", value.get("total"))
     else:
-        done, of = found, 1.0 if isinstance(found, float) else None
+        done, of = value, 1.0 if isinstance(value, float) else None
     if not isinstance(done, int | float) or not isinstance(of, int | float):
         return None
     return (done, of) if 0 <= done <= of and of else None

@@ -51,8 +51,8 @@ async def read(view: View) -> dict[str, Any]:
     """Search one page of jobs."""
     queue, text = view.param("queue"), view.param("q")
     read_cursor(view.param("after"), view.param("oldest") != "1")
-    given = searched_by(view)
-    unfiltered = given.keys() <= {"state", "queue"}
+    parameters = searched_by(view)
+    unfiltered = parameters.keys() <= {"state", "queue"}
     wrong = ""
     parts = not text or view.param("parts") == "1"
     after = view.param("after") or None
@@ -60,29 +60,29 @@ async def read(view: View) -> dict[str, Any]:
     began = perf_counter()
     exact = 0
     try:
-        found = await _search(view, queue, filter_of(given), budget, after, _Part(text, parts), began)
-        if not parts and found.next is None and len(found.jobs) == _ROWS:
+        page = await _search(view, queue, filter_of(parameters), budget, after, _Part(text, parts), began)
+        if not parts and page.next is None and len(page.jobs) == _ROWS:
             exact, parts = _ROWS, True
-            found = replace(found, next=Position(0, view.param("oldest") != "1").text())
-        elif not parts and found.next is None:  # all exact matches were found; continue with the others
-            exact, parts = len(found.jobs), True
-            others = await _search(view, queue, filter_of(given), budget, None, _Part(text, parts), began, exact)
-            found = replace(others, jobs=found.jobs + others.jobs)
+            page = replace(page, next=Position(0, view.param("oldest") != "1").text())
+        elif not parts and page.next is None:  # all exact matches were found; continue with the others
+            exact, parts = len(page.jobs), True
+            others = await _search(view, queue, filter_of(parameters), budget, None, _Part(text, parts), began, exact)
+            page = replace(others, jobs=page.jobs + others.jobs)
         else:
-            exact = len(found.jobs) if not parts else 0
+            exact = len(page.jobs) if not parts else 0
     except ConfigError as error:
-        found, wrong = JobPage([], 0, 0, None, 0), str(error)
+        page, wrong = JobPage([], 0, 0, None, 0), str(error)
     same_pass = parts == (not text or view.param("parts") == "1")
-    searched = found.searched + (view.number("searched", 0, 10**12) if same_pass else 0)
-    undecided = found.undecided + (view.number("undecided", 0, 10**12) if same_pass else 0)
-    shown = len(found.jobs) + view.number("shown", 0, 10**12)
+    searched = page.searched + (view.number("searched", 0, 10**12) if same_pass else 0)
+    undecided = page.undecided + (view.number("undecided", 0, 10**12) if same_pass else 0)
+    row_count = len(page.jobs) + view.number("shown", 0, 10**12)
     # a page of many queues may read the same records again for the next page
-    searched = min(shown if unfiltered else searched, found.total)
-    onward = {"after": found.next, "parts": "1" if parts and text else None, "shown": shown}
+    searched = min(row_count if unfiltered else searched, page.total)
+    onward = {"after": page.next, "parts": "1" if parts and text else None, "shown": row_count}
     chosen = state_of(view.param("state"))
     counts = await _counts(view, queue) if unfiltered else {}
     return {
-        "found": found,
+        "found": page,
         "wrong": wrong,
         "fields": FIELDS,
         "tabs": [("", "All", None), *((state, state.capitalize(), counts.get(state)) for state in (*_STATES, "done"))],
@@ -90,16 +90,16 @@ async def read(view: View) -> dict[str, Any]:
         "moments": {
             name: when for name in ("since", "until") if isinstance(when := read_time(view.param(name)), datetime)
         },
-        "filter": given,
+        "filter": parameters,
         "searches": not unfiltered,
         "searched": searched,
         "undecided": undecided,
-        "shown": shown,
-        "next": {**onward, "searched": searched, "undecided": undecided or None} if found.next else None,
+        "shown": row_count,
+        "next": {**onward, "searched": searched, "undecided": undecided or None} if page.next else None,
         "exact": exact,
         "parts": parts and bool(text),
         "rows": _ROWS,
-        "reaches": await _reaches(view, queue) if not found.jobs and found.next is None and not unfiltered else None,
+        "reaches": await _reaches(view, queue) if not page.jobs and page.next is None and not unfiltered else None,
         "by_id": await _by_id(view, text) if _ID.fullmatch(text) and not view.param("after") else None,
         "actions": [each for each in VERBS if states_for(each, chosen)],
     }
@@ -116,8 +116,8 @@ class _Part:
         if not self.text:
             return True
         named = self.text in (job.id, job.task, job.key, job.group, *job.tags)
-        given = [*enumerate(job.args or ()), *(job.kwargs or {}).items()]
-        of_argument = argument_in([(str(name), each) for name, each in given], self.text)
+        arguments = [*enumerate(job.args or ()), *(job.kwargs or {}).items()]
+        of_argument = argument_in([(str(name), each) for name, each in arguments], self.text)
         return (named or (of_argument and view.finds(job, {"arg": self.text}))) is not self.others
 
 
@@ -169,27 +169,27 @@ async def _by_id(view: View, id: str) -> JobSnapshot | None:
 
 def searched_by(view: View) -> dict[str, str]:
     """Return the search parameters in the query of a page."""
-    given = {name: view.name(name) if name in _NAMES else view.param(name) for name in SEARCHED_BY}
-    return {name: text for name, text in given.items() if text}
+    parameters = {name: view.name(name) if name in _NAMES else view.param(name) for name in SEARCHED_BY}
+    return {name: text for name, text in parameters.items() if text}
 
 
 def filter_of(given: Form) -> JobFilter:
     """Return the filter of a query."""
-    wanted: dict[str, object] = {name: text for name in _TEXTS if (text := given.get(name, "").strip())}
-    wanted |= {name: given[name] for name in _NAMES if given.get(name)}
+    conditions: dict[str, object] = {name: text for name in _TEXTS if (text := given.get(name, "").strip())}
+    conditions |= {name: given[name] for name in _NAMES if given.get(name)}
     for name in ("since", "until"):
         if text := given.get(name, "").strip():
-            wanted[name] = when = read_time(text)
+            conditions[name] = when = read_time(text)
             try:
                 at(when, name) if isinstance(when, datetime) else seconds(when, name, zero=True)
             except ConfigError:
                 one = "an age such as 10m or 1h30m, or a time such as 2026-11-25T09:20Z"
                 raise ConfigError(f"{SEARCHED_BY[name]} is {one}, not {text[:80]!r}.") from None
     if state := state_of(given.get("state", "")):
-        wanted["state"] = state
+        conditions["state"] = state
     if text := given.get("q", "").strip():
-        wanted["text"] = text
-    return cast("JobFilter", wanted)
+        conditions["text"] = text
+    return cast("JobFilter", conditions)
 
 
 def state_of(word: str) -> str:

@@ -13,8 +13,8 @@ _SHOWN = 100
 
 async def read(view: View) -> dict[str, Any]:
     """Read the limiters and semaphores whose names match, and the queues with limits."""
-    asked = view.param("name")
-    pattern = pattern_of(asked)
+    name = view.param("name")
+    pattern = pattern_of(name)
     limiters, locks, queues = await asyncio.gather(
         view.lw.alimiters(pattern, limit=_SHOWN), view.lw.alocks(pattern), view.queues()
     )
@@ -24,7 +24,7 @@ async def read(view: View) -> dict[str, Any]:
         each
         for queue in queues
         for each in queue.partitions
-        if asked in each.name and (each.limits.rate or each.limits.concurrency or each.limits.size is not None)
+        if name in each.name and (each.limits.rate or each.limits.concurrency or each.limits.size is not None)
     ]
     return {
         # entries with waiters come first

@@ -21,13 +21,13 @@ _SHOWN = 200
 
 async def read(view: View) -> dict[str, Any]:
     """Read the locks whose names match."""
-    asked = view.param("name")
-    found = await view.lw.alocks(pattern_of(asked))
-    if not found.locks and asked:  # its special characters may belong to a name
-        found = await view.lw.alocks(f"*{literal(display(typed(asked)))}*")
+    name = view.param("name")
+    overview = await view.lw.alocks(pattern_of(name))
+    if not overview.locks and name:  # its special characters may belong to a name
+        overview = await view.lw.alocks(f"*{literal(display(typed(name)))}*")
     # locks with waiters come first
-    rows = sorted(found.locks, key=lambda lock: (-len(lock.line) - lock.more_waiters, lock.name, lock.kind))
-    names = OwnerNames(found)
+    rows = sorted(overview.locks, key=lambda lock: (-len(lock.line) - lock.more_waiters, lock.name, lock.kind))
+    names = OwnerNames(overview)
 
     def label(owner: str) -> str:
         holder = names.holder(owner)
@@ -37,8 +37,8 @@ async def read(view: View) -> dict[str, Any]:
         "rows": rows[:_SHOWN],
         "many": len(rows),
         "names": names,
-        "deadlocks": found.deadlocks,
-        "graph": graph(found, label),
+        "deadlocks": overview.deadlocks,
+        "graph": graph(overview, label),
     }
 
 
@@ -52,8 +52,8 @@ def pattern_of(asked: str) -> str:
 async def release(view: View, form: Form) -> str:
     """Take a lock away from its holder; the next waiter gets it."""
     key, name, fence = form.get("key", ""), form.get("name", ""), form.get("fence", "")
-    found = await view.lw.alocks()
-    lock = next((each for each in found.locks if each.key == key and each.holders), None)
+    overview = await view.lw.alocks()
+    lock = next((each for each in overview.locks if each.key == key and each.holders), None)
     if lock is None:
         raise NotFound(f"{name} is no longer held: nothing was released.")
     name = lock.name

@@ -66,8 +66,8 @@ async def drain(view: View, _: Form) -> str:
     for partition in queue.partitions:
         await view.lw.queue(partition.name).alimit(size=0)
     running = queue.total("running")
-    left = queue.waiting + running
-    return f"Queue {queue.name} takes no new jobs; {several(left, 'job is', 'jobs are')} left in it."
+    remaining = queue.waiting + running
+    return f"Queue {queue.name} takes no new jobs; {several(remaining, 'job is', 'jobs are')} left in it."
 
 
 async def reopen(view: View, _: Form) -> str:
@@ -83,18 +83,18 @@ async def limit(view: View, form: Form) -> str:
     queue = await _found(view)
     if len(queue.partitions) > 1:
         raise ConfigError(f"Limit each partition of queue {queue.name}: no server counts for all of them.")
-    given = LimitSettings(
+    settings = LimitSettings(
         rate=form.get("rate", "").strip() or None,
         concurrency=_whole(form, "concurrency"),
         size=_whole(form, "size"),
     )
-    limits = await view.lw.queue(queue.partitions[0].name).alimit(**given)
-    shown = [
+    limits = await view.lw.queue(queue.partitions[0].name).alimit(**settings)
+    texts = [
         f"{limits.rate} started" if limits.rate else "",
         f"{number(limits.concurrency)} at once" if limits.concurrency else "",
         f"{number(limits.size)} waiting" if limits.size is not None else "",
     ]
-    return f"Limits of queue {queue.name}: {', '.join(filter(None, shown)) or 'none'}."
+    return f"Limits of queue {queue.name}: {', '.join(filter(None, texts)) or 'none'}."
 
 
 async def _found(view: View) -> QueueOverview:

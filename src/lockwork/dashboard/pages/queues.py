@@ -23,29 +23,29 @@ _SORTS = {
 async def read(view: View) -> dict[str, Any]:
     """Read all queues, in the requested order."""
     overview, metrics = await asyncio.gather(view.overview(Part.QUEUES | Part.AGES), view.metrics())
-    found = overview.queues
+    queues = overview.queues
     chosen = _SORTS.get(view.param("sort"))
     if chosen is not None:
-        found.sort(key=chosen, reverse=view.param("down") == "1")
-    return {"queues": found, "done": done_by_queue(metrics.tasks)}
+        queues.sort(key=chosen, reverse=view.param("down") == "1")
+    return {"queues": queues, "done": done_by_queue(metrics.tasks)}
 
 
 async def pause_all(view: View, _: Form) -> str:
     """Pause every queue."""
-    found = await view.queues()
-    for queue in found:
+    queues = await view.queues()
+    for queue in queues:
         for partition in queue.partitions:
             await view.lw.queue(partition.name).apause()
-    return f"Paused {several(len(found), 'queue')}."
+    return f"Paused {several(len(queues), 'queue')}."
 
 
 async def resume_all(view: View, _: Form) -> str:
     """Resume every queue."""
-    found = await view.queues()
-    for queue in found:
+    queues = await view.queues()
+    for queue in queues:
         for partition in queue.partitions:
             await view.lw.queue(partition.name).aresume()
-    return f"Resumed {several(len(found), 'queue')}."
+    return f"Resumed {several(len(queues), 'queue')}."
 
 
 PAGE = Page(

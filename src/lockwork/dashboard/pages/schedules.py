@@ -37,10 +37,10 @@ class Strip:
 async def read(view: View) -> dict[str, Any]:
     """Read the schedules of all queues, and the results of their last jobs."""
     names = await view.queue_names()
-    found = await asyncio.gather(*(view.lw.aschedules(name, count=_SLOTS) for name in names))
+    schedule_lists = await asyncio.gather(*(view.lw.aschedules(name, count=_SLOTS) for name in names))
     now = datetime.now(UTC)
     # by name, not by the next slot, so that rows keep their places
-    rows = sorted((each for some in found for each in some), key=lambda each: (each.name, each.queue))
+    rows = sorted((each for some in schedule_lists for each in some), key=lambda each: (each.name, each.queue))
     jobs = await asyncio.gather(
         *(view.lw.job(row.last_job, row.queue).ainspect() for row in rows[:_JOBS] if row.last_job)
     )

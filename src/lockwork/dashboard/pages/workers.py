@@ -17,21 +17,21 @@ async def read(view: View) -> dict[str, Any]:
     """Read the workers of the last hour, live ones first."""
     queue, name = view.param("queue"), view.request.path_params.get("name", "")
     overview = await view.overview(Part.WORKERS, names=())
-    found = [
+    workers = [
         worker
         for worker in overview.workers
         if (not name or worker.name == name) and (not queue or queue in map(base_queue, worker.queues))
     ]
-    found.sort(key=lambda worker: (not worker.alive, worker.host, worker.pid))
+    workers.sort(key=lambda worker: (not worker.alive, worker.host, worker.pid))
     return {
-        "rows": found,
+        "rows": workers,
         "squares": _SQUARES,
-        "alive": sum(worker.alive for worker in found),
-        "busy": sum(worker.busy for worker in found if worker.alive),
-        "slots": sum(worker.slots for worker in found if worker.alive),
+        "alive": sum(worker.alive for worker in workers),
+        "busy": sum(worker.busy for worker in workers if worker.alive),
+        "slots": sum(worker.slots for worker in workers if worker.alive),
         "queues_of": _queues_of,
         "running": sorted(
-            ((worker, job) for worker in found if worker.alive for job in worker.jobs), key=lambda each: each[1].since
+            ((worker, job) for worker in workers if worker.alive for job in worker.jobs), key=lambda each: each[1].since
         ),
         "one": bool(name),
     }

@@ -73,13 +73,13 @@ def order(prefix: str, name: str, word: Order, silent_ms: int) -> Protocol[bool]
 
 def read(prefix: str, kind: Kind) -> Protocol[list[Announcement]]:
     """Read all announcements of a kind, in bounded steps, by name."""
-    found: dict[str, Announcement] = {}
+    by_name: dict[str, Announcement] = {}
     # each step overlaps the previous one, because a name that was written meanwhile has moved to the end
     for skip in range(0, 2 * kind.most, kind.page):
         now, *entries = yield script_call("announcements/read", kind.keys(prefix), [skip, kind.page])
         for at in range(0, len(entries), 3):
             name, seen, record = entries[at].decode(errors="replace"), entries[at + 1], entries[at + 2]
-            found[name] = Announcement(name, record, seen, max(0.0, (now - seen) / 1000))
+            by_name[name] = Announcement(name, record, seen, max(0.0, (now - seen) / 1000))
         if len(entries) < 3 * kind.page:
             break
-    return [found[name] for name in sorted(found)]
+    return [by_name[name] for name in sorted(by_name)]

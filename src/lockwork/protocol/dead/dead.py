@@ -49,16 +49,16 @@ def _bulk(
     limit = _until_now(wanted)
     while most is None or done < most:
         size = (_MOVES, 0) if wanted.plain else (PAGE, HEAD)
-        found = yield from read_some(queue, limit, cursor, *size, newest=False)
-        chosen = [job for job in found.jobs if wanted.matches(job)]
+        reading = yield from read_some(queue, limit, cursor, *size, newest=False)
+        chosen = [job for job in reading.jobs if wanted.matches(job)]
         while chosen and (most is None or done < most):
             batch = chosen if most is None else chosen[: most - done]
             step += 1
             looked, moved = yield script_call(name, queue, [step, *options, *_marks(batch)], log=queue.step(request))
             chosen = chosen[looked:]
             done += moved
-        cursor = found.cursor
-        if not found.more:
+        cursor = reading.cursor
+        if not reading.more:
             break
     return done
 
@@ -221,17 +221,17 @@ def page(queue: QueueKeys, wanted: Filter, after: str, most: int, *, newest: boo
     problem = ""
     while True:
         step = PAGE if not wanted.plain else min(PAGE, most - len(jobs))
-        found = yield from read_some(queue, wanted, cursor, step, _SEEN, newest=newest)
-        problem = problem or found.problem
-        cursor = found.cursor
-        for job in found.jobs:
+        reading = yield from read_some(queue, wanted, cursor, step, _SEEN, newest=newest)
+        problem = problem or reading.problem
+        cursor = reading.cursor
+        for job in reading.jobs:
             if wanted.matches(job):
                 jobs.append(job)
                 if len(jobs) == most:
-                    more = found.more or job is not found.jobs[-1]
+                    more = reading.more or job is not reading.jobs[-1]
                     ends = Cursor(cursor.at, job.died, records.raw(job.id))
                     return DeadPage(jobs, str(ends) if more else None, problem or None, int(cursor.at))
-        if not found.more:
+        if not reading.more:
             return DeadPage(jobs, None, problem or None, int(cursor.at))
 
 
@@ -246,8 +246,8 @@ def read_some(
     """Read up to `most` jobs of the wanted age after `cursor`, with up to `size` bytes of each record."""
     ages: list[Argument] = ["" if age is None else age for age in (wanted.least_age, wanted.most_age)]
     args: list[Argument] = [int(newest), cursor.at, *ages, cursor.died, cursor.id, most, size]
-    at, count, more, problem, *found = yield script_call("dead/page", queue, args)
-    jobs = [_job(at, *found[start : start + 6]) for start in range(0, len(found), 6)]
+    at, count, more, problem, *fields = yield script_call("dead/page", queue, args)
+    jobs = [_job(at, *fields[start : start + 6]) for start in range(0, len(fields), 6)]
     ends = Cursor(at, jobs[-1].died, records.raw(jobs[-1].id)) if jobs else Cursor(at, cursor.died, cursor.id)
     return Reading(jobs, ends, count, bool(more), problem.decode(errors="replace"))
 
@@ -255,7 +255,7 @@ def read_some(
 def _job(now: int, id: bytes, died: bytes, tried: bytes, size: int, record: bytes, stored: bytes) -> DeadJob:
     name = records.name(id)
     counts = records.counts(tried)
-    made = records.made(name)
+    enqueued_at = records.made(name)
     return DeadJob(
         name,
         records.read(record, size, name),
@@ -264,15 +264,15 @@ def _job(now: int, id: bytes, died: bytes, tried: bytes, size: int, record: byte
         counts.crashes,
         counts.shared,
         (now - float(died)) / 1000,
-        None if made is None else now / 1000 - made,
+        None if enqueued_at is None else now / 1000 - enqueued_at,
         died.decode(),
     )
 
 
 def get(queue: QueueKeys, id: str) -> Protocol[DeadJob | None]:
     """Read one dead job completely; None when it is not dead."""
-    now, _, *found = yield script_call("dead/get", queue, [records.raw(id)])
-    return _job(now, *found) if found else None
+    now, _, *fields = yield script_call("dead/get", queue, [records.raw(id)])
+    return _job(now, *fields) if fields else None
 
 
 def count(queue: QueueKeys, wanted: Filter) -> Protocol[int]:
@@ -281,10 +281,10 @@ def count(queue: QueueKeys, wanted: Filter) -> Protocol[int]:
         return (yield from read_some(queue, wanted, Cursor(), 0, 0, newest=False)).count
     cursor, matching, limit = Cursor(), 0, _until_now(wanted)
     while True:
-        found = yield from read_some(queue, limit, cursor, PAGE, HEAD, newest=False)
-        matching += sum(map(wanted.matches, found.jobs))
-        cursor = found.cursor
-        if not found.more:
+        reading = yield from read_some(queue, limit, cursor, PAGE, HEAD, newest=False)
+        matching += sum(map(wanted.matches, reading.jobs))
+        cursor = reading.cursor
+        if not reading.more:
             return matching
 
 
@@ -295,14 +295,14 @@ def groups(queue: QueueKeys, wanted: Filter) -> Protocol[list[DeadGroup]]:
     newest: dict[tuple[str, str], DeadJob] = {}
     oldest: dict[tuple[str, str], float] = {}
     while True:
-        found = yield from read_some(queue, limit, cursor, PAGE, HEAD, newest=False)
-        for job in filter(wanted.matches, found.jobs):
+        reading = yield from read_some(queue, limit, cursor, PAGE, HEAD, newest=False)
+        for job in filter(wanted.matches, reading.jobs):
             kind = (job.error.type, job.call.task or "")
             counts[kind] += 1
             newest[kind] = job
             oldest.setdefault(kind, job.dead_for)
-        cursor = found.cursor
-        if not found.more:
+        cursor = reading.cursor
+        if not reading.more:
             break
     largest = sorted(counts, key=lambda kind: (-counts[kind], kind))
     return [

@@ -67,21 +67,21 @@ def pop(
     began = yield Clock()
     give_up = None if wait is None else began + wait
     requests, hints = [request], Hints()
-    taken: list[DelayQueueEntry] = []
+    entries: list[DelayQueueEntry] = []
     try:
         while True:
             sent = yield Clock()
-            parks = not taken and (give_up is None or sent < give_up)
-            want = min(count - len(taken), BATCH)
+            parks = not entries and (give_up is None or sent < give_up)
+            want = min(count - len(entries), BATCH)
             args: list[Argument] = [requests[-1], want, channel if parks else ""]
-            recheck, *found = yield script_call(
+            recheck, *fields = yield script_call(
                 "delay_queue/pop", keys, args, patience(give_up, sent) if wait else None
             )
-            taken += _entries(found)
-            if len(found) == 2 * want and len(taken) < count:
+            entries += _entries(fields)
+            if len(fields) == 2 * want and len(entries) < count:
                 requests.append(f"{request}.{len(requests)}")
-            elif taken or not parks:
-                return taken
+            elif entries or not parks:
+                return entries
             else:
                 until = (yield Clock()) + recheck / 1_000_000
                 until = until if give_up is None else min(until, give_up)

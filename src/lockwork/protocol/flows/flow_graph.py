@@ -49,7 +49,7 @@ def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowDetails], 
 
     Return the flows by id, the number of fields that were read, and True if these were all fields.
     """
-    found: dict[str, FlowDetails] = {}
+    flows: dict[str, FlowDetails] = {}
     cursor, searched = "0", 0
     while True:
         step = yield script_call("flows/find", queue, [cursor, _ID, _SCAN])
@@ -57,29 +57,29 @@ def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowDetails], 
             id, packed, ended = step[at : at + 3]
             record = _record(packed)
             if record is not None:
-                found[id.decode(errors="replace")] = flow_details(record, blob=ended)
+                flows[id.decode(errors="replace")] = flow_details(record, blob=ended)
         cursor, searched = step[0].decode(), min(step[1], searched + _SCAN)
         if cursor == "0":
-            return found, step[1], True
+            return flows, step[1], True
         if searched >= most:
-            return found, searched, False
+            return flows, searched, False
 
 
 def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[FlowNode]]:
     """Read up to `most` jobs of a flow, from number `first`; return no jobs if the flow is unknown."""
-    seen = yield from inspect(queue, flow)
-    if seen is None:
+    details = yield from inspect(queue, flow)
+    if details is None:
         return []
-    numbers = range(first, min(seen.jobs, first + most - 1) + 1)
+    numbers = range(first, min(details.jobs, first + most - 1) + 1)
     nodes: list[FlowNode] = []
     for at in range(0, len(numbers), _NODES):
         nodes += yield from _read(queue, flow, numbers[at : at + _NODES])
     active = [place for place, node in enumerate(nodes) if node.state == "active"]
     for place in active[:_PLACED]:
         node = nodes[place]
-        found = yield from job_control.find_place(queue, node.id)
-        if found.state != "gone":
-            state: Any = found.state
+        location = yield from job_control.find_place(queue, node.id)
+        if location.state != "gone":
+            state: Any = location.state
             nodes[place] = FlowNode(node.number, node.id, state, node.task, node.children)
     return nodes
 

@@ -160,10 +160,10 @@ def ended(
     give_up = None if timeout is None else now + timeout
     hints = Hints()
     while True:
-        found = yield from inspect(queue, flow, channel, patience(give_up, now))
+        details = yield from inspect(queue, flow, channel, patience(give_up, now))
         now = yield Clock()
-        if found is None or found.state == "ended" or (give_up is not None and now >= give_up):
-            return found
+        if details is None or details.state == "ended" or (give_up is not None and now >= give_up):
+            return details
         if slow is not None and now >= began + RECHECK:
             yield from slow
             slow = None
@@ -173,14 +173,14 @@ def ended(
 
 def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | None = None) -> Protocol[list[bytes]]:
     """Read the stored outcomes of a flow's jobs, b"" if unknown; stops after `most` bytes."""
-    found: list[bytes] = []
+    outcomes: list[bytes] = []
     size = 0
-    while len(found) < len(numbers) and (most is None or size <= most):
-        wanted = numbers[len(found) : len(found) + _READ]
-        some: list[bytes] = yield script_call("flows/results", queue, [flow, *wanted])
-        found += some
+    while len(outcomes) < len(numbers) and (most is None or size <= most):
+        batch = numbers[len(outcomes) : len(outcomes) + _READ]
+        some: list[bytes] = yield script_call("flows/results", queue, [flow, *batch])
+        outcomes += some
         size += sum(map(len, some))
-    return found
+    return outcomes
 
 
 def cancel(queue: QueueKeys, flow: str, window_ms: int = WINDOW_MS) -> Protocol[tuple[str, list[str]]]:

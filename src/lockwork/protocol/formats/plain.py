@@ -30,14 +30,14 @@ def acquire(asked: Request, wait: float | None, missing_ms: int = 0) -> Protocol
 
 def state(key: str) -> Protocol[PlainState]:
     """Read the state of the lock."""
-    held, token, left = yield script_call("formats/plain_state", key, [])
-    return PlainState(token, left / 1000 if left >= 0 else None) if held else PlainState(None, 0.0)
+    held, token, remaining_ms = yield script_call("formats/plain_state", key, [])
+    return PlainState(token, remaining_ms / 1000 if remaining_ms >= 0 else None) if held else PlainState(None, 0.0)
 
 
 def force(key: str) -> Protocol[bool]:
     """End the lock of any holder; return False if it is free, or ended meanwhile."""
-    seen = yield from state(key)
-    if seen.token is None:
+    lock_state = yield from state(key)
+    if lock_state.token is None:
         return False
     # the token names the acquisition: a repeated call after a lost reply must not end the next acquisition
-    return bool((yield script_call(SCRIPTS.release, key, [0, seen.token])))
+    return bool((yield script_call(SCRIPTS.release, key, [0, lock_state.token])))

@@ -38,14 +38,14 @@ def acquire(asked: Request, wait: float | None, unit: Unit) -> Protocol[Granted]
 
 def state(key: str) -> Protocol[TimestampState]:
     """Read the end time of the lock."""
-    held, value, left, expiry = yield script_call("formats/timestamp_state", key, [])
-    return TimestampState(value if held else None, left / 1000, bool(expiry))
+    held, value, remaining_ms, expiry = yield script_call("formats/timestamp_state", key, [])
+    return TimestampState(value if held else None, remaining_ms / 1000, bool(expiry))
 
 
 def force(key: str) -> Protocol[bool]:
     """End the lock of any holder; return False if it is free, or was renewed or ended at that moment."""
-    seen = yield from state(key)
-    if seen.value is None or not seen.expires_in:
+    lock_state = yield from state(key)
+    if lock_state.value is None or not lock_state.expires_in:
         return False
     # the whole value is compared: a repeated call after a lost reply must not end the next lock
-    return bool((yield script_call("formats/plain_release", key, [0, seen.value])))
+    return bool((yield script_call("formats/plain_release", key, [0, lock_state.value])))

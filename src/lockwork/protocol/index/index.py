@@ -41,8 +41,8 @@ class IndexedKind(NamedTuple):
 
     def name(self, prefix: str, key: str) -> str | None:
         """Return the name of the object that has a key; None if it is of another kind."""
-        found = self.pattern.fullmatch(key, len(prefix) + 1)
-        return " ".join(found.groups()) if found else None
+        match = self.pattern.fullmatch(key, len(prefix) + 1)
+        return " ".join(match.groups()) if match else None
 
     def key(self, prefix: str, name: str) -> str:
         """Return the key of an object."""
@@ -108,9 +108,9 @@ def existing(prefix: str, kind: IndexedKind, names: Iterable[str]) -> Protocol[l
     # on a Cluster, the keys of one call lie in one slot
     step = _TOGETHER if (yield Shards()) == 1 else 1
     parts = [all_names[at : at + step] for at in range(0, len(all_names), step)]
-    found = yield from concurrently([_exist(prefix, kind, part) for part in parts])
+    flags = yield from concurrently([_exist(prefix, kind, part) for part in parts])
     return [
-        name for part, exist in zip(parts, found, strict=True) for name, there in zip(part, exist, strict=True) if there
+        name for part, exist in zip(parts, flags, strict=True) for name, there in zip(part, exist, strict=True) if there
     ]
 
 
@@ -131,16 +131,16 @@ def scan(prefix: str) -> Protocol[dict[IndexedKind, list[str]]]:
     match = f"{_SIGNS.sub(_escaped, begins)}*"
 
     def walk(shard: int) -> Protocol[set[tuple[IndexedKind, str]]]:
-        found, cursor = set[tuple[IndexedKind, str]](), ""
+        objects, cursor = set[tuple[IndexedKind, str]](), ""
         while cursor != "0":
             step = yield replace(script_call("index/scan", [], [cursor or "0", match, _SCAN]), shard=shard)
             keys = [key.decode(errors="replace") for key in step[1]]
-            found.update(thing for key in keys if key.startswith(begins) and (thing := kind_of(prefix, key)))
+            objects.update(thing for key in keys if key.startswith(begins) and (thing := kind_of(prefix, key)))
             cursor = step[0].decode()
-        return found
+        return objects
 
-    found = set[tuple[IndexedKind, str]]().union(*(yield from on_each_shard(walk)))
-    return {kind: sorted(name for each, name in found if each is kind) for kind in KINDS}
+    objects = set[tuple[IndexedKind, str]]().union(*(yield from on_each_shard(walk)))
+    return {kind: sorted(name for each, name in objects if each is kind) for kind in KINDS}
 
 
 def _escaped(sign: re.Match[str]) -> str:

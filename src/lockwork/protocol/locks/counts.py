@@ -31,8 +31,8 @@ def keys(prefix: str, id: str = "") -> CountKeys:
 
 def kind_of(key: str) -> str:
     """Return the kind of lock that has this key."""
-    found = _TAG.search(key)
-    return _KINDS.get(found[1], "other") if found else "other"
+    match = _TAG.search(key)
+    return _KINDS.get(match[1], "other") if match else "other"
 
 
 def add(prefix: str, id: str, amounts: Mapping[str, int]) -> Protocol[bool]:
@@ -45,5 +45,5 @@ def add(prefix: str, id: str, amounts: Mapping[str, int]) -> Protocol[bool]:
 
 def read(prefix: str) -> Protocol[dict[str, int]]:
     """Read all counters by name."""
-    found = yield script_call("locks/read_counts", keys(prefix), [])
-    return {found[at].decode(): int(found[at + 1]) for at in range(0, len(found), 2)}
+    reply = yield script_call("locks/read_counts", keys(prefix), [])
+    return {reply[at].decode(): int(reply[at + 1]) for at in range(0, len(reply), 2)}

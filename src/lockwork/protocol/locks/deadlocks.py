@@ -96,7 +96,7 @@ def reduced(resources: Sequence[Resource]) -> list[Resource]:
     An owner without a waiting request finishes and releases its units; the first waiter proceeds when its units are
     free. These steps never block each other, so their order does not matter.
     """
-    left = {resource.name: (list(resource.holders), deque(resource.line)) for resource in resources}
+    remaining = {resource.name: (list(resource.holders), deque(resource.line)) for resource in resources}
     capacity = {resource.name: resource.capacity for resource in resources}
     waits: dict[str, int] = defaultdict(int)
     holds: dict[str, set[str]] = defaultdict(set)
@@ -106,17 +106,17 @@ def reduced(resources: Sequence[Resource]) -> list[Resource]:
         for held in resource.holders:
             holds[held.owner].add(resource.name)
     done = deque(owner for owner in holds if not waits[owner])
-    unchecked = set(left)
+    unchecked = set(remaining)
     while done or unchecked:
         while done:
             owner = done.popleft()
             for name in holds.pop(owner, ()):
-                holders, line = left[name]
+                holders, line = remaining[name]
                 holders[:] = [held for held in holders if held.owner != owner]
                 unchecked.add(name)
         while unchecked:
             name = unchecked.pop()
-            holders, line = left[name]
+            holders, line = remaining[name]
             while line and _fits(line[0], capacity[name], holders):
                 first = line.popleft()
                 holders.append(first)
@@ -125,7 +125,9 @@ def reduced(resources: Sequence[Resource]) -> list[Resource]:
                 if not waits[first.owner]:
                     done.append(first.owner)
     return [
-        Resource(resource.name, resource.capacity, tuple(left[resource.name][0]), tuple(left[resource.name][1]))
+        Resource(
+            resource.name, resource.capacity, tuple(remaining[resource.name][0]), tuple(remaining[resource.name][1])
+        )
         for resource in resources
     ]
 
@@ -136,12 +138,12 @@ def find(resources: Sequence[Resource]) -> list[Deadlock]:
     onward: dict[str, list[Edge]] = defaultdict(list)
     for edge in edges:
         onward[edge.waiter].append(edge)
-    found = []
+    deadlocks = []
     for group in _groups(onward):
         inside = {owner: [edge for edge in onward[owner] if edge.blocker in group] for owner in group}
         if any(inside.values()):
-            found.append(Deadlock(tuple(sorted(group)), _round(inside)))
-    return sorted(found, key=lambda deadlock: deadlock.members)
+            deadlocks.append(Deadlock(tuple(sorted(group)), _round(inside)))
+    return sorted(deadlocks, key=lambda deadlock: deadlock.members)
 
 
 def _fits(waiter: Share, capacity: int, holders: Sequence[Share]) -> bool:

@@ -8,14 +8,14 @@ from lockwork.protocol.effects import Protocol, script_call
 
 def write(key: str, name: str, request: str, value: bytes, fence: int, *, strict: bool) -> Protocol[None]:
     """Write `value`. Raises StaleFence after a write with a higher fence, or with `strict`, with the same fence."""
-    written, seen = yield script_call("locks/register_set", key, [request, value, fence, int(strict)])
+    written, last_fence = yield script_call("locks/register_set", key, [request, value, fence, int(strict)])
     if not written:
         raise StaleFence(
-            f"register {name!r} refuses fence {fence}: it was written under {seen}, so this grant has ended"
-            if seen > fence
+            f"register {name!r} refuses fence {fence}: it was written under {last_fence}, so this grant has ended"
+            if last_fence > fence
             else f"register {name!r} was written under fence {fence} before, and strict allows one write per fence",
             fence,
-            seen,
+            last_fence,
         )
 
 

@@ -38,8 +38,8 @@ def state(key: str, *, count: bool = True) -> Protocol[LockState]:
     Reads 1,000 places of waiters; all further places count as live.
     """
     args = [_COUNTED if count else 0]
-    owner, request, fence, left, waiters = yield script_call("locks/state", key, args)
-    return LockState(owner.decode() or None, request.decode(), fence, left / 1000, waiters)
+    owner, request, fence, remaining_ms, waiters = yield script_call("locks/state", key, args)
+    return LockState(owner.decode() or None, request.decode(), fence, remaining_ms / 1000, waiters)
 
 
 def force(key: str, fence: int, channels: str) -> Protocol[bool]:
@@ -161,7 +161,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
             until = sent + reply[1] / 1000
             hints = hints or messages.Hints()
             ends = until if give_up is None else min(until, give_up)
-            heard = yield from messages.listen(
+            message = yield from messages.listen(
                 hints,
                 asked.request,
                 ends,
@@ -170,7 +170,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
                 sent,
             )
             now = yield Clock()
-            granted = handed(heard, sent, reply[2], now) if isinstance(heard, list) else None
+            granted = handed(message, sent, reply[2], now) if isinstance(message, list) else None
             # a transfer gives only a claim: if the full lease or replicas are required, call again
             enough = asked.renewed and not asked.whole and not asked.replicas
             if granted is not None and enough and granted.deadline > now:
@@ -178,7 +178,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
                 granted.handed = max(0.0, now - asked_at - (granted.fence - reply[2]) / 1_000_000)
                 granted.ticket = ticket
                 return granted
-            if heard is None and give_up is not None and now >= give_up:
+            if message is None and give_up is not None and now >= give_up:
                 yield from abandon(asked)  # inside the `try`, so an interrupted call is repeated below
                 settled = True
                 raise LockTimeout(f"{asked.shown} was not granted within {words.exact(wait)}")
@@ -274,14 +274,14 @@ def renew_together(
     sent = yield Clock()
     replies = yield Calls([_renewing(grants, patience) for grants in batches])
     received = yield Clock()
-    found: list[list[float | Refusal | None] | LockworkError] = []
+    results: list[list[float | Refusal | None] | LockworkError] = []
     for grants, reply in zip(batches, replies, strict=True):
         if isinstance(reply, LockworkError):
-            found.append(reply)
+            results.append(reply)
         else:
             heard(grants[0].key, sent, received, reply[-1] / 1_000_000)
-            found.append(_renewed(grants, reply, sent))
-    return found
+            results.append(_renewed(grants, reply, sent))
+    return results
 
 
 def _renewing(grants: Sequence[Renewal], patience: float | None) -> Call:

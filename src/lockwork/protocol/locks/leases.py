@@ -142,15 +142,15 @@ class LeaseBook:
 
     def long_held(self, now: float) -> list[str]:
         """Return the keys of grants that have now been held for a second, and then again once a minute."""
-        found: list[str] = []
+        keys: list[str] = []
         for leases in (self._young, self._old):
             while leases and leases[0][0] <= now:
                 _, reference = leases.popleft()
                 lease = reference()
                 if lease is not None and lease in self._leases:
-                    found.append(lease.renewal.key)
+                    keys.append(lease.renewal.key)
                     self._old.append((now + _LONGER, reference))
-        return found
+        return keys
 
     @property
     def next_long_held(self) -> float | None:
@@ -181,9 +181,9 @@ class LeaseBook:
         A lease whose owner is gone is checked once more, and then ends at its deadline.
         """
         self._sort()
-        found: list[Lease] = []
+        leases: list[Lease] = []
         if self._soonest is None or self._soonest > now:
-            return found
+            return leases
         for place in [place for place in self._buckets if place[0] <= now]:
             bucket = self._buckets.pop(place)
             for lease in list(bucket):
@@ -194,12 +194,12 @@ class LeaseBook:
                 elif lease.renewed or lease.next < lease.deadline:
                     if lease.renewed:
                         _check_owner(lease)
-                    found.append(lease)
+                    leases.append(lease)
                 else:
                     self._place(lease, now)
         self._soonest = min((at for at, _ in self._buckets), default=None)
-        self.postponed(found, now)  # until the reply arrives
-        return found
+        self.postponed(leases, now)  # until the reply arrives
+        return leases
 
     def renewed(self, leases: Iterable[Lease], deadlines: Iterable[float | None], now: float) -> None:
         """Apply the server's reply: a new deadline per lease, or None when the grant is over."""
@@ -239,9 +239,9 @@ class LeaseBook:
         if lease.bucket is not None:
             lease.bucket.pop(lease, None)
         lease.since = since
-        at, ends, left = lease.next, lease.deadline, lease.next - since
-        if left >= _FINEST:
-            tick = math.ldexp(1.0, math.frexp(left)[1] - 4)
+        at, ends, remaining = lease.next, lease.deadline, lease.next - since
+        if remaining >= _FINEST:
+            tick = math.ldexp(1.0, math.frexp(remaining)[1] - 4)
             at, ends = at // tick * tick, ends // tick * tick
         bucket = self._buckets.setdefault((at, ends), {})
         lease.bucket = bucket

@@ -45,20 +45,20 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
     """Number of groups that may have stored the request."""
     try:
         while True:
-            found = yield from _round(asked, groups, wait, give_up)
-            if found.missing is None:
-                return {key: replace(grant, waited=waited) for key, grant in found.granted.items()}
+            attempt = yield from _round(asked, groups, wait, give_up)
+            if attempt.missing is None:
+                return {key: replace(grant, waited=waited) for key, grant in attempt.granted.items()}
             if wait == 0:
-                entered = found.missing  # that group's script stored nothing
+                entered = attempt.missing  # that group's script stored nothing
                 raise LockTimeout(f"{asked.shown} is not free as a whole")
             waited = True
-            for group in groups[found.missing + 1 : reached + 1]:
+            for group in groups[attempt.missing + 1 : reached + 1]:
                 # an earlier group was lost: keeping later groups while waiting for it could deadlock
                 yield _abandon(asked, group)
-            reached = found.missing
-            until = found.until if give_up is None else min(found.until, give_up)
-            heard = yield from listen(hints, asked.request, until, key=groups[reached][0])
-            if heard is None and give_up is not None and (yield Clock()) >= give_up:
+            reached = attempt.missing
+            until = attempt.until if give_up is None else min(attempt.until, give_up)
+            message = yield from listen(hints, asked.request, until, key=groups[reached][0])
+            if message is None and give_up is not None and (yield Clock()) >= give_up:
                 yield from abandon(asked, groups)  # inside the `try`, so an interrupted call is repeated below
                 entered = 0
                 raise LockTimeout(f"{asked.shown} was not granted within {words.exact(wait)}")
@@ -77,7 +77,7 @@ def abandon(asked: Request, groups: Groups, why: BaseException | None = None) ->
 
 def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | None) -> Protocol[_Round]:
     """Request one group after another, including groups that are already granted, to refresh their leases."""
-    found, granted = _Round({}), codes("locks/multi_acquire").granted
+    attempt, granted = _Round({}), codes("locks/multi_acquire").granted
     for at, group in enumerate(groups):
         args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0 if wait == 0 else 1, asked.channel)
         while True:
@@ -86,14 +86,14 @@ def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | 
             if reply[0] == granted or wait != 0 or not reply[1]:
                 break  # else the call removed the maximum number of dead waiters, and more are ahead
         if reply[0] != granted:
-            found.missing = at
+            attempt.missing = at
             recheck_ms = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))
-            found.until = sent + recheck_ms / 1000
+            attempt.until = sent + recheck_ms / 1000
             break
         for place, key in enumerate(group):
             fence, deadline = reply[2 + 2 * place : 4 + 2 * place]
-            found.granted[key] = Granted(fence, local_deadline(sent, reply[1], deadline))
-    return found
+            attempt.granted[key] = Granted(fence, local_deadline(sent, reply[1], deadline))
+    return attempt
 
 
 def _abandon(asked: Request, group: Sequence[str]) -> Call:
@@ -107,7 +107,7 @@ def release(
 
     If one group is unreachable, the other groups are still released.
     """
-    kept: dict[str, bool] = {}
+    results: dict[str, bool] = {}
     failed: BaseException | None = None
     for group in groups:
         keys = [key for key in group if key in fences]
@@ -117,7 +117,7 @@ def release(
         call = script_call("locks/multi_release", keys, args, patience if failed is None else 1)
         try:
             reply = yield call
-            refused = [said for said in reply if isinstance(said, bytes)]
+            refused = [answer for answer in reply if isinstance(answer, bytes)]
             if refused:
                 raise foreign(keys[reply.index(refused[0])], refused[0])
         except GeneratorExit:
@@ -129,7 +129,7 @@ def release(
             with contextlib.suppress(LockworkError):
                 yield replace(call.again(), patience=1)
         else:
-            kept.update(zip(keys, map(bool, reply), strict=True))
+            results.update(zip(keys, map(bool, reply), strict=True))
     if failed is not None:
         raise failed
-    return kept
+    return results

@@ -174,10 +174,10 @@ def read_locks(prefix: str, pattern: str = "*", *, contended: bool = False) -> P
     and locks whose whole name is the pattern.
     contended: read only locks that have waiters, which is enough to find every deadlock.
     """
-    found: dict[str, LockSnapshot] = {}
+    snapshots: dict[str, LockSnapshot] = {}
     indexed = [LOCKS.key(prefix, name) for name in (yield from index.read(prefix, LOCKS))]
-    yield from _read(prefix, [*dict.fromkeys([*indexed, *_named(prefix, pattern)])], found, contended)
-    locks = sorted(found.values(), key=lambda each: (each.name, each.kind))
+    yield from _read(prefix, [*dict.fromkeys([*indexed, *_named(prefix, pattern)])], snapshots, contended)
+    locks = sorted(snapshots.values(), key=lambda each: (each.name, each.kind))
     locks = [each for each in locks if each.holders or each.line or each.kept_for]
     resources = [_resource(each) for each in locks]
     suspects = deadlocks.find(resources)
@@ -187,16 +187,16 @@ def read_locks(prefix: str, pattern: str = "*", *, contended: bool = False) -> P
         yield from _read(
             prefix, [each.key for each in locks if any(holder.owner in members for holder in each.owners)], again
         )
-        suspects = deadlocks.find([_resource(_still(found[key], each)) for key, each in again.items()])
+        suspects = deadlocks.find([_resource(_still(snapshots[key], each)) for key, each in again.items()])
     whole_name = names.display(names.typed(pattern))
-    shown = [each for each in locks if each.name == whole_name or fnmatchcase(each.name, pattern)]
-    resources_shown = {_resource(each).name for each in shown}
+    visible_locks = [each for each in locks if each.name == whole_name or fnmatchcase(each.name, pattern)]
+    resources_shown = {_resource(each).name for each in visible_locks}
     waits = tuple(edge for edge in deadlocks.graph(resources) if edge.resource in resources_shown)
     stuck = tuple(each for each in suspects if any(edge.resource in resources_shown for edge in each.cycle))
     involved = {owner for edge in waits for owner in (edge.waiter, edge.blocker)}
     involved |= {owner for each in stuck for owner in each.members}
     owners = {holder.owner: holder for each in locks for holder in each.owners if holder.owner in involved}
-    return Overview(tuple(shown), waits, stuck, owners)
+    return Overview(tuple(visible_locks), waits, stuck, owners)
 
 
 def _named(prefix: str, pattern: str) -> list[str]:
@@ -204,15 +204,15 @@ def _named(prefix: str, pattern: str) -> list[str]:
     if _WILD.search(_LITERAL.sub("", pattern)):
         return []
     name = names.typed(_LITERAL.sub(r"\1", pattern))
-    found = [kind(prefix, name) for kind in (keys.lock, keys.rwlock, keys.semaphore, keys.quorum)]
+    lock_keys = [kind(prefix, name) for kind in (keys.lock, keys.rwlock, keys.semaphore, keys.quorum)]
     queue, *rest = name.split("/", 2)
     of_queues = [(queue, "/".join(rest))] if rest else []
     if len(rest) == 2:
         of_queues.append((f"{queue}/{rest[0]}", rest[1]))  # a lock of a partition
     for queue, lock in of_queues:
         with suppress(ConfigError):
-            found.append(keys.QueueKeys(prefix, keys.checked_queue(queue)).lock(names.typed(lock)))
-    return found
+            lock_keys.append(keys.QueueKeys(prefix, keys.checked_queue(queue)).lock(names.typed(lock)))
+    return lock_keys
 
 
 def _read(prefix: str, chosen: Sequence[str], into: dict[str, LockSnapshot], contended: bool = False) -> Protocol[None]:
@@ -224,10 +224,10 @@ def _read(prefix: str, chosen: Sequence[str], into: dict[str, LockSnapshot], con
 
 
 def _read_some(prefix: str, chosen: Sequence[str], into: dict[str, LockSnapshot], contended: bool) -> Protocol[None]:
-    left = list(chosen)
-    while left:
-        reply = yield script_call("locks/overview", left[:_STEP], [f"{prefix}:", _NAMED, int(contended)])
-        left = _sort(prefix, reply, into) + left[_STEP:]
+    remaining = list(chosen)
+    while remaining:
+        reply = yield script_call("locks/overview", remaining[:_STEP], [f"{prefix}:", _NAMED, int(contended)])
+        remaining = _sort(prefix, reply, into) + remaining[_STEP:]
 
 
 def _sort(prefix: str, reply: list[Any], into: dict[str, LockSnapshot]) -> list[str]:
@@ -240,7 +240,7 @@ def _sort(prefix: str, reply: list[Any], into: dict[str, LockSnapshot]) -> list[
 
 
 def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
-    key, kind, capacity, more_holders, more_waiters, kept, holders, line = entry
+    key, kind, capacity, more_holders, more_waiters, kept_ms, holders, line = entry
     text = key.decode(errors="replace")
     return LockSnapshot(
         text,
@@ -249,9 +249,14 @@ def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
         capacity,
         tuple(
             LockHolder(
-                _holder(owner, request), request.decode(errors="replace"), fence, units, left / 1000, held / 1000
+                _holder(owner, request),
+                request.decode(errors="replace"),
+                fence,
+                units,
+                remaining_ms / 1000,
+                held / 1000,
             )
-            for owner, request, fence, units, left, held in holders
+            for owner, request, fence, units, remaining_ms, held in holders
         ),
         tuple(
             LockWaiter(_waiter(owner, request), request.decode(errors="replace"), units, waited / 1000)
@@ -259,7 +264,7 @@ def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
         ),
         more_holders,
         more_waiters,
-        kept / 1000,
+        kept_ms / 1000,
     )
 
 

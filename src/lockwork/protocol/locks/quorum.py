@@ -96,12 +96,12 @@ def acquire(asked: Sequence[Request], wait: float | None, patience: float, pause
             yield _withdrawal(asked, patience)
             now = yield Clock()
             if wait is not None and now - began >= wait:
-                shown = asked[0].shown
+                name = asked[0].shown
                 if answered < majority(len(asked)):
                     raise ServerUnavailable(
-                        f"{shown} needs {majority(len(asked))} of {len(asked)} servers, and {answered} answered"
+                        f"{name} needs {majority(len(asked))} of {len(asked)} servers, and {answered} answered"
                     )
-                raise LockTimeout(f"{shown} was not granted by a majority of servers within {words.exact(wait)}")
+                raise LockTimeout(f"{name} was not granted by a majority of servers within {words.exact(wait)}")
             yield Pause(pause if wait is None else min(pause, began + wait - now))
     except (GeneratorExit, LockTimeout, ServerUnavailable):
         raise

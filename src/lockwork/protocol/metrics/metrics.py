@@ -118,15 +118,15 @@ def read(queue: QueueKeys, unit: Unit, count: int, task: str | None = None) -> P
     """Read the last `count` minutes or hours of a queue's tasks, or of one task; the last is the current one."""
     last: int = 0
     after = ""
-    found: dict[str, dict[int, Moment]] = {}
+    by_task: dict[str, dict[int, Moment]] = {}
     while True:
-        _, last, left, *pairs = yield script_call("metrics/read", queue, [unit, count, last or "", after, task or ""])
+        _, last, cursor, *pairs = yield script_call("metrics/read", queue, [unit, count, last or "", after, task or ""])
         for at in range(0, len(pairs), 2):
             if moments := dict(_moments(pairs[at + 1], last - count + 1)):
-                found[pairs[at].decode()] = moments
-        after = left.decode()
+                by_task[pairs[at].decode()] = moments
+        after = cursor.decode()
         if not after:
-            return TaskMoments(last, found)
+            return TaskMoments(last, by_task)
 
 
 def _moments(values: list[Any], first: int) -> Iterator[tuple[int, Moment]]:

@@ -59,20 +59,20 @@ def _read(key: str, holders: int, waiters: int) -> Protocol[tuple[PermitsState, 
     """Read the state, and the fence of the newest grant."""
     reply = yield script_call("permits/state", key, [holders, waiters])
     capacity, used, held, waiting, named, line, newest = reply
-    found = PermitsState(
+    snapshot = PermitsState(
         capacity,
         used,
         held,
         waiting,
         tuple(
-            PermitHolder(read(owner.decode(), request.decode()), fence, units, left / 1000, since / 1000)
-            for owner, request, fence, units, left, since in named
+            PermitHolder(read(owner.decode(), request.decode()), fence, units, remaining_ms / 1000, since / 1000)
+            for owner, request, fence, units, remaining_ms, since in named
         ),
         tuple(
             PermitWaiter(read(owner.decode(), request.decode()), units, ms / 1000) for owner, request, units, ms in line
         ),
     )
-    return found, newest
+    return snapshot, newest
 
 
 def downgrade(key: str, owner: str, fence: int, units: int) -> Protocol[bool]:
@@ -86,9 +86,9 @@ def force(key: str, channels: str) -> Protocol[int]:
     channels: prefix of the channels of all processes. Each call names a fence, so grants made meanwhile do not end.
     """
     ended = 0
-    seen, newest = yield from _read(key, _MOST, 0)
-    while earlier := [held.fence for held in seen.holders if held.fence <= newest]:
+    snapshot, newest = yield from _read(key, _MOST, 0)
+    while earlier := [held.fence for held in snapshot.holders if held.fence <= newest]:
         for fence in earlier:
             ended += yield script_call("permits/force", key, [0, fence, channels])
-        seen, _ = yield from _read(key, _MOST, 0)
+        snapshot, _ = yield from _read(key, _MOST, 0)
     return ended

@@ -29,33 +29,33 @@ class WaitingJob:
 
 def peek(queue: QueueKeys, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
     """Read up to `most` waiting jobs after the first `skip`; `place` is ready or scheduled."""
-    found: list[WaitingJob] = []
-    while most > len(found):
-        args: list[Argument] = [place, skip, min(_PAGE, most - len(found)), _SEEN]
+    jobs: list[WaitingJob] = []
+    while most > len(jobs):
+        args: list[Argument] = [place, skip, min(_PAGE, most - len(jobs)), _SEEN]
         now, _, looked, _, *entries = yield script_call("queue/peek", queue, args)
         for at in range(0, len(entries), 5):
             id, due, attempts, size, record = entries[at : at + 5]
             name = records.name(id)
-            made = records.made(name)
-            age = None if made is None else now / 1000 - made
+            enqueued_at = records.made(name)
+            age = None if enqueued_at is None else now / 1000 - enqueued_at
             due_in = (due - now) / 1000 if place == "scheduled" else None
-            found.append(WaitingJob(name, records.read(record, size, name), attempts, age, due_in))
+            jobs.append(WaitingJob(name, records.read(record, size, name), attempts, age, due_in))
         if not looked:
             break
         skip += looked
-    return found
+    return jobs
 
 
 def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
     """Delete all waiting jobs and return their number. May also delete jobs enqueued during the call."""
     first = yield script_call("queue/peek", queue, ["ready", 0, 0, 0])
-    left: list[int] = first[1]
+    remaining: list[int] = first[1]
     step, cleared = 0, 0
-    while any(left):
+    while any(remaining):
         step += 1
-        *taken, jobs = yield script_call("queue/clear", queue, [step, window_ms, *left], log=queue.step(request))
+        *counts, jobs = yield script_call("queue/clear", queue, [step, window_ms, *remaining], log=queue.step(request))
         cleared += jobs
-        if not any(taken):
+        if not any(counts):
             break
-        left = [most - count for most, count in zip(left, taken, strict=True)]
+        remaining = [most - count for most, count in zip(remaining, counts, strict=True)]
     return cleared

@@ -173,8 +173,8 @@ def asked(queue: QueueKeys, session: str, held: Sequence[Leased]) -> Protocol[se
     args: list[Argument] = []
     for job in held:
         args += (job.id, job.token)
-    found = yield script_call("queue/cancel_requests", queue, args, run=queue.run(session))
-    return {id.decode() for id in found}
+    ids = yield script_call("queue/cancel_requests", queue, args, run=queue.run(session))
+    return {id.decode() for id in ids}
 
 
 def hear(queue: QueueKeys, pause: float, hints: Hints) -> Protocol[str | None]:
@@ -183,8 +183,8 @@ def hear(queue: QueueKeys, pause: float, hints: Hints) -> Protocol[str | None]:
     Return the job's id from the message; "" if the id is not known; None without a message.
     """
     ids: list[str] = []
-    heard = yield from listen(hints, queue.job_notes, (yield Clock()) + pause, ids.append)
-    return None if heard is None else ids[0] if len(ids) == 1 else ""
+    message = yield from listen(hints, queue.job_notes, (yield Clock()) + pause, ids.append)
+    return None if message is None else ids[0] if len(ids) == 1 else ""
 
 
 def _or_none(number: int) -> int | None:

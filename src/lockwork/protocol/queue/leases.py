@@ -142,17 +142,17 @@ def reserve_suspect(queue: QueueKeys, session: str, request: str, *, again: bool
 
 
 def _batch(reply: Sequence[Any], session: str, channel: str, note: bytes | None = None) -> Batch:
-    state, fence, left, *found = reply
-    known = codes("queue/reserve")
-    if state == known.session_over:
+    state, fence, due_ms, *fields = reply
+    flags = codes("queue/reserve")
+    if state == flags.session_over:
         raise SessionOver(session)
-    parked = bool(state & known.has_parked)
-    if len(found) == 1:
-        return Batch([], None if left < 0 else left / 1000, fence, found[0].decode() + channel, parked)
-    notes, parked_tasks = found.pop() if state & known.with_notes else None, frozenset[str]()
+    parked = bool(state & flags.has_parked)
+    if len(fields) == 1:
+        return Batch([], None if due_ms < 0 else due_ms / 1000, fence, fields[0].decode() + channel, parked)
+    notes, parked_tasks = fields.pop() if state & flags.with_notes else None, frozenset[str]()
     jobs = [
-        Leased(found[at].decode(), found[at + 1], found[at + 2], _attempt(found[at + 1]), fence)
-        for at in range(0, len(found), 3)
+        Leased(fields[at].decode(), fields[at + 1], fields[at + 2], _attempt(fields[at + 1]), fence)
+        for at in range(0, len(fields), 3)
     ]
     if note:
         jobs = [job._replace(note=note) for job in jobs]
@@ -163,7 +163,7 @@ def _batch(reply: Sequence[Any], session: str, channel: str, note: bytes | None 
             since = {name[:-2]: entry.split(b" ") for name, entry in noted.items() if name.endswith(" p")}
             jobs = [job._replace(parked=int(since[job.id][0])) if job.id in since else job for job in jobs]
             parked_tasks = frozenset(entry[2].decode() for entry in since.values())
-    return Batch(jobs, None if left < 0 else left / 1000, fence, "", parked, parked_tasks)
+    return Batch(jobs, None if due_ms < 0 else due_ms / 1000, fence, "", parked, parked_tasks)
 
 
 def fence_of(token: bytes) -> int:
@@ -184,20 +184,20 @@ def idle(queue: QueueKeys, batch: Batch, hints: messages.Hints) -> Protocol[Leas
     """
     now = yield Clock()
     pause = RECHECK if batch.next_due is None else min(batch.next_due, RECHECK)
-    heard = yield from messages.listen(hints, queue.jobs, now + pause, lambda text: offered(queue, batch, text))
-    return heard if isinstance(heard, Leased) else None
+    message = yield from messages.listen(hints, queue.jobs, now + pause, lambda text: offered(queue, batch, text))
+    return message if isinstance(message, Leased) else None
 
 
 def offered(queue: QueueKeys, batch: Batch, text: str) -> Leased | None:
     """Read the job of a wake-up that follows an empty batch (queue/parts/offer.lua); None for other messages."""
     words = messages.opened(batch.secret, queue.jobs, text)
-    found = _OFFER.fullmatch(words) if words else None
+    match = _OFFER.fullmatch(words) if words else None
     # the reply of that batch contained any earlier offer, or the job went to another worker
-    if not found or int(found[2]) < batch.fence:
+    if not match or int(match[2]) < batch.fence:
         return None
-    token, id, record = f"{found[1]} {found[2]} ~", found[3], found[4]
+    token, id, record = f"{match[1]} {match[2]} ~", match[3], match[4]
     raw = record.encode(errors="surrogateescape")
-    return Leased(id, token.encode(), raw, int(found[1]), int(found[2]))
+    return Leased(id, token.encode(), raw, int(match[1]), int(match[2]))
 
 
 class Outcome(NamedTuple):
@@ -262,8 +262,8 @@ def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], win
     args[1] = " ".join([f"{task or OTHER} {(end - at) // 5}" for (task, at), end in zip(runs, ends, strict=True)])
     reply: list[int] = yield script_call("queue/settle", queue, args, run=queue.run(session))
     # the server leaves the last deliveries to another call if the records were large
-    known = codes("queue/settle")
-    return [result == known.settled for result in reply if result != known.postponed]
+    results = codes("queue/settle")
+    return [result == results.settled for result in reply if result != results.postponed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,9 +296,11 @@ def beat(
     args: list[Argument] = [lease_ms]
     for session, joins in sessions.items():
         args += (session, "s" if stopping else int(joins))
-    at, left, overdue, ended, suspects, *alive = yield script_call("queue/heartbeat", queue, args, patience)
-    known = dict(zip(sessions, map(bool, alive), strict=True))
-    return Beat(known, overdue.decode() or None, None if left < 0 else left / 1000, ended, at / 1000, suspects)
+    at, deadline_ms, overdue, ended, suspects, *alive = yield script_call("queue/heartbeat", queue, args, patience)
+    liveness = dict(zip(sessions, map(bool, alive), strict=True))
+    return Beat(
+        liveness, overdue.decode() or None, None if deadline_ms < 0 else deadline_ms / 1000, ended, at / 1000, suspects
+    )
 
 
 class Buried(NamedTuple):
@@ -333,15 +335,15 @@ def recover(
     args: list[Argument] = [
         window_ms, session, int(gone), channel(queue.prefix, session), record_header.MAX_CRASHES, int(counted), ended
     ]  # fmt: skip
-    given, left = 0, 1
-    while left:
-        count, left, apart, *found = yield script_call("queue/recover", queue, args, run=queue.run(session))
-        given += count
+    total, remaining = 0, 1
+    while remaining:
+        count, remaining, apart, *fields = yield script_call("queue/recover", queue, args, run=queue.run(session))
+        total += count
         if apart:
             on_suspects([records.name(id) for id in apart])
-        if found:
-            on_buried([_buried(*found[at : at + 4]) for at in range(0, len(found), 4)])
-    return given
+        if fields:
+            on_buried([_buried(*fields[at : at + 4]) for at in range(0, len(fields), 4)])
+    return total
 
 
 def _buried(id: bytes, tried: bytes, head: bytes, problem: bytes) -> Buried:
@@ -353,8 +355,8 @@ def _buried(id: bytes, tried: bytes, head: bytes, problem: bytes) -> Buried:
 def strays(queue: QueueKeys, session: str, known: Sequence[tuple[str, bytes]]) -> Protocol[set[tuple[str, bytes]]]:
     """Return the jobs, as id and token, that are leased to the session and not `known`."""
     args: list[Argument] = [session, *(part for job in known for part in job)]
-    found = yield script_call("queue/unknown_jobs", queue, args, run=queue.run(session))
-    return {(found[at].decode(), found[at + 1]) for at in range(0, len(found), 2)}
+    reply = yield script_call("queue/unknown_jobs", queue, args, run=queue.run(session))
+    return {(reply[at].decode(), reply[at + 1]) for at in range(0, len(reply), 2)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,13 +390,13 @@ def outcome(
     give_up = None if timeout is None else now + timeout
     hints = messages.Hints()
     while True:
-        found = yield from job_state(queue, id, channel, patience(give_up, now))
-        if found.state == "overdue":
+        last_state = yield from job_state(queue, id, channel, patience(give_up, now))
+        if last_state.state == "overdue":
             yield from expire(queue, window_ms)
             continue
         now = yield Clock()
-        if found.state not in UNENDED or (give_up is not None and now >= give_up):
-            return found
+        if last_state.state not in UNENDED or (give_up is not None and now >= give_up):
+            return last_state
         if slow is not None and now >= began + RECHECK:
             yield from slow
             slow = None

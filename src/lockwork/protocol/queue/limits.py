@@ -38,16 +38,16 @@ def room_for(queue: QueueKeys, reply: Any, ahead: int = 0, *, jobs: int = 1) -> 
     if isinstance(reply, list):
         waiting, limit, *first = reply
         raise QueueFull(_full(queue.name, waiting, limit, jobs), queue.name, waiting, limit, ahead + sum(first))
-    found: int = reply
-    return found
+    count: int = reply
+    return count
 
 
 def _full(queue: str, waiting: int, limit: int, jobs: int) -> str:
     if not limit:
         return f"queue {queue!r} takes no jobs, because its size limit is 0: raise the limit"
-    wanted, fewer = (f"; {jobs:,} were to be enqueued at once", "enqueue fewer at once, ") if jobs > 1 else ("", "")
+    detail, fewer = (f"; {jobs:,} were to be enqueued at once", "enqueue fewer at once, ") if jobs > 1 else ("", "")
     return (
-        f"{words.several(waiting, 'job waits', 'jobs wait')} in queue {queue!r}, and its limit is {limit:,}{wanted}: "
+        f"{words.several(waiting, 'job waits', 'jobs wait')} in queue {queue!r}, and its limit is {limit:,}{detail}: "
         f"wait for its workers, {fewer}or raise the limit"
     )
 
@@ -61,9 +61,9 @@ def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[QueueR
     for name, value in changes.items():
         args += (name, value)
     while True:
-        more, *found = yield script_call("queue/set_rules", queue, args)
+        more, *fields = yield script_call("queue/set_rules", queue, args)
         if not more:
-            return read(*found)
+            return read(*fields)
         args = []
 
 

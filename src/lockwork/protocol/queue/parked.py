@@ -27,9 +27,9 @@ class ParkedTask:
 def parked_tasks(queue: QueueKeys) -> Protocol[list[ParkedTask]]:
     """Read the tasks of parked jobs, at most 100 tasks."""
     reply = yield script_call("queue/parked", queue, [_MOST])
-    found = []
+    tasks = []
     for at in range(0, len(reply), 3):
         task, _, versions = reply[at].decode(errors="replace").partition(" ")
         since = int(reply[at + 2].split(b" ", 1)[0] or 0)
-        found.append(ParkedTask(task, reply[at + 1], since, tuple(filter(None, versions.split(",")))))
-    return found
+        tasks.append(ParkedTask(task, reply[at + 1], since, tuple(filter(None, versions.split(",")))))
+    return tasks

@@ -82,8 +82,8 @@ def is_hidden(stored: bytes) -> bool:
 
 def budget(stored: bytes) -> Budget:
     """Return the limits of a record's job; `Budget(0)`, which permits no run, if its header cannot be read."""
-    found = _HEAD.match(stored)
-    return Budget(int(found[1]), int(found[2] or 0)) if found else Budget(0)
+    match = _HEAD.match(stored)
+    return Budget(int(match[1]), int(match[2] or 0)) if match else Budget(0)
 
 
 class Names(NamedTuple):

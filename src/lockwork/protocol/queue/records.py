@@ -97,8 +97,8 @@ def _body(record: bytes, size: int, id: str) -> _Body:
 def beginning_args(record: bytes) -> list[Any]:
     """Return the first positional arguments of a truncated record; none if it has result references."""
     header, _, body = record.partition(b";")
-    found = _TASK.match(body)
-    opened = _LIST.match(body, found.end()) if found and not header.endswith(b">") else None
+    match = _TASK.match(body)
+    opened = _LIST.match(body, match.end()) if match and not header.endswith(b">") else None
     if opened is None:
         return []
     text = body[opened.end() :].decode(errors="ignore")
@@ -161,8 +161,8 @@ NONE = Counts()
 
 def counts(stored: bytes) -> Counts:
     """Read the counts of a job's attempts, `attempts/crashes/shared`, or the beginning of a token."""
-    found = _COUNTS.match(stored)
-    return Counts(int(found[1]), int(found[2] or 0), int(found[3] or 0)) if found else Counts()
+    match = _COUNTS.match(stored)
+    return Counts(int(match[1]), int(match[2] or 0), int(match[3] or 0)) if match else Counts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +209,8 @@ def made(id: str) -> float | None:
 
 
 def _beginning(body: bytes) -> str | None:
-    found = _TASK.match(body)
-    task = decoded(found[1]) if found else None
+    match = _TASK.match(body)
+    task = decoded(match[1]) if match else None
     return task if isinstance(task, str) else None
 
 

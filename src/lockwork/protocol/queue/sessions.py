@@ -25,8 +25,8 @@ def forward_wakeup(
     cancellation request.
     """
     args: list[Argument] = [channel, int(awake), last, window_ms]
-    told = yield script_call("queue/forward_wakeup", queue, args, 0.5, run=queue.run(session))
-    return bool(told)
+    reply = yield script_call("queue/forward_wakeup", queue, args, 0.5, run=queue.run(session))
+    return bool(reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class QueueHead:
 
 def queue_head(queue: QueueKeys) -> Protocol[QueueHead]:
     """Read the first jobs of the ready lists; the cost does not depend on the number of jobs."""
-    at_ms, left, due_ms, grouped, *lists = yield script_call("queue/heads", queue, [FIRST])
+    at_ms, lease_ms, due_ms, grouped, *lists = yield script_call("queue/heads", queue, [FIRST])
     first = [[id.decode() for id in ids] for ids in lists]
     return QueueHead(
-        at_ms, float(left) / 1000 if left else None, first, due_ms / 1000 if due_ms >= 0 else None, grouped
+        at_ms, float(lease_ms) / 1000 if lease_ms else None, first, due_ms / 1000 if due_ms >= 0 else None, grouped
     )
 
 

@@ -57,8 +57,8 @@ class WorkerInfo:
 
 def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
     """Count the jobs by place and list the workers."""
-    found, workers, _ = yield from status_and_rules(queue)
-    return found, workers
+    queue_status, workers, _ = yield from status_and_rules(queue)
+    return queue_status, workers
 
 
 def status_and_rules(
@@ -79,18 +79,18 @@ def status_and_rules(
 
 def statuses(queues: Sequence[QueueKeys]) -> Protocol[list[tuple[QueueStatus, list[WorkerInfo]]]]:
     """Read the status of many queues or partitions, with the round trips per server of a single `status` call."""
-    found: dict[QueueKeys, tuple[QueueStatus, list[WorkerInfo], QueueRules]] = {}
+    results: dict[QueueKeys, tuple[QueueStatus, list[WorkerInfo], QueueRules]] = {}
     sessions: dict[QueueKeys, list[str]] = {queue: [] for queue in queues}
-    while left := [queue for queue in queues if queue not in found]:
-        replies = yield Calls([_status_call(queue, sessions[queue]) for queue in left])
-        for queue, reply in zip(left, replies, strict=True):
+    while remaining := [queue for queue in queues if queue not in results]:
+        replies = yield Calls([_status_call(queue, sessions[queue]) for queue in remaining])
+        for queue, reply in zip(remaining, replies, strict=True):
             if isinstance(reply, LockworkError):
                 raise reply
             listed = _sessions(reply)
             if set(listed) <= set(sessions[queue]):
-                found[queue] = _read(sessions[queue], reply, (yield from _count_rest(queue, sessions[queue])))
+                results[queue] = _read(sessions[queue], reply, (yield from _count_rest(queue, sessions[queue])))
             sessions[queue] = listed
-    return [found[queue][:2] for queue in queues]
+    return [results[queue][:2] for queue in queues]
 
 
 def _status_call(queue: QueueKeys, sessions: Sequence[str]) -> Call:

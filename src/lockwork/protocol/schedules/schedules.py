@@ -87,8 +87,8 @@ class Ticker:
         """Enqueue due slots and declare schedules; return seconds until the next turn, None if no turn is needed."""
         now: float = yield Clock()
         if self._offset is None or now >= self._declare_at:
-            kept = yield from self._declare()
-            if not kept and not self._watched:
+            stored_count = yield from self._declare()
+            if not stored_count and not self._watched:
                 return None
             now = yield Clock()
             self._declare_at = now + TURN
@@ -117,18 +117,18 @@ class Ticker:
     def _declare(self) -> Protocol[int]:
         """Declare all schedules, with full definitions if the server lacks them; return how many it stores."""
         whole = [each for each in self._watched if not each.in_force]
-        known = [each for each in self._watched if each.in_force]
-        kept = 0
-        for some in _batches(known):
-            kept = yield from self._declared(some, whole=False)
+        plans_in_force = [each for each in self._watched if each.in_force]
+        stored_count = 0
+        for some in _batches(plans_in_force):
+            stored_count = yield from self._declared(some, whole=False)
         # schedules that the server had, and no longer has
-        whole += [each for each in known if not each.in_force]
+        whole += [each for each in plans_in_force if not each.in_force]
         for some in _batches(whole):
-            kept = yield from self._declared(some, whole=True)
+            stored_count = yield from self._declared(some, whole=True)
         if not self._watched:
-            kept = yield from self._declared([], whole=False)
+            stored_count = yield from self._declared([], whole=False)
         self._joined = True
-        return kept
+        return stored_count
 
     def _declared(self, some: list[_WatchedPlan], *, whole: bool) -> Protocol[int]:
         args: list[Argument] = [int(not self._joined)]
@@ -137,11 +137,11 @@ class Ticker:
             args += (plan.name, plan.digest, each.known_until)
             args += (plan.timing, plan.definition, plan.record) if whole else ("", b"", b"")
         call = script_call("schedules/declare", self._queue, args, _PATIENCE)
-        today, kept, *found = yield call
+        today, stored_count, *fields = yield call
         yield from self._heard(today)
         for at, each in enumerate(some):
-            self._learn(each, found[2 * at], found[2 * at + 1])
-        return int(kept)
+            self._learn(each, fields[2 * at], fields[2 * at + 1])
+        return int(stored_count)
 
     def _fire(self) -> Protocol[None]:
         """Enqueue the due slots."""
@@ -242,20 +242,20 @@ class StoredSchedule:
 
 def known(queue: QueueKeys, name: str) -> Protocol[tuple[int, StoredSchedule | None]]:
     """Read the server's clock (ms), and one schedule."""
-    now, *found = yield script_call("schedules/list", queue, [name, 0, 0])
-    return now, _known(found) if found else None
+    now, *fields = yield script_call("schedules/list", queue, [name, 0, 0])
+    return now, _known(fields) if fields else None
 
 
 def listed(queue: QueueKeys) -> Protocol[tuple[int, list[StoredSchedule]]]:
     """Read the server's clock (ms), and all schedules of a queue that live processes declare, by name."""
-    first, found = 0, dict[str, StoredSchedule]()
+    first, by_name = 0, dict[str, StoredSchedule]()
     while True:
         now, *page = yield script_call("schedules/list", queue, ["", first, first + _PAGE - 1])
         rows = [_known(page[at : at + 10]) for at in range(0, len(page), 10)]
-        found.update((row.name, row) for row in rows)
+        by_name.update((row.name, row) for row in rows)
         first += _PAGE
         if len(rows) < _PAGE:
-            return now, [found[name] for name in sorted(found) if found[name].declared]
+            return now, [by_name[name] for name in sorted(by_name) if by_name[name].declared]
 
 
 def _known(row: Sequence[Any]) -> StoredSchedule:

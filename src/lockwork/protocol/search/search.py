@@ -57,8 +57,8 @@ def search(
         for source in some:
             source.begin(position)
         read = _one_by_one if position.stage == BLOCKED else _merged
-        found, unsure, cost, position = yield from read(some, wanted, position, limit - len(jobs), budget - spent)
-        jobs += found
+        matches, unsure, cost, position = yield from read(some, wanted, position, limit - len(jobs), budget - spent)
+        jobs += matches
         undecided += unsure
         spent += cost
     while position.at < 0 and position.stage < len(STAGES):  # a next page would be empty
@@ -88,18 +88,18 @@ def _merged(sources: Sequence[Source], wanted: Wanted, position: Position, need:
     while True:
         unread = [(source.read_to, source) for source in sources if not source.all_read and source.read_to is not None]
         limit, last = (max if reverse else min)(unread, key=lambda each: each[0], default=(None, None))
-        found = [
+        entries = [
             each for source in sources for each in source.found if limit is None or source.is_before(each[0], limit)
         ]
-        if len(found) >= need or last is None or spent >= budget:
+        if len(entries) >= need or last is None or spent >= budget:
             break
         spent += yield from last.read(wanted, _step(last, wanted, need, budget - spent), need)
-    found.sort(key=lambda each: each[0], reverse=reverse)
-    jobs = [job for _, job in found[:need]]
+    entries.sort(key=lambda each: each[0], reverse=reverse)
+    jobs = [job for _, job in entries[:need]]
     if position.stage == LISTS:  # the page has entries of all lists, so sort it
         jobs.sort(key=lambda job: job.enqueued, reverse=wanted.newest)
-    if len(found) > need:
-        limit = found[need - 1][0]
+    if len(entries) > need:
+        limit = entries[need - 1][0]
     undecided = [
         (source.keys.name, id)
         for source in sources
@@ -130,10 +130,10 @@ def _one_by_one(
             source.found.clear()
             source.undecided.clear()
             spent += yield from source.read(wanted, _step(source, wanted, need, budget - spent), need + skip)
-            found = [job for _, job in source.found[skip:]]
+            matches = [job for _, job in source.found[skip:]]
             room = need - len(jobs)
-            jobs += found[:room]
-            if len(found) > room:
+            jobs += matches[:room]
+            if len(matches) > room:
                 return jobs, undecided, spent, here._replace(id=str(skip + room))
             undecided += [(source.keys.name, id) for _, id in source.undecided]
             skip = 0
@@ -164,9 +164,9 @@ class BulkChange(int):
 
     def __new__(cls, changed: int, undecided: int) -> Self:
         """Create the number."""
-        made = super().__new__(cls, changed)
-        made.undecided = undecided
-        return made
+        instance = super().__new__(cls, changed)
+        instance.undecided = undecided
+        return instance
 
 
 Progress = Callable[[int, int], object]
@@ -217,18 +217,18 @@ class _Places(NamedTuple):
 
 def _places(queues: Sequence[QueueKeys]) -> Protocol[list[_Places]]:
     """Count the entries of all queues, with the round trips per server of a single queue."""
-    found: dict[QueueKeys, _Places] = {}
+    places: dict[QueueKeys, _Places] = {}
     sessions: dict[QueueKeys, list[str]] = {keys: [] for keys in queues}
-    while left := [keys for keys in queues if keys not in found]:
-        replies = yield Calls([_places_call(keys, sessions[keys][:MOST_SESSIONS]) for keys in left])
-        for keys, reply in zip(left, replies, strict=True):
+    while remaining := [keys for keys in queues if keys not in places]:
+        replies = yield Calls([_places_call(keys, sessions[keys][:MOST_SESSIONS]) for keys in remaining])
+        for keys, reply in zip(remaining, replies, strict=True):
             if isinstance(reply, LockworkError):
                 raise reply
             listed = [session.decode() for session in reply[12]]
             if set(listed) <= set(sessions[keys]):
-                found[keys] = yield from _counted(keys, sessions[keys], reply)
+                places[keys] = yield from _counted(keys, sessions[keys], reply)
             sessions[keys] = listed
-    return [found[keys] for keys in queues]
+    return [places[keys] for keys in queues]
 
 
 def _places_call(keys: QueueKeys, sessions: Sequence[str]) -> Call:
@@ -248,9 +248,9 @@ def _running(keys: QueueKeys, sessions: Sequence[str], first: Sequence[Any]) -> 
     """Read the running jobs of all sessions, by id; `first` is the first reply. Each further call is bounded, too."""
     running: dict[str, Run] = {}
     cursors = dict.fromkeys(sessions, b"0")
-    asked, reply = sessions[:MOST_SESSIONS], first
+    batch, reply = sessions[:MOST_SESSIONS], first
     while True:
-        for at, session in enumerate(asked):
+        for at, session in enumerate(batch):
             tokens, cursor = reply[2 * at : 2 * at + 2]
             # a scan may return a job twice
             for job in range(0, len(tokens), 2):
@@ -260,11 +260,11 @@ def _running(keys: QueueKeys, sessions: Sequence[str], first: Sequence[Any]) -> 
                 del cursors[session]
             elif cursor:
                 cursors[session] = cursor
-        asked = list(cursors)[:MOST_SESSIONS]
-        if not asked:
+        batch = list(cursors)[:MOST_SESSIONS]
+        if not batch:
             return running
-        args = [cursors[session] for session in asked]
-        reply = yield script_call("search/runs", [*map(keys.run, asked)], args)
+        args = [cursors[session] for session in batch]
+        reply = yield script_call("search/runs", [*map(keys.run, batch)], args)
 
 
 def _sources(keys: QueueKeys, places: _Places, wanted: Wanted) -> Iterator[Source]:

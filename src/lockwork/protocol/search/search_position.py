@@ -55,11 +55,11 @@ def read_position(text: str) -> Position:
     """Parse the text of a position; raises ValueError."""
     if len(text) > _LONGEST:
         raise ValueError(text)
-    found = json.loads(urlsafe_b64decode(text))  # unlike msgspec, json accepts ids that are not UTF-8
-    kinds = [type(part) for part in found] if isinstance(found, list) else []
+    parts = json.loads(urlsafe_b64decode(text))  # unlike msgspec, json accepts ids that are not UTF-8
+    kinds = [type(part) for part in parts] if isinstance(parts, list) else []
     if kinds != [int, bool, int, str, str]:
         raise ValueError(text)
-    position = Position(*found)
+    position = Position(*parts)
     most = _LARGEST_SCAN if position.stage == BLOCKED else _LARGEST
     if not (0 <= position.stage < len(STAGES) and -1 <= position.at < most):
         raise ValueError(text)

@@ -134,12 +134,12 @@ class Source:
         """Read up to `most` more records, or until `matches` jobs match; return the cost, in records."""
         behind = self._behind() if self.kind == "running" else []
         place, score, id = self._from()
-        made = self._made(wanted)
-        entries = max(most, _IDS) if wanted.suffix or any(made) else most
+        time_bounds = self._made(wanted)
+        entries = max(most, _IDS) if wanted.suffix or any(time_bounds) else most
         ids = [_raw(run[1]) for run in behind[:entries]]
         args: list[Argument] = [
             place, int(self.newest), score, id, *self._scores(wanted), entries, most, matches,
-            _WHOLE if wanted.whole else _SEEN, *made,
+            _WHOLE if wanted.whole else _SEEN, *time_bounds,
             wanted.suffix, wanted.letters, int(wanted.guarded), len(wanted.texts), *wanted.texts, *ids,
         ]  # fmt: skip
         _, _, looked, read, more, last_score, last, _, *rows = yield script_call("search/page", self.keys, args)
@@ -220,8 +220,8 @@ class Source:
     def _job(self, row: Sequence[Any], runs: dict[str, Run]) -> StoredJob | None:
         score, raw, tried, size, record, fault, timeline, ended = row
         id, queue = records.name(raw), self.keys.name
-        made = records.made(id)
-        enqueued = 0 if made is None else int(made * 1_000_000)
+        enqueued_at = records.made(id)
+        enqueued = 0 if enqueued_at is None else int(enqueued_at * 1_000_000)
         if self.kind == "history":
             return _ended(id, queue, enqueued, history.read_row(ended, score))
         started, _, token, session = runs.get(id, (0, "", b"", ""))

@@ -176,7 +176,7 @@ def _leave(rules: StockRules, id: str, job: NewJob | None, why: BaseException) -
 
 
 def _reserved(rules: StockRules, buyer: str, key: str, reply: list[Any]) -> Reservation:
-    code, known, state, units, left, fence, created, _ = reply
+    code, reservation_id, state, units, left, fence, created, _ = reply
     results = codes("stock/reserve")
     if code == results.other_buyer:
         raise ConfigError(f"key {shown(key)!r} of stock {rules.shown!r} belongs to a reservation of another buyer")
@@ -184,7 +184,7 @@ def _reserved(rules: StockRules, buyer: str, key: str, reply: list[Any]) -> Rese
         room_for(rules.queue, [units, left])
     if code == results.over_limit:
         raise LimitReached(f"buyer {shown(buyer)!r} would hold more than {rules.limit} of stock {rules.shown!r}")
-    return Reservation(known.decode(), shown(buyer), units, _STATES[state], left / 1000, fence, bool(created))
+    return Reservation(reservation_id.decode(), shown(buyer), units, _STATES[state], left / 1000, fence, bool(created))
 
 
 def confirm(rules: StockRules, id: str, job: NewJob | None) -> Protocol[None]:
@@ -222,14 +222,14 @@ def refund(rules: StockRules, id: str, job: NewJob | None) -> Protocol[None]:
 
 def extend(rules: StockRules, id: str, hold_ms: int) -> Protocol[float]:
     """Hold a reservation for at least `hold_ms` from now; return the remaining seconds. Raises ReservationEnded."""
-    code, left = yield script_call("stock/extend", rules.keys, [id, hold_ms])
+    code, remaining_ms = yield script_call("stock/extend", rules.keys, [id, hold_ms])
     if code == codes("stock/extend").confirmed:
         raise ReservationEnded(f"reservation {id!r} of stock {rules.shown!r} is already confirmed")
     if code == codes("stock/extend").missing:
         raise ReservationEnded(
             f"reservation {id!r} of stock {rules.shown!r} has expired or was released: reserve again"
         )
-    return float(left / 1000)
+    return float(remaining_ms / 1000)
 
 
 def read_reservation(rules: StockRules, id: str) -> Protocol[Reservation | None]:
@@ -237,8 +237,8 @@ def read_reservation(rules: StockRules, id: str) -> Protocol[Reservation | None]
     reply = yield script_call("stock/reservation", rules.keys, [id])
     if not reply:
         return None
-    state, buyer, units, left, fence = reply
-    return Reservation(id, shown(buyer.decode()), units, _STATES[state], left / 1000, fence, created=False)
+    state, buyer, units, remaining_ms, fence = reply
+    return Reservation(id, shown(buyer.decode()), units, _STATES[state], remaining_ms / 1000, fence, created=False)
 
 
 def reservations(rules: StockRules, buyer: str, count: int) -> Protocol[list[Reservation]]:
@@ -246,19 +246,19 @@ def reservations(rules: StockRules, buyer: str, count: int) -> Protocol[list[Res
 
     Includes every reservation that exists during the whole call.
     """
-    found: dict[str, Reservation] = {}
+    by_id: dict[str, Reservation] = {}
     cursor: bytes | str = "0"
     while True:
         args = [cursor, buyer, _SCAN]
         cursor, *parts = yield script_call("stock/list", rules.keys, args)
         for at in range(0, len(parts), 6):
-            id, state, owner, units, left, fence = parts[at : at + 6]
-            kept = Reservation(
-                id.decode(), shown(owner.decode()), units, _STATES[state], left / 1000, fence, created=False
+            id, state, owner, units, remaining_ms, fence = parts[at : at + 6]
+            reservation = Reservation(
+                id.decode(), shown(owner.decode()), units, _STATES[state], remaining_ms / 1000, fence, created=False
             )
-            found[kept.id] = kept
-        if cursor == b"0" or len(found) >= count:
-            return list(found.values())[:count]
+            by_id[reservation.id] = reservation
+        if cursor == b"0" or len(by_id) >= count:
+            return list(by_id.values())[:count]
 
 
 def status(rules: StockRules, add: int = 0, request: str = "") -> Protocol[StockStatus]:
@@ -283,18 +283,18 @@ def overview(prefix: str, minutes: int) -> Protocol[list[tuple[str, str, StockSt
 
     Only the first 100 stocks have minutes. Reservations that expired since the last call still count as reserved.
     """
-    found: dict[str, list[str]] = {}
+    names_by_queue: dict[str, list[str]] = {}
     for each in sorted((yield from index.read(prefix, index.STOCKS))):
         tag, _, name = each.partition(" ")
-        found.setdefault(slots.queue_of(tag), []).append(shown(name))
+        names_by_queue.setdefault(slots.queue_of(tag), []).append(shown(name))
     status: list[tuple[str, str, StockStatus, tuple[StockMinute, ...]]] = []
-    for queue, names in sorted(found.items()):
+    for queue, names in sorted(names_by_queue.items()):
         keys = QueueKeys(prefix, queue)
-        left = list(names)
-        while left:
+        remaining = list(names)
+        while remaining:
             read = minutes if len(status) < _CHARTED else 0
             step = _CHARTED_TOGETHER if read else _TOGETHER
-            some, left = left[:step], left[step:]
+            some, remaining = remaining[:step], remaining[step:]
             reply = yield script_call("stock/counts", [keys.stock(typed(name)).stock for name in some], [read])
             for name, (first, *counts) in zip(some, reply, strict=True):
                 if first is not None:
@@ -305,8 +305,8 @@ def overview(prefix: str, minutes: int) -> Protocol[list[tuple[str, str, StockSt
 
 
 def _minutes(counts: list[int], minutes: int) -> tuple[StockMinute, ...]:
-    known = {counts[at]: StockMinute(*counts[at + 1 : at + 3]) for at in range(0, len(counts), 3)}
-    return tuple(known.get(ago, StockMinute()) for ago in reversed(range(minutes)))
+    by_minute = {counts[at]: StockMinute(*counts[at + 1 : at + 3]) for at in range(0, len(counts), 3)}
+    return tuple(by_minute.get(ago, StockMinute()) for ago in reversed(range(minutes)))
 
 
 def delete(rules: StockRules, request: str) -> Protocol[bool]:

@@ -41,21 +41,21 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
-    known = codes("synchronizers/barrier_arrive")
+    results = codes("synchronizers/barrier_arrive")
     rechecks, hints, sealed_with = Rechecks(0.5), Hints(), secret(arrival.keys.barrier)
     try:
         while True:
             sent = yield Clock()
             args: list[Argument] = [arrival.parties, arrival.request, arrival.channel, sealed_with]
             call = script_call("synchronizers/barrier_arrive", arrival.keys, args, patience(give_up, sent))
-            code, answer, _, left = yield call
-            while left and code == known.waiting:
+            code, answer, _, remaining = yield call
+            while remaining and code == results.waiting:
                 # this call would open the barrier, but parties of the previous generation must be notified first
-                code, answer, _, left = yield call
-            if code == known.passed:
-                yield from _notify(call, left)
+                code, answer, _, remaining = yield call
+            if code == results.passed:
+                yield from _notify(call, remaining)
                 return int(answer)
-            if code == known.other_parties:
+            if code == results.other_parties:
                 raise ConfigError(
                     f"barrier {arrival.name!r} is for {answer} parties, and some of them wait; "
                     f"this handle says {arrival.parties}"
@@ -64,16 +64,16 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
             if give_up is not None and now >= give_up:
                 return (yield from _give_up(arrival, timeout, answer))
             # the message has the index, and only this arrival receives it
-            heard = yield from listen(
+            message = yield from listen(
                 hints,
                 arrival.request,
                 rechecks.next(now, give_up),
                 lambda text: numbers(sealed_with, arrival.request, text, 1),
                 arrival.keys.barrier,
             )
-            if isinstance(heard, list):
-                return heard[0]
-            if heard is None and give_up is not None and (yield Clock()) >= give_up:
+            if isinstance(message, list):
+                return message[0]
+            if message is None and give_up is not None and (yield Clock()) >= give_up:
                 return (yield from _give_up(arrival, timeout, answer))
     except (GeneratorExit, ConfigError, WaitTimeout):
         raise

@@ -64,14 +64,14 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
         now = yield Clock()
         if give_up is not None and now >= give_up:
             return False
-        heard = yield from listen(
+        message = yield from listen(
             hints,
             ticket,
             rechecks.next(now, give_up),
             lambda text: numbers(sealed_with, ticket, text, 1),
             ticket,
         )
-        if isinstance(heard, list) and heard[0] >= since:
+        if isinstance(message, list) and message[0] >= since:
             return True
 
 

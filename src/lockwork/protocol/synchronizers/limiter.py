@@ -103,12 +103,12 @@ def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, chan
     loses the booking, the caller books again within seconds. Raises RateLimited at once when the slot is more than
     `wait` seconds ahead.
     """
-    wanted = -1 if wait is None else math.floor(wait * 1_000_000)
+    wait_us = -1 if wait is None else math.floor(wait * 1_000_000)
     patience = None if wait is None else max(wait, _AGAIN)
     ticket = f"{limits.keys.limiter}:{request}"
     try:
         began = yield Clock()
-        until = yield from _book(limits, request, n, wanted, channel, patience)
+        until = yield from _book(limits, request, n, wait_us, channel, patience)
         hints = messages.Hints()
         while (now := (yield Clock())) < until:
             hint = yield from messages.listen(hints, ticket, min(until, now + _RECHECK), key=limits.keys.limiter)
@@ -117,8 +117,8 @@ def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, chan
                 if moved is None:
                     # the server has lost its data
                     passed = math.ceil(((yield Clock()) - began) * 1_000_000)
-                    left = wanted if wait is None else max(0, wanted - passed)
-                    moved = yield from _book(limits, request, n, left, channel, patience)
+                    remaining_us = wait_us if wait is None else max(0, wait_us - passed)
+                    moved = yield from _book(limits, request, n, remaining_us, channel, patience)
                 until = moved
     except (GeneratorExit, RateLimited, ConfigError):
         raise
@@ -159,10 +159,10 @@ def _move_up(limits: LimiterRules, request: str, n: int, channel: str, until: fl
         code, ahead, _ = yield script_call("synchronizers/limiter_take", limits.keys, args, patience, brief=True)
     except LockworkError:
         return until
-    known = codes("synchronizers/limiter_take")
-    if code == known.not_booked:
+    results = codes("synchronizers/limiter_take")
+    if code == results.not_booked:
         return None
-    return min(until, (yield Clock()) + ahead / 1_000_000) if code == known.booked else until
+    return min(until, (yield Clock()) + ahead / 1_000_000) if code == results.booked else until
 
 
 def status(limits: LimiterRules) -> Protocol[LimiterStatus]:
@@ -178,13 +178,13 @@ def overview(prefix: str, pattern: str, most: int) -> Protocol[LimiterOverview]:
     whole_name = display(typed(pattern))
     names = list(map(shown, (yield from index.read(prefix, index.LIMITERS))))
     matching = [name for name in names if fnmatchcase(name, pattern) or name == whole_name]
-    found: list[LimiterSummary] = []
-    while matching and len(found) < most:
+    summaries: list[LimiterSummary] = []
+    while matching and len(summaries) < most:
         some, matching = matching[:most], matching[most:]
         read = yield from concurrently([_summarized(prefix, name) for name in some])
-        found += [each for each in read if each is not None]
-    complete = not matching and len(found) <= most and len(names) < index.LIMITERS.most
-    return LimiterOverview(tuple(sorted(found[:most], key=lambda each: each.name)), complete)
+        summaries += [each for each in read if each is not None]
+    complete = not matching and len(summaries) <= most and len(names) < index.LIMITERS.most
+    return LimiterOverview(tuple(sorted(summaries[:most], key=lambda each: each.name)), complete)
 
 
 def _summarized(prefix: str, name: str) -> Protocol[LimiterSummary | None]:
@@ -215,7 +215,7 @@ def _rate(unit: Fraction) -> str:
 
 def _refusal(limits: LimiterRules, n: int, ahead: float) -> str:
     units = "" if n == 1 else f"{n} units of "
-    again = words.exact(round(ahead, 3))
+    again = words.time_left(ahead)
     return f"{units}limiter {limits.name!r} ({limits.shown}): no free units within the wait; try again in {again}"
 
 

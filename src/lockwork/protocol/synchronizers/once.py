@@ -102,8 +102,8 @@ def end(key: str, owner: str, fence: int, state: Literal["d", "f", "l"], value: 
 
 def state(key: str) -> Protocol[OnceState]:
     """Read the state of this period's run."""
-    found, owner, request, fence, left = yield script_call("synchronizers/once_state", key, [])
-    return OnceState(_STATES[found], owner.decode(), request.decode(), fence, left / 1_000_000)
+    state_code, owner, request, fence, remaining_us = yield script_call("synchronizers/once_state", key, [])
+    return OnceState(_STATES[state_code], owner.decode(), request.decode(), fence, remaining_us / 1_000_000)
 
 
 def reset(key: str, request: str) -> Protocol[None]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import AsyncGeneratorType, TracebackType
 from typing import Any, TypeVar
 
@@ -64,72 +63,75 @@ class _JobRun:
             self._alone = SlotContext()
             self._alone.job = job
 
-    @contextmanager
-    def _as_current(self) -> Iterator[None]:
-        if self._alone is None:
-            yield
-            return
-        token = slot.set(self._alone)
-        try:
-            yield
-        finally:
-            slot.reset(token)
-
     async def enter(self, middlewares: Sequence[JobMiddleware]) -> None:
         """Run each middleware up to its yield; if one raises, its error is the end."""
-        with self._as_current():
-            try:
-                for middleware in middlewares:
-                    generator: Any = middleware(self.job)
-                    if not await _resume(generator, _START):
-                        raise _no_yield(middleware, self.job)
-                    self._open.append((middleware, generator))
-            except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
-                self.end = CallEnd(error)
+        token = None if self._alone is None else slot.set(self._alone)
+        try:
+            for middleware in middlewares:
+                generator: Any = middleware(self.job)
+                if isinstance(generator, AsyncGeneratorType):
+                    started = await anext(generator, _ENDED) is not _ENDED
+                else:
+                    started = next(generator, _ENDED) is not _ENDED
+                if not started:
+                    raise _no_yield(middleware, self.job)
+                self._open.append((middleware, generator))
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
+            self.end = CallEnd(error)
+        finally:
+            if token is not None:
+                slot.reset(token)
 
     async def leave(self) -> CallEnd:
         """Run the rest of each middleware, the innermost first; return the end of the job."""
         assert self.end is not None
-        with self._as_current():
+        token = None if self._alone is None else slot.set(self._alone)
+        try:
             for middleware, generator in reversed(self._open):
                 end = self.end
                 try:
-                    if await _resume(generator, end):
+                    if isinstance(generator, AsyncGeneratorType):
+                        if await _aresume(generator, end):
+                            end = CallEnd(_two_yields(middleware, self.job))
+                            await generator.aclose()
+                    elif _resume(generator, end):
                         end = CallEnd(_two_yields(middleware, self.job))
-                        await _close(generator)
+                        generator.close()
                 except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
                     end = _changed(end, error)
                 end.restore()
                 self.end = end
+        finally:
+            if token is not None:
+                slot.reset(token)
         return self.end
 
 
-_START = CallEnd(None)
+_ENDED = object()
 
 
-async def _resume(generator: Any, end: CallEnd) -> bool:
-    """Run a middleware of either kind to its next yield; return False if it ended instead."""
+def _resume(generator: Any, end: CallEnd) -> bool:
+    """Continue a middleware after the call; return True if it yields again."""
     try:
-        if isinstance(generator, AsyncGeneratorType):
-            await (generator.asend(end.value) if end.error is None else generator.athrow(end.error))
-        elif end.error is None:
+        if end.error is None:
             generator.send(end.value)
         else:
             generator.throw(end.error)
     except StopIteration:
         return False
-    except StopAsyncIteration:
-        if isinstance(generator, AsyncGeneratorType):
-            return False
-        raise
     return True
 
 
-async def _close(generator: Any) -> None:
-    if isinstance(generator, AsyncGeneratorType):
-        await generator.aclose()
-    else:
-        generator.close()
+async def _aresume(generator: AsyncGeneratorType[Any, Any], end: CallEnd) -> bool:
+    """Async version of `_resume`."""
+    try:
+        if end.error is None:
+            await generator.asend(end.value)
+        else:
+            await generator.athrow(end.error)
+    except StopAsyncIteration:
+        return False
+    return True
 
 
 def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -177,6 +179,26 @@ async def aended(call: Awaitable[Any]) -> CallEnd:
         return CallEnd(error)
 
 
+async def aaround_job(
+    middlewares: Sequence[JobMiddleware],
+    job: JobContext,
+    call: Callable[[], Awaitable[Any]],
+    abandoned: list[object],
+) -> Any:
+    """Run the middlewares around the call for one job; return its value, or raise its error.
+
+    A job whose thread keeps running stays in `abandoned`, because its process ends.
+    """
+    run = _JobRun(job)
+    await run.enter(middlewares)
+    if run.end is None:
+        run.end = await aended(call())
+        if _left_running(run.end, job):
+            abandoned.append(run)
+            return run.end.get()
+    return (await run.leave()).get()
+
+
 Calls = Callable[[list[int]], list[CallEnd]]
 """Calls the function for the jobs at these positions, which their middlewares let run; never raises."""
 AsyncCalls = Callable[[list[int]], Awaitable[list[CallEnd]]]
@@ -209,12 +231,15 @@ async def aaround(
     if live:
         for at, end in zip(live, await call(live), strict=True):
             runs[at].end = end
-            if isinstance(end.error, asyncio.CancelledError) and jobs[at].thread is not None and _cancelled():
+            if _left_running(end, jobs[at]):
                 abandoned.append(runs)
-                raise end.error
+                end.get()
     return [await run.leave() for run in reversed(runs)][::-1]
 
 
-def _cancelled() -> bool:
+def _left_running(end: CallEnd, job: JobContext) -> bool:
+    """Return True if the job's task is cancelled, and its thread keeps running."""
+    if job.thread is None or not isinstance(end.error, asyncio.CancelledError):
+        return False
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -29,10 +29,10 @@ class Deliveries:
             return jobs
         with self._lock:
             self.last = jobs[-1].fence
-            taken = self._taken
-            if taken:
-                self._taken = {delivery for delivery in taken if leases.fence_of(delivery[1]) > self.last}
-        return [job for job in jobs if (job.id, job.token) not in taken] if taken else jobs
+            deliveries = self._taken
+            if deliveries:
+                self._taken = {delivery for delivery in deliveries if leases.fence_of(delivery[1]) > self.last}
+        return [job for job in jobs if (job.id, job.token) not in deliveries] if deliveries else jobs
 
     def take_unread(self, leased: Iterable[tuple[str, bytes]]) -> list[Leased]:
         """Take the leased jobs that the loop has not read; return them without records, the newest first.

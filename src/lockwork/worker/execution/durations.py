@@ -67,8 +67,8 @@ class Durations:
         times.next = times.seen + times.step
         times.run.add(int(seconds * 1e6), weight)
         # later attempts would measure the back-off
-        if job.attempt == 1 and (made := made_at(job.id)) is not None:
-            times.wait.add(max(0, job.fence - made * 1000), weight)
+        if job.attempt == 1 and (enqueued_ms := made_at(job.id)) is not None:
+            times.wait.add(max(0, job.fence - enqueued_ms * 1000), weight)
 
     def overran(self, task: str) -> None:
         """Count an attempt that ignores its time-out."""

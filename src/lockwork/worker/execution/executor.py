@@ -22,7 +22,7 @@ from lockwork.protocol.queue.leases import RECHECK, Leased
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.tasks.batch import Batching
 from lockwork.tasks.task import Task
-from lockwork.worker.execution.around import CallEnd, aaround, aended, around, ended
+from lockwork.worker.execution.around import aaround_job, around, ended
 from lockwork.worker.execution.batching import Batcher, WrongResults
 from lockwork.worker.execution.contexts import ExecutionContext
 from lockwork.worker.execution.durations import Durations
@@ -173,18 +173,19 @@ class Executor:
         return await self._call_function(call, JobThreads(self._context.threads, call.context.in_thread))
 
     async def _call_in_middlewares(self, call: JobCall) -> Any:
-        jobs, inner = [call.context], self._middlewares.in_thread
+        job, middlewares = call.context, self._middlewares
+        if call.task.is_async:
+            outer, inner = middlewares.around_jobs, None
+        else:
+            outer, inner = middlewares.on_loop, partial(self._call_in_thread, call) if middlewares.in_thread else None
+        threads = JobThreads(self._context.threads, job.in_thread, inner)
+        return await aaround_job(outer, job, partial(self._call_function, call, threads), self._left_open)
 
-        def in_thread(run: Callable[[], Any]) -> Any:
-            return around(inner, jobs, lambda _: [ended(call.task, call.options.timeout, run)])[0].get()
-
-        threads = JobThreads(self._context.threads, call.context.in_thread, in_thread if inner else None)
-
-        async def on_loop(_: list[int]) -> list[CallEnd]:
-            return [await aended(self._call_function(call, threads))]
-
-        outer = self._middlewares.around_jobs if call.task.is_async else self._middlewares.on_loop
-        return (await aaround(outer, jobs, on_loop, self._left_open))[0].get()
+    def _call_in_thread(self, call: JobCall, run: Callable[[], Any]) -> Any:
+        """Call a `def` task's function in its thread, within the middlewares that run there."""
+        timeout = call.options.timeout
+        ends = around(self._middlewares.in_thread, [call.context], lambda _: [ended(call.task, timeout, run)])
+        return ends[0].get()
 
     async def _call_function(self, call: JobCall, threads: JobThreads) -> Any:
         caller, timeout = self._context.caller, call.options.timeout

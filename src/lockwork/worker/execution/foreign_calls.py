@@ -62,8 +62,8 @@ class TasksOfApp:
 
     def of(self, names: Collection[str]) -> str:
         """Return the known tasks among `names`, with versions."""
-        known = self._registry.names() if names else {}
-        return " ".join(f"{name} {known[name].version}" for name in names if name in known)
+        tasks = self._registry.names() if names else {}
+        return " ".join(f"{name} {tasks[name].version}" for name in names if name in tasks)
 
 
 class ForeignCalls:
@@ -85,7 +85,7 @@ class ForeignCalls:
 
     async def returned(self, job: Leased, call: ForeignCall) -> bool:
         """Return the job; return False if no other worker will run it."""
-        task, version, known = call.task, call.version, False
+        task, version, is_known = call.task, call.version, False
         if not is_name(task):
             return False  # no worker can ever run it
         overdue = (job.fence / 1e6 - job.parked / 1e3 if job.parked else 0.0) >= self._ttl
@@ -93,10 +93,10 @@ class ForeignCalls:
             if overdue or not await self._other_version(task, version):
                 return False
         elif overdue:
-            known = await self._known(task)
-            if not known:
+            is_known = await self._known(task)
+            if not is_known:
                 return False
-        self._give_back(leases.parked(job, task, version, known=known))
+        self._give_back(leases.parked(job, task, version, known=is_known))
         self._log(job, task, version)
         return True
 

@@ -96,9 +96,9 @@ class IsolationFetcher:
         self._requests += 1
         again = False
         while True:
-            asked = leases.reserve_suspect(queue.keys, self._session, f"{self._requests:x}", again=again)
+            request = leases.reserve_suspect(queue.keys, self._session, f"{self._requests:x}", again=again)
             try:
-                batch = await self._driver.run(asked)
+                batch = await self._driver.run(request)
             except SessionOver:
                 raise
             except Exception as error:

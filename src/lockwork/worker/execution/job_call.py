@@ -105,8 +105,8 @@ class CallReader:
             elif blob and (undoes or number in optional):
                 results[number] = None
             else:
-                known = "it is not known any more" if not blob else "it has none"
-                raise ValueError(f"it uses the result of job {node_id(flow, number)}, and {known}")
+                reason = "it is not known any more" if not blob else "it has none"
+                raise ValueError(f"it uses the result of job {node_id(flow, number)}, and {reason}")
         bind(args, kwargs, references, results)
         return stored[:4]
 

@@ -145,9 +145,9 @@ class RunnerPool:
 
     def _fill(self) -> None:
         """Start runners for waiting jobs."""
-        wanted = sum(not waiting.done() for waiting in self._waiting)
+        demand = sum(not waiting.done() for waiting in self._waiting)
         while (
-            not self._closed and self._pending_starts < wanted and len(self._runners) + len(self._starting) < self._most
+            not self._closed and self._pending_starts < demand and len(self._runners) + len(self._starting) < self._most
         ):
             self._pending_starts += 1
             task = asyncio.create_task(self._start(), name="lockwork-start-runner")

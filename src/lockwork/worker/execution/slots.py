@@ -62,9 +62,9 @@ class WorkerSlots:
 
     def take_now(self) -> int:
         """Take the slots that are free now, at most half of all: they get new jobs while the others run."""
-        taken = max(0, min(self.free, self._share))
-        self.free -= taken
-        return taken
+        count = max(0, min(self.free, self._share))
+        self.free -= count
+        return count
 
     def take_one(self) -> bool:
         """Take one slot if one is free; return True on success."""
@@ -126,11 +126,11 @@ class WorkerSlots:
 
         One atomic step takes each job, here or in a slot, so no job is both taken and run. Their slots stay taken.
         """
-        taken: list[tuple[Leased, Runner]] = []
+        jobs: list[tuple[Leased, Runner]] = []
         with suppress(IndexError):
             while True:
-                taken.append(self._inbox.pop())
-        return taken
+                jobs.append(self._inbox.pop())
+        return jobs
 
     def held(self, runner: Runner, queue: str) -> list[Leased]:
         """Return the jobs of one queue and its runner that run or wait for a slot."""

@@ -8,7 +8,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from types import CoroutineType
@@ -21,6 +20,7 @@ from lockwork.failures import own_frame
 from lockwork.injection.calling import Caller
 from lockwork.jobs.current import jobs_here
 from lockwork.tasks.task import Task
+from lockwork.worker.execution.call_threads import CallThreads
 from lockwork.worker.execution.clean_ups import thread_cleans_up
 from lockwork.worker.execution.forked_copies import leave_copy
 from lockwork.worker.execution.job_grants import CallInThread
@@ -39,7 +39,7 @@ class ThreadPool:
 
     def __init__(self, size: int, contexts: CallContexts | None = None) -> None:
         self._contexts = contexts or CallContexts()
-        self._pool = ThreadPoolExecutor(size, thread_name_prefix="lockwork-job")
+        self._pool = CallThreads(size, "lockwork-job")
 
     async def run(
         self,
@@ -63,19 +63,15 @@ class ThreadPool:
         call that ignores the time-out is interrupted again. With `out`, a cancelled caller also waits for the end of
         the call, unless the call belongs to no running job; such calls are not part of the job's function.
         """
-        call = partial(self._contexts.call, run)
-        future = asyncio.get_running_loop().run_in_executor(self._pool, copy_context().run, call)
+        call = self._pool.start(partial(copy_context().run, run.run_in, self._contexts))
         limit = None if timeout is None else Timeout(timeout, run.time_out, [] if out else jobs_here(), run.place)
         try:
-            await asyncio.shield(future)
+            await call.future()
         except asyncio.CancelledError:
-            kind = _why() if out else None
-            if kind is None:
-                # the thread still runs; the job must not be settled meanwhile
-                future.add_done_callback(lambda done: done.exception())
-            else:
+            # without `out`, the thread may still run; the job must not be settled meanwhile
+            if out and (kind := _why()) is not None:
                 run.interrupt(kind)
-                await _over(future, run, kind)
+                await _over(call.future(), run, kind)
             raise
         finally:
             if limit is not None:
@@ -95,7 +91,7 @@ class ThreadPool:
 
     def close(self) -> None:
         """End idle threads."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
 
 
 async def _over(future: asyncio.Future[Any], run: ThreadRun, kind: type[BaseException]) -> None:
@@ -172,9 +168,16 @@ class ThreadRun:
         """True if the call returned a value."""
         self._end: tuple[BaseException | None, Any] = None, None
 
+    def run_in(self, contexts: CallContexts) -> None:
+        """Make the call in this thread, within the context managers of integrations; never raises."""
+        try:
+            contexts.call(self)
+        except BaseException as error:  # noqa: BLE001 - a context manager's error is the call's
+            self._end = error, None
+
     def __call__(self) -> None:
-        # the future must not carry its exception: it rejects StopIteration, treats some others specially, and keeps the
-        # exception until the next garbage collection
+        # a future would not do: it rejects StopIteration, treats some others specially, and keeps the exception until
+        # the next garbage collection
         grants = CallInThread()
         try:
             if self._within is None:
@@ -274,8 +277,8 @@ async def call_task(
             return finished(value, task)
         if not task.is_async:
             return finished(await threads.run(task.function, args, kwargs, timeout), task)
-        called = _called(task.function, *args, **kwargs)
-        return await (called if timeout is None else limited(called, timeout))
+        coroutine = _called(task.function, *args, **kwargs)
+        return await (coroutine if timeout is None else limited(coroutine, timeout))
     except JobTimeout as error:
         name_limit(error, timeout)
         raise

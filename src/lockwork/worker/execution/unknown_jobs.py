@@ -26,10 +26,10 @@ async def return_unknown_jobs(context: SessionContext, queue: QueueState, settle
     before: set[tuple[str, bytes]] = set()
     while True:
         await asyncio.sleep(PAUSE)
-        known = [(job.id, job.token) for job in context.slots.leased(queue.runner)]
-        known += [(outcome.id, outcome.token) for outcome in settler.unsettled()]
+        own_jobs = [(job.id, job.token) for job in context.slots.leased(queue.runner)]
+        own_jobs += [(outcome.id, outcome.token) for outcome in settler.unsettled()]
         try:
-            unknown = await context.driver.run(leases.strays(queue.keys, context.session, known))
+            unknown = await context.driver.run(leases.strays(queue.keys, context.session, own_jobs))
         except LockworkError:
             continue  # the heartbeat reports the error
         if queue.request:

@@ -41,9 +41,9 @@ async def ready(
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     async with contextlib.AsyncExitStack() as stack:
         scope, contexts = WorkerScope(threads), app.registry.context.call_contexts
-        asked = asyncio.create_task(control.reached(Urgency.RETIRE), name="lockwork-set-up")
-        stack.callback(asked.cancel)
-        with _cancelled_when(asked) as gave_up:
+        interruption = asyncio.create_task(control.reached(Urgency.RETIRE), name="lockwork-set-up")
+        stack.callback(interruption.cancel)
+        with _cancelled_when(interruption) as gave_up:
             await stack.enter_async_context(app.lifespans.around(contexts))
             stack.push_async_callback(contexts.acall, scope.close)
             await contexts.acall(lambda: _provide(app, options, scope))
@@ -112,9 +112,10 @@ async def work(app: Lockwork, settings: ProcessSettings, control: Control, repor
             raise
         # includes the CancelledError of an asyncio task that the app cancelled: all jobs are done at this point
         log.exception("the jobs of this worker process have ended, but its teardown failed")
+    finally:
+        threads.close()
     if not settings.embedded:
         await app.aclose()
-    threads.close()
     return status
 
 

@@ -107,11 +107,13 @@ class SystemdNotifier:
 
     @staticmethod
     def _watchdog() -> float | None:
-        wanted = os.environ.get("WATCHDOG_USEC", "")
+        interval_us = os.environ.get("WATCHDOG_USEC", "")
         for_whom = os.environ.get("WATCHDOG_PID", "") or str(os.getpid())
-        if not wanted or for_whom != str(os.getpid()):
+        if not interval_us or for_whom != str(os.getpid()):
             return None
-        if not wanted.isdecimal() or int(wanted) == 0:
-            log.warning("WATCHDOG_USEC is %r, not a number of microseconds: no watchdog notifications are sent", wanted)
+        if not interval_us.isdecimal() or int(interval_us) == 0:
+            log.warning(
+                "WATCHDOG_USEC is %r, not a number of microseconds: no watchdog notifications are sent", interval_us
+            )
             return None
-        return int(wanted) / 2_000_000
+        return int(interval_us) / 2_000_000
