@@ -28,7 +28,7 @@ _BUSY = 0.0002
 """Seconds until the next try when another reader has just begun."""
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """The connection that a leader reads."""
 
     def for_leader(self) -> Wire | None:
@@ -94,7 +94,7 @@ class Leadership:
 
     def __init__(self, wake_engine: Callable[[], None]) -> None:
         self._wake_engine = wake_engine
-        self.source: Source | None = None
+        self.source: MessageSource | None = None
         self.subscribed: bool = False
         """True while the server has confirmed the subscription of this process."""
         self._leader: dict[None, ref[ThreadBox]] = {}
@@ -135,7 +135,7 @@ class Leadership:
                 self.source.pause(paused=False)
             self._leader.pop(None, None)
 
-    def _read(self, source: Source, wire: Wire, box: ThreadBox, until: float) -> None:
+    def _read(self, source: MessageSource, wire: Wire, box: ThreadBox, until: float) -> None:
         bell, descriptor = self._bell, wire.fileno()
         if bell is None or descriptor < 0:
             return
@@ -155,7 +155,7 @@ class Leadership:
                 elif not self._take(source, wire, box):
                     return
 
-    def _take(self, source: Source, wire: Wire, box: ThreadBox) -> bool:
+    def _take(self, source: MessageSource, wire: Wire, box: ThreadBox) -> bool:
         """Process received messages; return False if the connection broke."""
         box.reading = True
         complete = False
@@ -207,7 +207,7 @@ class Leadership:
         self._leader.clear()
         self.ring()
 
-    def open(self, source: Source) -> None:
+    def open(self, source: MessageSource) -> None:
         """Let threads read a connection."""
         if self._bell is None:
             bell = socket.socketpair()
