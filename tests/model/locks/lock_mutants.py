@@ -11,11 +11,11 @@ MUTANTS = (
     Build(
         "a grant sets no expiry",
         (
-            ("locks/parts/expiry", "fence < now and moment", "moment"),
+            ("locks/parts/expiry", "fence < now and ", ""),
             ("locks/parts/expiry", "math.floor(now / WINDOW_US)", "math.floor(fence / WINDOW_US)"),
         ),
     ),
-    Build("an expiry without the half minute", (("locks/parts/expiry", "now + WINDOW_US) + WINDOW_US)", "now))"),)),
+    Build("an expiry once in a minute", (("locks/parts/expiry", "WINDOW_US = 10000000", "WINDOW_US = 60000000"),)),
     Build("serves the newest waiter first", (("locks/parts/ask", _TICKET, f"{_TICKET} waiters.head = ticket"),)),
     Build(
         "any owner may release", (("locks/release", "holder ~= owner or held_fence ~= fence or", "not deadline or"),)

@@ -11,13 +11,15 @@
 -- include: locks/expiry
 -- include: locks/fields
 local stored = read_lock(request)
-local holder, last_fence, deadline, tail = stored[1], stored[3], stored[4], stored[8]
+local holder, last_fence, deadline, tail, last_lease = stored[1], stored[3], stored[4], stored[8], stored[12]
 if not tail and (deadline or '0') == '0' and (tonumber(last_fence) or 0) < now then
   -- released, and without waiters: a shortcut, because it takes longer to define the functions of the parts below
   local ends = now + lease * 1000
   redis.call('HSET', lock, 'o', owner, 'r', request, 'f', now, 'd', ends, 'l', lease)
   -- a hash without an owner was deleted after the last grant, and expires earlier
-  if not holder or not is_outlived(last_fence, ends) then outlive_window(lock, ends) end
+  if not holder or lease > math.max(tonumber(last_lease or 0), WAITER_MS) or not is_outlived(last_fence) then
+    outlive(lock, ends)
+  end
   return {GRANTED, now, ends, now}
 end
 -- include: locks/waiters
