@@ -63,7 +63,8 @@ class ThreadPool:
         call that ignores the time-out is interrupted again. With `out`, a cancelled caller also waits for the end of
         the call, unless the call belongs to no running job; such calls are not part of the job's function.
         """
-        call = self._pool.start(partial(copy_context().run, run.run_in, self._contexts))
+        context = copy_context()
+        call = self._pool.start(lambda: context.run(run.run_in, self._contexts))
         limit = None if timeout is None else Timeout(timeout, run.time_out, [] if out else jobs_here(), run.place)
         try:
             await call.future()
