@@ -40,5 +40,5 @@ with lockwork.Lockwork() as lw, lw.lock("wheel", wait=5) as grant:
     print("the wheel locks:", grant)
 '
 # classes of the extras have base classes of these packages; it looks for them where the first python of the path does
-"$out/venv/bin/python" -m pip install --quiet "$(echo "$out"/lockwork-*.whl)[django,metrics,top]" django-stubs
+"$out/venv/bin/python" -m pip install --quiet "$(echo "$out"/lockwork-*.whl)[django,flask,metrics,starlette,top]" django-stubs
 PATH="$out/venv/bin:$PATH" "$bin/pyright" --verifytypes lockwork --ignoreexternal

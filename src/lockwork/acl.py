@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import checked
@@ -33,8 +34,7 @@ _READS = (
 _LOCK_KEYS = ("lock", "quorum", "sem", "rw", "fenced", "limiter", "barrier", "latch", "once")
 
 
-@dataclass(frozen=True)
-class Role:
+class Role(Struct, frozen=True):
     """A role. Its key patterns follow the prefix and a colon; `commands` includes the commands in its scripts."""
 
     about: str

@@ -28,14 +28,22 @@ class CallContexts:
         self._in_thread += (in_thread,)
         self.on_loop += (on_loop,)
 
-    def call(self, function: Callable[[], R]) -> R:
-        """Call a function in this thread."""
+    def call(self, function: Callable[[], R], kept_error: Callable[[], BaseException | None] | None = None) -> R:
+        """Call a function in this thread.
+
+        kept_error: returns the error of a function that keeps its error instead of raising it. The context managers
+        see this error, and cannot suppress it.
+        """
         if not self._in_thread:
             return function()
         with ExitStack() as stack:
             for context in self._in_thread:
                 stack.enter_context(context())
-            return function()
+            result = function()
+            error = None if kept_error is None else kept_error()
+            if error is not None:
+                stack.pop_all().__exit__(type(error), error, error.__traceback__)
+            return result
 
     def acall(self, function: Callable[[], Coroutine[Any, Any, R]]) -> Coroutine[Any, Any, R]:
         """Async version of `call`, on the event loop."""

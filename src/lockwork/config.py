@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from inspect import get_annotations
 from typing import Any, TypedDict
+
+from msgspec import Struct, field
 
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
@@ -73,8 +74,7 @@ def check_names(
             raise ConfigError(f"{complaint} {name!r}: {hint}")
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """Checked settings; durations are in seconds."""
 
     prefix: str = DEFAULT_PREFIX

@@ -6,10 +6,11 @@ import json
 import sysconfig
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from lockwork import codecs, type_hints
 from lockwork.errors import ConfigError
@@ -36,8 +37,7 @@ _STEERING = {
 ErrorClass = TypeVar("ErrorClass", bound=type[Exception])
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A stored error: class name, text, traceback as text, and the fields of a registered class."""
 
     type: str

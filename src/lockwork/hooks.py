@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError
 from lockwork.logs import Log
@@ -25,8 +26,7 @@ class Again(BaseException):
         self.counted: bool = counted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enqueued:
+class Enqueued(Struct, frozen=True, kw_only=True):
     """The server has acknowledged a job. `args` and `kwargs` are the sent plain JSON; `delay` is in seconds."""
 
     id: str
@@ -37,8 +37,7 @@ class Enqueued:
     delay: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(Struct, frozen=True, kw_only=True):
     """An attempt begins; `args` and `kwargs` are the converted arguments, without injected ones."""
 
     id: str
@@ -49,8 +48,7 @@ class Started:
     kwargs: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Succeeded:
+class Succeeded(Struct, frozen=True, kw_only=True):
     """An attempt succeeded after `seconds`, and is being settled; `result` is the return value."""
 
     id: str
@@ -61,8 +59,7 @@ class Succeeded:
     result: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Failed(Struct, frozen=True, kw_only=True):
     """An attempt failed; it may be the last one. `task` is empty if the stored job cannot be read.
 
     `error` is an Again if the job itself called `retry`.
@@ -76,8 +73,7 @@ class Failed:
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retrying:
+class Retrying(Struct, frozen=True, kw_only=True):
     """A failed job runs again in `delay` seconds or later."""
 
     id: str
@@ -88,8 +84,7 @@ class Retrying:
     delay: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Died:
+class Died(Struct, frozen=True, kw_only=True):
     """A failed job does not run again: it goes to the dead set."""
 
     id: str
@@ -99,8 +94,7 @@ class Died:
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snoozed:
+class Snoozed(Struct, frozen=True, kw_only=True):
     """A running job snoozed for `delay` seconds. It does not count as an attempt: the next run has the same number."""
 
     id: str
@@ -111,8 +105,7 @@ class Snoozed:
     delay: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancelled:
+class Cancelled(Struct, frozen=True, kw_only=True):
     """A running job was cancelled, and does not run again."""
 
     id: str

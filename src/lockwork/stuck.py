@@ -7,8 +7,9 @@ awaited jobs of this queue never start; and a job that waits for an awaited job 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from lockwork.workers import AwaitedJob, RunningJob, Worker
 
@@ -21,8 +22,7 @@ Lack = Literal["slot", "runner", ""]
 """The missing resource of a job that cannot start; "": the job runs, and waits for a result itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class StuckJob:
+class StuckJob(Struct, frozen=True):
     """A job that waits for results that cannot come."""
 
     job: RunningJob

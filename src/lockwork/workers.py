@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Literal, TypeVar
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lockwork.jobs.current import RunnerState
 from lockwork.protocol.announcements import announcements
@@ -27,8 +28,7 @@ _LATELY = 7500.0
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitedJob:
+class AwaitedJob(Struct, frozen=True):
     """A job, or a flow, whose result another job has awaited for `seconds`."""
 
     id: str
@@ -37,8 +37,7 @@ class AwaitedJob:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class RunningJob:
+class RunningJob(Struct, frozen=True):
     """A job that a worker runs."""
 
     id: str
@@ -55,8 +54,7 @@ class RunningJob:
     """For an `executor="process"` task: "runs" if the job has a runner, "waits" if it waits for one; else ""."""
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(Struct, frozen=True):
     """A worker (one supervisor and its processes) in its last announcement; sizes in bytes, durations in seconds.
 
     `busy` of its `slots` run jobs, and `waiting` of these wait for results of other jobs; `jobs` has up to 200 running
@@ -97,8 +95,7 @@ class Worker:
         return self.state != "lost"
 
 
-@dataclass(frozen=True, slots=True)
-class AnnouncedTask:
+class AnnouncedTask(Struct, frozen=True):
     """A task of an app, with the facts for enqueuing its jobs without its code; `timeout` in seconds."""
 
     name: str
@@ -128,8 +125,7 @@ class AnnouncedTask:
         return [each.rstrip("=") for each in takewhile(lambda each: not each.startswith("*"), self.parameters)]
 
 
-@dataclass(frozen=True, slots=True)
-class App:
+class App(Struct, frozen=True):
     """The tasks, partitions and schedules of one version of an app, from its last announcement.
 
     During a deployment an app has several versions.
@@ -202,8 +198,7 @@ def read_apps(prefix: str) -> Protocol[list[App]]:
     return list(apps.values())
 
 
-@dataclass(frozen=True, slots=True)
-class RunningVersions:
+class RunningVersions(Struct, frozen=True):
     """The versions of apps that live workers run, or that have a recent announcement."""
 
     apps: list[App]

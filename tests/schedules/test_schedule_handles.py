@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import redis
@@ -52,10 +53,62 @@ def test_schedules_are_listed_with_their_next_times(lw: Lockwork, other: Lockwor
     assert other.schedule("round", queue="mails").inspect(6) == everybody
 
 
+def test_upcoming_slots_are_computed_without_a_server() -> None:
+    with Lockwork("redis://127.0.0.1:1", patience=0, partitions={"mails": 2}) as away:
+        _with_schedules(away)
+        friday = datetime(2026, 3, 27, 9, tzinfo=ZoneInfo("Europe/Berlin"))
+        slots = away.schedule("report").upcoming(2, after=friday)
+        assert [slot.isoformat() for slot in slots] == ["2026-03-30T09:00:00+02:00", "2026-03-31T09:00:00+02:00"]
+        (first,) = away.schedule("round", queue="mails").upcoming(1)
+        assert timedelta() < first - datetime.now(UTC) <= timedelta(minutes=10)
+        before = datetime(2026, 1, 1, tzinfo=UTC) - timedelta(milliseconds=1)
+        assert away.schedule("round", queue="mails").upcoming(1, after=before) == (datetime(2026, 1, 1, tzinfo=UTC),)
+        assert away.schedule("report").upcoming(0) == ()
+
+
+def test_upcoming_slots_are_those_of_the_server(lw: Lockwork) -> None:
+    _with_schedules(lw)
+    declare(lw)
+    status = lw.schedule("report").inspect(5)
+    assert status is not None
+    assert status.next == lw.schedule("report").upcoming(5)
+
+
+@pytest.mark.parametrize(
+    ("name", "queue", "hint"),
+    [
+        ("reprot", "default", "did you mean 'report'?"),
+        ("round", "default", "of queue 'default' in its code: did you mean"),
+        ("nightly", "default", "import the module of its task, or read inspect"),
+    ],
+)
+def test_schedule_of_other_code_has_no_upcoming_slots(lw: Lockwork, name: str, queue: str, hint: str) -> None:
+    _with_schedules(lw)
+    with pytest.raises(ConfigError) as caught:
+        lw.schedule(name, queue=queue).upcoming(1)
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize("after", [datetime(2026, 1, 1), datetime(3001, 1, 1, tzinfo=UTC), "2026-01-01"])  # noqa: DTZ001
+def test_upcoming_slots_need_a_usable_time(lw: Lockwork, after: Any) -> None:
+    _with_schedules(lw)
+    with pytest.raises(ConfigError, match="after must be a datetime with a time zone, between 1970 and 3000"):
+        lw.schedule("report").upcoming(1, after=after)
+
+
+def test_thousand_rare_slots_are_computed(lw: Lockwork) -> None:
+    @lw.task(cron="0 0 29 2 *")
+    def leap() -> None: ...
+
+    slots = lw.schedule("leap").upcoming(1000, after=datetime(3000, 1, 1, tzinfo=UTC))
+    assert (slots[0].year, len(slots)) == (3004, 1000)
+
+
 @pytest.mark.parametrize("count", [-1, 1001, "3", None, True])
 def test_wrong_number_of_slots_is_refused(count: Any) -> None:
     with Lockwork("redis://127.0.0.1:1", patience=0) as away:  # the error comes before a call
-        for look in (away.schedule("report").inspect, lambda count: away.schedules("default", count=count)):
+        handle = away.schedule("report")
+        for look in (handle.inspect, handle.upcoming, lambda count: away.schedules("default", count=count)):
             with pytest.raises(ConfigError, match="count must be a whole number from 0 to 1,000"):
                 look(count)
 

@@ -59,6 +59,27 @@ async def test_call_in_a_thread_is_surrounded_in_that_thread(steps: Steps, conte
     assert steps == [(step, "lockwork-job_0") for step in ("enter", "call", "leave", "enter", "leave")]
 
 
+async def test_context_of_a_thread_sees_the_error_of_the_call_and_cannot_suppress_it() -> None:
+    seen: list[str] = []
+
+    @contextlib.contextmanager
+    def in_thread() -> Iterator[None]:
+        try:
+            yield
+        except (ZeroDivisionError, StopIteration) as error:
+            seen.append(type(error).__name__)
+
+    contexts = CallContexts()
+    contexts.add(in_thread, contextlib.nullcontext)
+    pool = ThreadPool(1, contexts)
+    with pytest.raises(ZeroDivisionError):
+        await pool.run(lambda: 1 // 0, (), {}, None)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await pool.run(lambda: next(iter(())), (), {}, None)
+    pool.close()
+    assert seen == ["ZeroDivisionError", "StopIteration"]
+
+
 async def test_coroutine_is_surrounded_on_the_loop_also_if_cancelled(steps: Steps, contexts: CallContexts) -> None:
     task = asyncio.create_task(contexts.acall(lambda: asyncio.sleep(60)))
     await asyncio.sleep(0)

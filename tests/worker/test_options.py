@@ -40,8 +40,10 @@ def test_wrong_options_are_reported(own_url: str, apps: Path, options: tuple[str
 @pytest.mark.parametrize(
     ("app", "text"),
     [
-        ("shift", "module:object, such as shop.tasks:lw, not 'shift': did you mean shift:lw?"),
-        ("nowhere", "module:object, such as shop.tasks:lw, not 'nowhere'"),
+        ("shift:", "module:object, such as shop.tasks:lw, not 'shift:': did you mean shift:lw?"),
+        (":lw", "module:object, such as shop.tasks:lw, not ':lw'"),
+        ("nowhere", "there is no module 'nowhere'"),
+        ("shfit", "did you mean shift:lw?"),
         ("shift.py", "did you mean shift:lw?"),
         ("./shift.py", "did you mean shift:lw?"),
         ("shfit:lw", "there is no module 'shfit'"),

@@ -6,12 +6,12 @@ import math
 import os
 import platform
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 from typing import Protocol as Interface
 
 import msgspec
+from msgspec.structs import replace
 
 from lockwork.config import Config
 from lockwork.protocol.announcements.announcements import APPS, put
@@ -56,7 +56,7 @@ def announce(app: AnnouncingApp, name: str) -> Protocol[App]:
 
 def announce_producer(app: AnnouncingApp) -> Protocol[None]:
     """Announce the app of this process, unless it has no name: neither its setting, nor a variable of a module."""
-    if name := app.config.app_name or _reference(app):
+    if name := app.config.app_name or reference_of(app):
         yield from announce(app, name)
 
 
@@ -85,7 +85,7 @@ def app_version(app: AnnouncingApp) -> str:
     return app.config.app_version or os.environ.get("LOCKWORK_APP_VERSION", "")
 
 
-def _reference(app: AnnouncingApp) -> str:
+def reference_of(app: AnnouncingApp) -> str:
     """Return `module:object` of the app: of the module that made it, or of one of its tasks; "" if there is none."""
     modules = [app.made_in, *(task.function.__module__ for task in app.registry.of(app.registry.queues()))]
     for module in dict.fromkeys(modules):

@@ -86,6 +86,7 @@ class Lockwork(SharedObjects):
     def __init__(self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]) -> None:
         self.config: Config = Config.read(settings)
         self.made_in: str = introspection.calling_module("lockwork.")
+        self.server_arguments: tuple[str | None, object] = url, client
         self.registry: Registry = Registry()
         self.plans: SchedulePlans = SchedulePlans(self.config.partitions)
         self.lifespans: Lifespans = Lifespans()

@@ -56,4 +56,5 @@ class Schedules:
         return [status(name, row, now, slots) for name, (now, rows) in zip(names, pages, strict=True) for row in rows]
 
     def _handle(self, name: str, partition: str) -> Schedule:
-        return Schedule(self._runtime, self._config.prefix, name, partition, self._registry.context.errors)
+        errors = self._registry.context.errors
+        return Schedule(self._runtime, self._config.prefix, name, partition, errors, self._plans)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.errors import ServerRefused
@@ -14,8 +15,7 @@ from lockwork.tasks.task import Task
 from lockwork.workers import AnnouncedTask, newest
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
+class Announced(Struct, frozen=True):
     """The tasks of all apps, and the partitions of their queues; the newest announcement counts."""
 
     tasks: dict[tuple[str, str], AnnouncedTask]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, cast
 
 import click
+from msgspec import Struct
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.progress import progress
@@ -22,8 +22,7 @@ _COUNTED: tuple[JobState, ...] = ("running", "ready", "scheduled", "blocked", "d
 """States whose jobs the server counts without reading them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Verb:
+class _Verb(Struct, frozen=True):
     states: tuple[JobState, ...]
     """The states that it applies to."""
     which: str

@@ -72,7 +72,7 @@ PORT = 8787
 @click.option(
     "--root-path", default="", help="The URL prefix at which a proxy serves the dashboard, such as /lockwork."
 )
-@click.argument("app", required=False, metavar="[MODULE:OBJECT]")
+@click.argument("app", required=False, metavar="[MODULE[:OBJECT]]")
 def dashboard(
     *,
     url: str | None,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from lockwork.cli.action_group import ActionGroup
 from lockwork.cli.announced import Announced
@@ -158,8 +158,7 @@ def _delete(**options: Any) -> None:
     ).run(**options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Struct, frozen=True):
     """A change of dead jobs: the words for it, and how it changes one job or all that match."""
 
     action: str

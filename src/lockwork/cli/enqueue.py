@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any, Literal
 
 import click
+from msgspec.structs import replace
 
 from lockwork.cli.announced import Announced, register
 from lockwork.cli.completion import task_names

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
@@ -166,8 +167,7 @@ def tree(nodes: Sequence[FlowNode], marked: str = "") -> RenderableType:
     return top
 
 
-@dataclass
-class _Drawing:
+class _Drawing(Struct):
     """The tree while it is drawn."""
 
     nodes: Sequence[FlowNode]

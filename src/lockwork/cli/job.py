@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
+from msgspec.structs import fields
 from rich.console import RenderableType
 from rich.text import Text
 

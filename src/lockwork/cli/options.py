@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 import click
+from msgspec import Struct
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.announced import Announced
@@ -39,8 +39,7 @@ def yes_option(command: F) -> F:
     return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(command)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """The server and the app that a command is about, and the queue, if one is named."""
 
     url: str | None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
+from msgspec import Struct
+from msgspec.structs import asdict
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
@@ -38,8 +39,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _QueueView:
+class _QueueView(Struct, frozen=True):
     """A queue: its name, jobs by place, limits, and how many worker processes serve it."""
 
     name: str

@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from types import FrameType
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
+from msgspec import Struct
 from rich.console import Console, ConsoleDimensions, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -32,16 +32,14 @@ _SHORTEST = 0.1
 """Seconds between two calls of --watch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The result of one call: the document for programs, and lines of text and tables for people."""
 
     document: Mapping[str, Any]
     body: Sequence[RenderableType]
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """The form that the user wants: --json, --watch."""
 
     as_json: bool = False

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.doctor.finding import Finding
@@ -28,8 +29,7 @@ _CHEAP = 0.05
 """Seconds: locks are read at each read as long as this takes no longer, else every LOCKS_EVERY seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLine:
+class QueueLine(Struct, frozen=True):
     """One queue: its jobs by place, and the jobs that ended a second since the read before."""
 
     name: str
@@ -39,8 +39,7 @@ class QueueLine:
     failed: float
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(Struct, frozen=True):
     """The data of one read."""
 
     queues: list[QueueLine]

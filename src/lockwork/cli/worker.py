@@ -22,7 +22,7 @@ from lockwork.logs import Log
 from lockwork.protocol.keys import base_queue, checked_queue
 from lockwork.suggestions import closest
 from lockwork.worker.environment import FORMATS, LEVELS, LOOPS, configured, overruled
-from lockwork.worker.loading import load, named_by_environment
+from lockwork.worker.loading import find, named_by_environment
 from lockwork.worker.monitoring.health import Health
 from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.settings import WorkerOptions
@@ -108,10 +108,17 @@ _MANY = click.IntRange(1, 1000)
     examples={
         "lockwork worker shop.tasks:lw": "All queues of an app, 100 jobs at once.",
         "lockwork worker shop.tasks:lw -q orders:3,mail --processes 4": "Two queues; orders gets three of four slots.",
+        "lockwork worker shop --discover shop": "The object lw of shop; all modules named tasks below shop.",
         "lockwork worker shop.tasks:lw --reload": "For development.",
     },
 )
-@click.argument("app", metavar="MODULE:OBJECT", required=False, callback=_app)
+@click.argument("app", metavar="MODULE[:OBJECT]", required=False, callback=_app)
+@click.option(
+    "--discover",
+    multiple=True,
+    metavar="PACKAGE",
+    help="Also import all modules named tasks below a package, such as shop. Can be repeated.",
+)
 @click.option(
     "--queues",
     "--queue",
@@ -166,6 +173,7 @@ _MANY = click.IntRange(1, 1000)
 @click.option("--reload", is_flag=True, help="For development: restart when a source file changes.")
 def worker(
     app: str,
+    discover: tuple[str, ...],
     queues: tuple[str, ...],
     processes: int,
     concurrency: int,
@@ -186,6 +194,8 @@ def worker(
     reload: bool,
 ) -> None:
     """Run the jobs of MODULE:OBJECT, for instance shop.tasks:lw, until SIGTERM, Ctrl-C or a hang-up.
+
+    Without :OBJECT, it is the object lw of the module, or the only Lockwork object there.
 
     A supervisor renews the leases of its child processes. If a child dies, it replaces the child and returns its jobs
     to the queue. After SIGTERM or Ctrl-C, running jobs may finish within --grace; a second signal ends them at once.
@@ -217,11 +227,13 @@ def worker(
         runners=runners,
         log_level=log_level,
         log_format=log_format,
+        discover=list(discover),
     )
     health = None if health_port is None else Health(health_host, health_port)
     try:
         with configured(log_level, log_format):
-            loaded_app = load(app)
+            app, loaded_app = find(app, discover)
+        options = msgspec.structs.replace(options, app=app)
         if overruled(log_format):
             log.warning("--log-format %s has no effect: %s configures logging itself", log_format, app)
         options = queues_of(loaded_app, options, named)

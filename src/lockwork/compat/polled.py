@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Unpack
+
+from msgspec.structs import replace
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.errors import ConfigError

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError, LockworkError, NoSuchRow, StaleFence
 from lockwork.locks import fenced_register
@@ -87,8 +88,7 @@ _MARKS: dict[Paramstyle, str] = {
 _QUOTES: dict[Dialect, str] = {"standard": '"', "mysql": "`"}
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """One SQL text and its parameters, ready for `execute(text, parameters)`."""
 
     text: str

@@ -8,18 +8,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError
 from lockwork.tasks import on_commit
 from lockwork.tasks.on_commit import PendingJob, asend, deliver, send
 
 
-@dataclass(slots=True)
-class JoinedJobs:
+class JoinedJobs(Struct):
     """Jobs that wait for the commits of connections; a rollback of one drops them, because its commit never comes."""
 
     jobs: Sequence[PendingJob]

@@ -11,9 +11,9 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from starlette.requests import HTTPConnection, Request
 
 from lockwork.dashboard.addresses import Failures, Proxies, counted_address, is_address, is_loopback
@@ -25,8 +25,7 @@ SESSION = "lockwork_session"
 _LASTS = 12 * 3600
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """A person who may read; with `actions`, the person may also act, if the dashboard allows actions."""
 
     name: str

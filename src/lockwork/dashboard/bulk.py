@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
+
+from msgspec import Struct
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.dashboard.formats import refusal
@@ -50,8 +51,7 @@ _MOST = 50
 """Maximum number of remembered changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(Struct, frozen=True):
     """An action on jobs, and the states of those jobs."""
 
     states: tuple[JobState, ...]
@@ -98,8 +98,7 @@ def states_for(action: Action, chosen: str) -> tuple[JobState, ...]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The target jobs: the selected ones, or all that match."""
 
     queue: str | None
@@ -108,8 +107,7 @@ class Target:
     """Partition and id of each job that was selected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Struct, frozen=True):
     """One of the target jobs."""
 
     id: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from lockwork.telemetry.metrics import MetricPoint, MetricSeries
 
@@ -48,8 +49,7 @@ PARTS = (("done", "succeeded"), ("retried", "retried"), ("dead", "dead"))
 """The stacked parts of a chart of jobs: their words, and fields of MetricPoint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """An event at a moment of a chart."""
 
     at: datetime
@@ -58,8 +58,7 @@ class Mark:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stacked:
+class Stacked(Struct, frozen=True):
     """A chart of stacked counts: its data for the browser's script, and rectangles for a browser without."""
 
     data: str

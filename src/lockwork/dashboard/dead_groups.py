@@ -8,9 +8,10 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.protocol.dead.dead import HEAD, PAGE, Cursor, DeadJob, Filter, Reading, read_some
@@ -37,8 +38,7 @@ Kind = tuple[str, str, str]
 Matches = Callable[[DeadJob], bool]
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Struct):
     """Dead jobs of one queue with the same task and type of error."""
 
     kind: Kind
@@ -74,8 +74,7 @@ class Group:
         return [float(before - after) for before, after in pairwise(later)]
 
 
-@dataclass(slots=True)
-class _GroupCount:
+class _GroupCount(Struct):
     """Groups of the jobs in some partitions that died before a given time."""
 
     groups: dict[Kind, Group] = field(default_factory=dict[Kind, Group])
@@ -101,8 +100,7 @@ class _GroupCount:
             self.groups[kind] = group
 
 
-@dataclass(slots=True)
-class _Source:
+class _Source(Struct):
     """Jobs of one partition that died in a span of time."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from lockwork.dashboard.layers import Line, layered
 from lockwork.protocol.flows.flow_graph import FlowNode
@@ -18,8 +19,7 @@ STATES = ("failed", "running", "active", "ready", "scheduled", "blocked", "cance
 """The states of a flow's jobs by importance; a box shows the first state that one of its jobs has."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlowBox:
+class FlowBox(Struct, frozen=True):
     """Similar jobs of a flow, at a position."""
 
     task: str | None
@@ -46,8 +46,7 @@ class FlowBox:
         return f"{self.task or 'unknown task'}: {counts if len(self.nodes) > 1 else self.state}"
 
 
-@dataclass(frozen=True, slots=True)
-class FlowPicture:
+class FlowPicture(Struct, frozen=True):
     """Boxes and lines; `left_out` jobs are in none of the boxes."""
 
     boxes: list[FlowBox]

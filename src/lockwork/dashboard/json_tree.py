@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from lockwork.dashboard.formats import Prose, value
 from lockwork.words import several
@@ -20,8 +21,7 @@ _DEPTH = 12
 """Maximum depth; deeper parts are one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Json:
+class Json(Struct, frozen=True):
     """One part of a value, with the parts in it."""
 
     line: str

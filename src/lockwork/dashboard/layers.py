@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
+
+from msgspec import Struct
 
 GAP_X, GAP_Y = 64, 16
 _LINE = 4
@@ -20,8 +21,7 @@ _Passing = tuple[str, str, int]
 _Point = str | _Passing
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """An edge as an SVG path from left to right.
 
     A `back` edge closes a cycle: it goes from right to left, so that its path begins at its end.
@@ -33,8 +33,7 @@ class Line:
     back: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """The upper left corner of each box, the lines between them, and the total size."""
 
     places: dict[str, tuple[float, float]]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.jobs.search import JobFilter, JobPage, JobRow, JobState
@@ -17,8 +18,7 @@ _READ = 100
 """Number of jobs to read in each state."""
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbors:
+class Neighbors(Struct, frozen=True):
     """Jobs of one key or group in their order, with the job itself among them."""
 
     kind: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from time import time
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
+from msgspec import Struct, field
 from starlette.requests import Request
 
 from lockwork.app.job_search import JobSearch
@@ -36,8 +36,7 @@ _KEPT = ("range", "from", "to", "paused")
 """Parameters that every link of a page keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dashboard:
+class Dashboard(Struct, frozen=True):
     """State that all requests share."""
 
     lw: Lockwork
@@ -52,8 +51,7 @@ class Dashboard:
     dead_groups: KnownDeadGroups = field(default_factory=KnownDeadGroups)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """One request, for the code and the template of a page."""
 
     request: Request
@@ -309,8 +307,7 @@ class NotFound(Exception):
     """The subject of the page does not exist; the text says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """A page at one path, with its template, its reader and its actions.
 
     A form posts to the page's own path with `action=NAME`: the macro `action` writes such a form.

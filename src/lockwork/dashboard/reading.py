@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from typing import TypeVar, cast
+
+from msgspec import Struct
 
 from lockwork.dashboard.time_range import TimeRange
 from lockwork.telemetry.metrics import Activity, MetricPoint, MetricSeries
@@ -16,8 +17,7 @@ _SPAN_FRESH = {"24h": 15.0, "7d": 60.0}
 """Seconds that hourly metrics are cached."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeriodMetrics:
+class PeriodMetrics(Struct, frozen=True):
     """Metrics of the shown time range."""
 
     whole: MetricSeries

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from lockwork.app.lockwork import Lockwork
 
 
-@dataclass(frozen=True, slots=True)
-class Hidden:
+class Hidden(Struct, frozen=True):
     """Replaces a hidden value; the page shows `rule` as the reason."""
 
     rule: str = "the redact hook"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import cast
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError
 from lockwork.telemetry.metrics import Activity, Span, buckets
@@ -18,8 +19,7 @@ _LATEST = 10_000_000_000
 """Latest second since 1970 in an address."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimeRange:
+class TimeRange(Struct, frozen=True):
     """A range of the top bar, and its chosen part, in whole buckets: the brush."""
 
     span: Span

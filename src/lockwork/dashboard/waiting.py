@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from lockwork.dashboard.layers import Line, layered
 from lockwork.protocol.locks.overview import Overview
@@ -16,8 +17,7 @@ _ALIKE = 3
 WIDE, HIGH, MARGIN = 208, 44, 8
 
 
-@dataclass(frozen=True, slots=True)
-class GraphNode:
+class GraphNode(Struct, frozen=True):
     """An owner, or several waiters for the same owner, at a position."""
 
     label: str
@@ -29,16 +29,14 @@ class GraphNode:
     stuck: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Arrow:
+class Arrow(Struct, frozen=True):
     """An arrow from a waiter to an owner."""
 
     line: Line
     stuck: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """A picture; `left_out` owners are not in it."""
 
     nodes: list[GraphNode]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from shlex import quote
+
+from msgspec import Struct
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.doctor.finding import Finding
@@ -27,8 +28,7 @@ _UNREAD = Finding(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(Struct, frozen=True):
     """Findings, the most serious first, and the scope of the examination."""
 
     findings: list[Finding]

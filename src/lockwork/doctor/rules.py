@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
+
+from msgspec import Struct
 
 from lockwork import words
 from lockwork.doctor.calls import check_calls
@@ -29,8 +30,7 @@ _CAUSES = 2
 """Number of errors of dead jobs that a finding names."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFacts:
+class QueueFacts(Struct, frozen=True):
     """One queue or partition, in the form for the rules."""
 
     state: PartitionState

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork import words
 from lockwork.doctor.finding import Finding
@@ -19,8 +21,7 @@ _LATELY = 3600
 _CALLS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
+class ServerFacts(Struct, frozen=True):
     """Facts that the server reports about itself."""
 
     info: dict[str, str]

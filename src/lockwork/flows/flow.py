@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast, get_args
 from typing import Protocol as Interface
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError, ServerUnavailable
@@ -26,8 +28,7 @@ from lockwork.tasks.task import Task
 from lockwork.validation import one_of
 
 
-@dataclass(frozen=True, slots=True)
-class FlowPlacement:
+class FlowPlacement(Struct, frozen=True):
     """The queue and partition of a flow, as far as its calls decide them; all its jobs live there."""
 
     partitions: Partitions

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
+
+from msgspec import Struct
 
 from lockwork import codecs
 from lockwork.durations import Duration, seconds
@@ -28,8 +29,7 @@ R = TypeVar("R")
 FlowState = Literal["running", "compensating", "succeeded", "failed", "cancelled", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class FlowStatus:
+class FlowStatus(Struct, frozen=True):
     """The state of a flow, and its jobs by outcome."""
 
     state: FlowState
@@ -48,8 +48,7 @@ class FlowStatus:
         return self.succeeded + self.failed + self.cancelled
 
 
-@dataclass(frozen=True, slots=True)
-class FlowSummary:
+class FlowSummary(Struct, frozen=True):
     """One flow of a list: its queue, when it was enqueued, and its status."""
 
     id: str
@@ -58,8 +57,7 @@ class FlowSummary:
     status: FlowStatus
 
 
-@dataclass(frozen=True, slots=True)
-class FlowPage:
+class FlowPage(Struct, frozen=True):
     """Flows, the newest first; `searched` of `total` stored entries were read. Each flow and each job has some."""
 
     flows: list[FlowSummary]

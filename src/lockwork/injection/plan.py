@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from lockwork.errors import ConfigError
 from lockwork.injection.depends import Depends, Overrides, Scope, named
 from lockwork.injection.reading import check_provider, dependencies
@@ -30,8 +32,7 @@ class Provider:
         return self.kind in ("awaited", "async generator")
 
 
-@dataclass(frozen=True, slots=True)
-class InjectionPlan:
+class InjectionPlan(Struct, frozen=True):
     """The providers for one call, each after its own dependencies."""
 
     parameters: dict[str, Provider]

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Flag, auto
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from lockwork.errors import ServerRefused
 from lockwork.inspection.lock_cache import LockCache
@@ -62,8 +63,7 @@ _OF_QUEUES = Part.QUEUES | Part.AGES | Part.LEASES | Part.DIAGNOSIS
 _OF_LOCKS = Part.WAITED_LOCKS | Part.ALL_LOCKS
 
 
-@dataclass(frozen=True, slots=True)
-class SystemOverview:
+class SystemOverview(Struct, frozen=True):
     """The requested state of all queues, workers, apps and locks."""
 
     names: list[str]

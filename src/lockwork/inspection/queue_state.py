@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
+
+from msgspec import Struct
 
 from lockwork.protocol.keys import base_queue
 from lockwork.protocol.queue.ages import NONE_READY, ReadyAge
@@ -17,8 +18,7 @@ from lockwork.queues.combining import combined_rules, combined_status, combined_
 from lockwork.queues.limits import QueueLimits
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """The recently dead jobs and the parked jobs of a queue."""
 
     died: int
@@ -29,8 +29,7 @@ class Diagnosis:
     """Tasks whose jobs wait for a worker that has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(Struct, frozen=True):
     """One partition, or a queue without partitions."""
 
     name: str
@@ -65,8 +64,7 @@ class PartitionState:
         return [(_moment(began), _moment(ended)) for began, ended in self.rules.pauses]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueOverview:
+class QueueOverview(Struct, frozen=True):
     """A queue with all its partitions."""
 
     name: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
+
+from msgspec.structs import replace
 
 from lockwork import codecs
 from lockwork.durations import Duration, milliseconds, seconds

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork import backoff, codecs, words
 from lockwork.backoff import Exponential, Policy
@@ -29,8 +30,7 @@ _REPLICAS = 100
 _FAR = 366 * 86_400_000
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True):
     """Options for running, retrying and storing the result of a job; durations in seconds."""
 
     retries: int = 3

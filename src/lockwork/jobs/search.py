@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork.config import check_names
 from lockwork.durations import Duration, seconds
@@ -77,8 +79,7 @@ class JobFilter(TypedDict, total=False):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(Struct, frozen=True):
     """A job as a search has found it; an unknown value is None."""
 
     id: str
@@ -114,8 +115,7 @@ class JobRow:
     """True if its task has `hide_arguments`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Visible:
+class Visible(Struct, frozen=True):
     """Limits on the fields that a search shows and matches."""
 
     hidden: frozenset[str] = frozenset()
@@ -128,8 +128,7 @@ class Visible:
     """False: the server may not look for the texts, so that its steps do not depend on values that are not shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobPage:
+class JobPage(Struct, frozen=True):
     """One page of jobs, and how many records were searched."""
 
     jobs: list[JobRow]

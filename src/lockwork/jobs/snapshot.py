@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from lockwork.jobs import options
 from lockwork.protocol.history import history
@@ -22,8 +23,7 @@ ENDINGS: dict[bytes, State] = {b"s": "succeeded", b"f": "dead", b"c": "cancelled
 _OUTCOMES: dict[str, Literal["failed", "died"]] = {"f": "failed", "k": "died"}
 
 
-@dataclass(frozen=True, slots=True)
-class JobError:
+class JobError(Struct, frozen=True):
     """Why an attempt failed, as text: the name of the exception's type, its text, and the end of its traceback."""
 
     type: str
@@ -31,8 +31,7 @@ class JobError:
     traceback: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One attempt of a job; `died`: the process that ran it."""
 
     number: int
@@ -47,8 +46,7 @@ class Attempt:
     """True if it succeeded, but ignored its `timeout`."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobSnapshot:
+class JobSnapshot(Struct, frozen=True):
     """A job at one moment; an unknown value is None. History may have omitted all but the result of a success."""
 
     id: str

@@ -11,9 +11,10 @@ import inspect
 import threading
 from collections.abc import Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+
+from msgspec import Struct
 
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
@@ -28,8 +29,7 @@ from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.runtime import Runtime
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionStatus:
+class ElectionStatus(Struct, frozen=True):
     """The leader and its fence; `candidates` counts the waiting candidates, see `LockState.waiters`.
 
     `leader` is None if there is no leader. `expires_in` is the seconds that its lease lasts unless it is renewed.

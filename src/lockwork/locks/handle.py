@@ -6,9 +6,10 @@ import asyncio
 import copy
 from asyncio import _get_running_loop
 from collections.abc import Coroutine
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
+
+from msgspec.structs import replace
 
 from lockwork import owners
 from lockwork.config import Config

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from msgspec.structs import replace
 
 from lockwork import words
 from lockwork.durations import Duration, lease_milliseconds

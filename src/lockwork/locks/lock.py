@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import TypeVar, Unpack
+
+from msgspec.structs import replace
 
 from lockwork.config import Config
 from lockwork.durations import Duration, lease_milliseconds, milliseconds

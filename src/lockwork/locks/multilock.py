@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Unpack
+
+from msgspec.structs import replace
 
 from lockwork.config import Config
 from lockwork.durations import Duration, lease_milliseconds

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypedDict, TypeVar
 from typing import Protocol as Interface
+
+from msgspec import Struct
 
 from lockwork.config import Config
 from lockwork.durations import Duration, lease_milliseconds, seconds
@@ -64,8 +65,7 @@ class ExclusiveSettings(LockSettings[G], total=False):
     replicas: int
 
 
-@dataclass(slots=True, eq=False)
-class LockOptions:
+class LockOptions(Struct, eq=False):
     """One lock as a handle asks for it."""
 
     runtime: Runtime

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Unpack
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork import owners
 from lockwork.config import Config
@@ -182,8 +184,7 @@ class WriteSide(Side):
     mode: ClassVar[Mode] = "write"
 
 
-@dataclass(frozen=True, slots=True)
-class RWLockState:
+class RWLockState(Struct, frozen=True):
     """The writer or readers, and the waiters; at most the requested number of each."""
 
     writer: PermitHolder | None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import ClassVar, Unpack
 from weakref import WeakValueDictionary, ref
+
+from msgspec.structs import replace
 
 from lockwork import owners
 from lockwork.config import Config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from lockwork.locks.grant import Grant, LockHold
 from lockwork.locks.hold import Ended, Hold, nothing

@@ -26,6 +26,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from msgspec import Struct
+
 Names = str | Sequence[str]
 
 _DECLARATION = re.compile(r"^-- (KEYS|ARGV): ((?:.*,\n--)*.*)\n", re.MULTILINE)
@@ -46,8 +48,7 @@ class DeclarationError(Exception):
     """A script, a part and a call do not fit together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """One name of a script's keys: `count` keys in a table, 0 for any number, or one key alone."""
 
     name: str

@@ -12,8 +12,10 @@ frozen dataclasses, because that would triple the cost of creating one, and each
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.declarations import Names
@@ -22,8 +24,7 @@ from lockwork.protocol.scripts import Script, script
 Argument = str | bytes | int
 
 
-@dataclass(slots=True, eq=False)
-class Call:
+class Call(Struct, eq=False):
     """Run `script`; the result is its reply (bytes for strings).
 
     The driver may repeat a call when the reply was lost: every script recognizes the effect of its earlier run.
@@ -111,8 +112,7 @@ def script_call(
     )
 
 
-@dataclass(slots=True, eq=False)
-class Park:
+class Park(Struct, eq=False):
     """Wait for a message to `ticket` on this process's channel; the result is its text, or None at the time `until`.
 
     Messages are hints and may be lost, so `until` (client clock, seconds) is never far away.
@@ -126,18 +126,15 @@ class Park:
     """Time of sending of the call that requested the message; messages that were lost earlier are other ones."""
 
 
-@dataclass(slots=True, eq=False)
-class Clock:
+class Clock(Struct, eq=False):
     """The result is the client's clock in seconds. Use it to measure durations; other processes have other clocks."""
 
 
-@dataclass(slots=True, eq=False)
-class Shards:
+class Shards(Struct, eq=False):
     """The result is the number of servers that share the keys: 1, except on a Cluster."""
 
 
-@dataclass(slots=True, eq=False)
-class Calls:
+class Calls(Struct, eq=False):
     """Run independent calls; the result has the reply of each call, or its LockworkError.
 
     All calls to one server are sent in one round trip. No call waits for replicas.
@@ -146,8 +143,7 @@ class Calls:
     calls: Sequence[Call]
 
 
-@dataclass(slots=True, eq=False)
-class Indexed:
+class Indexed(Struct, eq=False):
     """The result is the names of a kind that the apps of this process add to its index (index/index.py)."""
 
     kind: str

@@ -6,9 +6,10 @@ never runs a function of another version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+
+from msgspec import Struct
 
 from lockwork.protocol.scripts import Script, names, script
 
@@ -16,8 +17,7 @@ PREFIX: str = "lockwork_"
 """All names of Lockwork's libraries and functions begin with this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """A function library: its name, and its code for FUNCTION LOAD."""
 
     name: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from math import lcm
 from typing import Any
+
+from msgspec.structs import fields, replace
 
 from lockwork.protocol.queue.limits import QueueRules
 from lockwork.protocol.queue.status import QueueStatus, WorkerInfo

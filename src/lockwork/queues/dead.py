@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypedDict, Unpack
+
+from msgspec.structs import replace
 
 from lockwork.config import check_names
 from lockwork.durations import Duration, milliseconds

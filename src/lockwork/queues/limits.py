@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypedDict
+
+from msgspec import Struct
 
 from lockwork.config import check_names
 from lockwork.durations import parsed
@@ -26,8 +27,7 @@ class LimitSettings(TypedDict, total=False):
     """Maximum number of waiting jobs, ready or scheduled; a further enqueue raises QueueFull. 0 accepts no jobs."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLimits:
+class QueueLimits(Struct, frozen=True):
     """The limits in force; None: no limit."""
 
     rate: str | None

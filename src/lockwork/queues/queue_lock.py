@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Unpack
+
+from msgspec import Struct
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError, LockLost, NotHeld
@@ -49,8 +50,7 @@ class QueueGrant(Grant):
         return await self._enqueuing.options.runner.arun(self._enqueuing.end_with(call))
 
 
-@dataclass(frozen=True, slots=True)
-class LockedQueue:
+class LockedQueue(Struct, frozen=True):
     """The queue of a lock, as its jobs need it."""
 
     name: str

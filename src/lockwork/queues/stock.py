@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
@@ -24,8 +24,7 @@ from lockwork.validation import whole
 MOST = 10**12
 
 
-@dataclass(frozen=True, slots=True)
-class StockSummary:
+class StockSummary(Struct, frozen=True):
     """One stock of a list: its name, the queue that it lives with, and its units by place."""
 
     name: str

@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import hiredis
+from msgspec.structs import replace
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.cluster import RedisCluster
 

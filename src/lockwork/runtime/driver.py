@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from lockwork.runtime.drive import adrive, drive
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """One step of a control flow that threads and asyncio tasks share, in a version for each.
 
     It must not raise StopIteration, which a generator cannot receive.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Call
@@ -17,8 +19,7 @@ from lockwork.runtime.resp import ASKING, pack_wait
 from lockwork.runtime.sync_connection import Wire
 
 
-@dataclass(slots=True)
-class Sending:
+class Sending(Struct):
     """A call in the form to send: with its script if `whole`; `asking`: its slot is migrating to the node."""
 
     call: Call

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError
 
@@ -25,8 +26,7 @@ _LAST = 0
 """The number of the last day of a month, in a set of days."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Struct, frozen=True):
     name: str
     least: int
     most: int
@@ -44,8 +44,7 @@ _FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CronLine:
+class CronLine(Struct, frozen=True):
     """A line that fires at some time at least; `text` is as given, with single spaces."""
 
     text: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha1
 from inspect import get_annotations
 from typing import Any, Literal, TypedDict, get_args
 
 import msgspec
+from msgspec import Struct
 
 from lockwork import codecs, words
 from lockwork.config import check_names
@@ -87,8 +87,7 @@ class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     catch_up: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleRules:
+class ScheduleRules(Struct, frozen=True):
     """The checked options of a schedule, without its call."""
 
     timing: Timing
@@ -142,8 +141,7 @@ class ScheduleRules:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRules:
+class StoredRules(Struct, frozen=True):
     """A stored definition, read."""
 
     task: str

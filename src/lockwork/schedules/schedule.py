@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError
 from lockwork.failures import Errors
@@ -17,14 +19,17 @@ from lockwork.protocol.schedules.schedules import StoredSchedule
 from lockwork.protocol.scripts import codes
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Misfire, Overlap, StoredRules, checked_schedule, describe
-from lockwork.schedules.timing import Every
+from lockwork.schedules.plans import SchedulePlans
+from lockwork.schedules.timing import Every, Timing
+from lockwork.suggestions import closest
 from lockwork.validation import whole
 
 _MOST = 1000
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime(3000, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleStatus:
+class ScheduleStatus(Struct, frozen=True):
     """A schedule as the server has it; times are in its time zone."""
 
     name: str
@@ -54,11 +59,14 @@ class ScheduleStatus:
 class Schedule:
     """A handle to one schedule of a queue, by its name; it works without running workers."""
 
-    def __init__(self, runtime: Runtime, prefix: str, name: str, queue: str, errors: Errors) -> None:
+    def __init__(
+        self, runtime: Runtime, prefix: str, name: str, queue: str, errors: Errors, plans: SchedulePlans
+    ) -> None:
         self.name: str = checked_schedule(name)
         self.queue: str = checked_queue(queue)
         self._runtime = runtime
         self._errors = errors
+        self._plans = plans
         self._keys = QueueKeys(prefix, queue)
 
     def pause(self) -> bool:
@@ -96,6 +104,26 @@ class Schedule:
         """Async version of `inspect`."""
         return await self._runtime.arun(self._status(count))
 
+    def upcoming(self, count: int, *, after: datetime | None = None) -> tuple[datetime, ...]:
+        """Compute its next `count` slots from the code of this process, without the server.
+
+        Unlike `inspect(count).next`, it needs no worker that has declared the schedule, and counts from the clock of
+        this process.
+
+        Args:
+            count: number of slots, at most 1,000.
+            after: the slots after this time, a datetime with a time zone. Default: now.
+
+        Raises ConfigError if the code of this process has no such schedule.
+        """
+        slots, begin = checked_count(count), int(time.time() * 1000) if after is None else _since_1970_ms(after)
+        plan = self._plans.get(self.queue, {}).get(self.name)
+        if plan is None:
+            close = closest(self.name, [name for plans in self._plans.values() for name in plans])
+            hint = f"did you mean {close!r}?" if close else "import the module of its task, or read inspect(count).next"
+            raise ConfigError(f"this process has no schedule {self.name!r} of queue {self.queue!r} in its code: {hint}")
+        return _slots(describe(plan.definition).timing, begin, slots)
+
     def _run_now(self) -> Protocol[Job[Any] | None]:
         _, stored_schedule = yield from schedules.known(self._keys, self.name)
         results = codes("schedules/run")
@@ -132,10 +160,6 @@ def status(queue: str, known: StoredSchedule, now: int, count: int) -> ScheduleS
         rules = StoredRules("", f"({error})", Every(1000), "once", "allow")
         count = 0
     zone = rules.timing.zone
-    slots, slot = list[datetime](), max(known.cursor, now)
-    for _ in range(count):
-        slot = rules.timing.after(slot)
-        slots.append(datetime.fromtimestamp(slot / 1000, UTC).astimezone(zone))
     return ScheduleStatus(
         name=known.name,
         queue=queue,
@@ -145,10 +169,25 @@ def status(queue: str, known: StoredSchedule, now: int, count: int) -> ScheduleS
         overlap=rules.overlap,
         declared=known.declared,
         paused=known.paused,
-        next=tuple(slots),
+        next=_slots(rules.timing, max(known.cursor, now), count),
         last=datetime.fromtimestamp(known.slot / 1000, UTC).astimezone(zone) if known.slot else None,
         last_job=known.job or None,
         enqueued=known.enqueued,
         overlapped=known.overlapped,
         missed=known.missed,
     )
+
+
+def _slots(timing: Timing, after: int, count: int) -> tuple[datetime, ...]:
+    """Return the next slots after a time (ms since 1970), in the schedule's time zone."""
+    slots, slot = list[datetime](), after
+    for _ in range(count):
+        slot = timing.after(slot)
+        slots.append(datetime.fromtimestamp(slot / 1000, UTC).astimezone(timing.zone))
+    return tuple(slots)
+
+
+def _since_1970_ms(after: object) -> int:
+    if not isinstance(after, datetime) or after.utcoffset() is None or not _FIRST <= after <= _LAST:
+        raise ConfigError(f"after must be a datetime with a time zone, between 1970 and 3000, not {after!r:.80}")
+    return (after - _FIRST) // timedelta(milliseconds=1)

@@ -6,9 +6,10 @@ import asyncio
 import copy
 import inspect
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, ParamSpec, Self, TypeVar, cast, overload
+
+from msgspec import Struct
 
 from lockwork import codecs, owners
 from lockwork.config import Config
@@ -100,8 +101,7 @@ class OnceRun:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionEnd:
+class FunctionEnd(Struct, frozen=True):
     """The outcome of a call of the user's function: its value or its error."""
 
     value: Any = None
@@ -159,8 +159,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class OnceStatus:
+class OnceStatus(Struct, frozen=True):
     """The state of this period's run; `holder` runs or ran it, `ends_in` is the seconds until the period ends."""
 
     state: State

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from lockwork.call_contexts import CallContexts
 from lockwork.failures import Errors
@@ -13,8 +13,7 @@ from lockwork.tasks.middleware import Middlewares
 from lockwork.tasks.on_commit import Commits
 
 
-@dataclass(frozen=True, slots=True)
-class AppContext:
+class AppContext(Struct, frozen=True):
     """Hooks, classes of errors, overridden dependencies, middlewares, and the announcements of producers.
 
     Integrations add context managers around calls, and transactions that jobs wait for.

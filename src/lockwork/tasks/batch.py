@@ -7,8 +7,9 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypedDict, Union
+
+from msgspec import Struct
 
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
@@ -31,8 +32,7 @@ class BatchSettings(TypedDict, total=False):
     """Time that a call waits for more jobs; default 0: it takes the jobs that are ready."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batching:
+class Batching(Struct, frozen=True):
     """Batch size and waiting time of a batch task; `linger` in seconds."""
 
     size: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+
+from msgspec import Struct
 
 from lockwork import codecs
 from lockwork.errors import ConfigError
@@ -15,8 +16,7 @@ Step = int | str
 _DEPTH = 50
 
 
-@dataclass(frozen=True, slots=True)
-class TaskCall:
+class TaskCall(Struct, frozen=True):
     """A call of a task, for instance for a stock to enqueue in one step with a reservation."""
 
     queue: str
@@ -31,8 +31,7 @@ class TaskCall:
         return NewJob(id, self.record, self.delay_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class ResultCall(TaskCall, Generic[R]):
+class ResultCall(TaskCall, Generic[R], frozen=True):
     """A call for a flow, with the type of its result and the results that it uses."""
 
     task: str

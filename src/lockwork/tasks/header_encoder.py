@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from lockwork.durations import parsed
 from lockwork.errors import ConfigError
@@ -17,8 +18,7 @@ from lockwork.validation import whole
 _MOST_AT_ONCE = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class JobGrouping:
+class JobGrouping(Struct, frozen=True):
     """The key and group of a task's jobs, which may have placeholders for arguments, and the group's limits."""
 
     key: str | None = None

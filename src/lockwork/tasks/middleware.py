@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from lockwork.errors import ConfigError
 from lockwork.introspection import shown
@@ -18,8 +19,7 @@ JobMiddleware = Callable[[JobContext], Iterator[None] | AsyncIterator[None]]
 M = TypeVar("M", bound=JobMiddleware)
 
 
-@dataclass(slots=True)
-class Outgoing:
+class Outgoing(Struct):
     """Jobs of one call that are about to be enqueued: `count` of them, each with these `headers`.
 
     `ids` is empty before the `yield`. A flow has no `task`, and its own id.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from itertools import groupby
 from typing import Any, Generic, ParamSpec, TypeVar
 from typing import Protocol as Interface
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError, JobNotReplicated, LockworkError, NotEnqueued
 from lockwork.jobs.job import Job
@@ -27,8 +28,7 @@ R = TypeVar("R")
 log: Log = Log("lockwork")
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueuer:
+class Enqueuer(Struct, frozen=True):
     """Enqueues jobs of one task, with its options, in one partition."""
 
     runtime: Runtime
@@ -36,8 +36,7 @@ class Enqueuer:
     partition: Partition
 
 
-@dataclass(frozen=True, slots=True)
-class PendingJob:
+class PendingJob(Struct, frozen=True):
     """A job that is enqueued after its transaction has been committed."""
 
     enqueuer: Enqueuer
@@ -136,8 +135,7 @@ class Transactions(Interface):
         """Async version of `find`, also of the function that it returns."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitWait:
+class CommitWait(Struct, frozen=True):
     """The transactions that the jobs of a task wait for."""
 
     transactions: Transactions

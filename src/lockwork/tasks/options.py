@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from inspect import get_annotations
 from typing import Literal, TypedDict
+
+from msgspec import field
+from msgspec.structs import replace
 
 from lockwork.backoff import Backoff
 from lockwork.config import check_names
@@ -140,8 +142,7 @@ ELSEWHERE = {
 """The names that other libraries use, and what to write instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOptions(RunOptions):
+class TaskOptions(RunOptions, frozen=True):
     """Options of a task's jobs; durations in seconds."""
 
     queue: str = "default"

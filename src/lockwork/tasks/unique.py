@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from lockwork.codecs import revealing
 from lockwork.durations import milliseconds
@@ -24,8 +24,7 @@ _NAMES = ("unique", "unique_until", "on_duplicate", "debounce", "debounce_max")
 _digested = msgspec.json.Encoder(order="sorted", enc_hook=revealing).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Unique:
+class Unique(Struct, frozen=True):
     """The options of a unique task, checked."""
 
     name: str | Literal[True]

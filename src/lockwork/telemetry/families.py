@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+
+from msgspec import Struct, field
 
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.inspection.overview import OverviewReader, Part
@@ -51,8 +52,7 @@ class Sample(NamedTuple):
     suffix: str = ""
 
 
-@dataclass(slots=True)
-class Family:
+class Family(Struct):
     """A metric with its samples; a counter's name ends with `_total`."""
 
     name: str

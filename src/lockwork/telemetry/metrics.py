@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
 from typing import Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork.errors import ConfigError
 from lockwork.protocol.effects import Protocol, concurrently
@@ -65,8 +67,7 @@ class Histogram:
         return f"Histogram(count={self.count}, sum={self.sum:.6g})"
 
 
-@dataclass(frozen=True, slots=True)
-class MetricPoint:
+class MetricPoint(Struct, frozen=True):
     """The jobs and attempts that ended in the `seconds` from `at`.
 
     `failed` counts failed attempts: `retried` if the job runs again, `dead` if it moved to the dead set. `wait` is the
@@ -87,16 +88,14 @@ class MetricPoint:
     overran: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSeries:
+class MetricSeries(Struct, frozen=True):
     """Points of a span, the oldest first, without gaps; the last one is still in progress. `total` is their sum."""
 
     points: list[MetricPoint]
     total: MetricPoint
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """The moments of a span by partition and task with ended jobs; `last` is the number of the latest moment."""
 
     unit: Unit

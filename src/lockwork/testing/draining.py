@@ -6,8 +6,9 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from lockwork.app.lockwork import Lockwork, apps_here
 from lockwork.durations import Duration, seconds
@@ -24,8 +25,7 @@ class TooManyRuns(AssertionError):
     """`run_all` has run the maximum number of attempts, and jobs are left: perhaps a job enqueues itself."""
 
 
-@dataclass(slots=True)
-class Drained:
+class Drained(Struct):
     """What `run_all` did: the jobs that succeeded and that died, and the number of attempts of any kind."""
 
     succeeded: list[Succeeded] = field(default_factory=list)

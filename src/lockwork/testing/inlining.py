@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork import codecs
 from lockwork.app.lockwork import apps_here
@@ -43,8 +44,7 @@ class InlineResults:
         self._blobs.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class _InlineCall:
+class _InlineCall(Struct, frozen=True):
     """A recorded job, decoded as in a worker."""
 
     task: Task[..., Any, Any]

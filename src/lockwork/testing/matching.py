@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from lockwork import codecs
 from lockwork.durations import Duration, seconds
@@ -35,8 +35,7 @@ class Nothing:
         return "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """What a test expects of a job; None: anything."""
 
     task: Task[..., Any, Any] | str
@@ -133,8 +132,7 @@ class Expected:
         return ", ".join(f"{name}={_short(value)}" for name, value in values.items() if value is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Arguments:
+class _Arguments(Struct, frozen=True):
     """The arguments of a job, each as JSON and as the function gets it: by position, and all of them by name."""
 
     positional: list[tuple[Any, Any]]

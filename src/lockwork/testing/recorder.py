@@ -6,10 +6,11 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+from msgspec.structs import replace
 
 from lockwork.durations import Duration
 from lockwork.protocol.effects import Call, Calls, Clock, Effect, Indexed, Protocol, Shards

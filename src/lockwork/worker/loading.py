@@ -1,21 +1,30 @@
-"""Imports the Lockwork object that `module:object` names."""
+"""Imports the Lockwork object that `module:object` names, and the modules `tasks` of packages."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import re
 import sys
 import traceback
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.failures import is_own
+from lockwork.logs import Log
 from lockwork.suggestions import closest
 
+log: Log = Log("lockwork.worker")
+
+_USUAL = "lw"
+"""The usual name of an app's object."""
+_TASKS = "tasks"
+"""The name of the modules that `--discover` imports."""
 _OURS = f"{Path(__file__).parents[1]}/"
 _APP = re.compile(r"^(\w+)(?:\s*:[^=\n]+)?\s*=\s*(?:\w+\.)?Lockwork\(", re.MULTILINE)
 _IMPORTING = f"{Path(importlib.__file__).parent}/"
@@ -34,10 +43,24 @@ class NotImported(ConfigError):
     """The app's module cannot be imported. A note holds the traceback if it adds to the message."""
 
 
-def load(reference: str) -> Lockwork:
-    """Import the module, with the current directory first on the path, and return its object; raises ConfigError."""
+def load(reference: str, discover: Iterable[str] = ()) -> Lockwork:
+    """Return the object that `find` finds."""
+    return find(reference, discover)[1]
+
+
+def find(reference: str, discover: Iterable[str] = ()) -> tuple[str, Lockwork]:
+    """Import the app, with the current directory first on the path; return `module:object` and the object.
+
+    Without `:object`, it is `lw`, or the only Lockwork object of the module.
+
+    Args:
+        reference: `module:object`, or a module.
+        discover: packages whose modules `tasks` to import, too.
+
+    Raises ConfigError.
+    """
     module_name, separator, attribute = reference.partition(":")
-    if not separator or not module_name or not attribute:
+    if not module_name or (separator and not attribute):
         dotted = _dotted(module_name)
         names = _apps_in_file(dotted)
         hint = f": did you mean {dotted}:{names[0]}?" if names else ""
@@ -51,20 +74,99 @@ def load(reference: str) -> Lockwork:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
-            dotted = _dotted(module_name)
-            close = dotted if dotted != module_name else closest(dotted, _modules_here())
-            hint = f": did you mean {close}:{attribute}?" if close else ""
+            hint = _similar(module_name, attribute)
             raise ConfigError(f"there is no module {module_name!r} in {here} or on the Python path{hint}") from None
         raise _not_imported(module_name, error) from error
     except (Exception, SystemExit) as error:
         raise _not_imported(module_name, error) from error
-    apps = [name for name, value in vars(module).items() if isinstance(value, Lockwork)]
-    hint = f"; the module has {module_name}:{apps[0]}" if apps else ""
+    apps = {name: value for name, value in vars(module).items() if isinstance(value, Lockwork)}
+    attribute = attribute or _only_app(module, apps)
+    hint = f"; the module has {module_name}:{next(iter(apps))}" if apps else ""
     value = _attribute(module, attribute, hint)
+    reference = f"{module_name}:{attribute}"
     if not isinstance(value, Lockwork):
         raise ConfigError(f"{reference} is a {type(value).__name__}, not a Lockwork object{hint}")
     value.registry.context.announcing.stop()  # a supervisor announces the app itself
-    return value
+    for package in discover:
+        _import_tasks(package, reference, value)
+    return reference, value
+
+
+def _only_app(module: ModuleType, apps: Mapping[str, Lockwork]) -> str:
+    """Return the name of the module's object: `lw`, or the only one. Raises ConfigError."""
+    if _USUAL in apps or (not apps and hasattr(module, "__getattr__")):  # it may create its app at the first access
+        return _USUAL
+    if len({id(app) for app in apps.values()}) == 1:
+        return next(iter(apps))
+    name = module.__name__
+    if apps:
+        some = ", ".join(sorted(apps))
+        raise ConfigError(
+            f"module {name!r} has several Lockwork objects, {some}: write {name}:{min(apps)}, for instance"
+        )
+    close = next((f": did you mean {each}?" for each in _apps_near(module)), f": add {_USUAL} = Lockwork() to it")
+    raise ConfigError(f"module {name!r} has no Lockwork object{close}")
+
+
+def _apps_near(module: ModuleType) -> Iterator[str]:
+    """Yield `module:object` of the other modules of a package, or of its folder, without importing them."""
+    name, file = module.__name__, getattr(module, "__file__", None)
+    parent = name if hasattr(module, "__path__") else name.rpartition(".")[0]
+    folders = [Path(path) for path in getattr(module, "__path__", ())] or ([Path(file).parent] if file else [])
+    for folder in folders:
+        for path in sorted(folder.glob("*.py")):
+            for app in _apps_in(path) if path.stem != "__init__" else ():
+                yield f"{parent}.{path.stem}:{app}" if parent else f"{path.stem}:{app}"
+
+
+def _import_tasks(package: str, reference: str, app: Lockwork) -> None:
+    """Import the modules `tasks` below a package, and warn of those that use another app. Raises ConfigError."""
+    names = list(_task_modules(package))
+    if not names:
+        raise ConfigError(f"--discover {package}: package {package!r} has no module named {_TASKS!r}")
+    for name in names:
+        try:
+            module = importlib.import_module(name)
+        except (Exception, SystemExit) as error:
+            raise _not_imported(name, error) from error
+        others = [each for each, value in vars(module).items() if isinstance(value, Lockwork) and value is not app]
+        if others:
+            log.warning("--discover: %s:%s is not %s, which this worker runs", name, others[0], reference)
+
+
+def _task_modules(package: str) -> Iterator[str]:
+    """Yield the names of all modules `tasks` below a package, also of folders without `__init__.py`."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError, AttributeError):
+        spec = None  # a parent is missing, or is no package
+    except (Exception, SystemExit) as error:
+        raise _not_imported(package, error) from error
+    if spec is None:
+        raise ConfigError(f"--discover {package}: there is no package {package!r}{_similar(package, '')}")
+    if spec.submodule_search_locations is None:
+        raise ConfigError(f"--discover {package}: it is a module, not a package; import it in the app's module")
+    for location in spec.submodule_search_locations:
+        yield from _tasks_below(Path(location), package)
+
+
+def _tasks_below(folder: Path, package: str) -> Iterator[str]:
+    inner: list[Path] = []
+    for path in sorted(folder.iterdir()):
+        if path.name == f"{_TASKS}.py" or (path.name == _TASKS and (path / "__init__.py").exists()):
+            yield f"{package}.{_TASKS}"
+        elif path.name.isidentifier() and path.name != "__pycache__" and path.is_dir() and not path.is_symlink():
+            inner.append(path)
+    for path in inner:
+        yield from _tasks_below(path, f"{package}.{path.name}")
+
+
+def _similar(module: str, attribute: str) -> str:
+    """Return a hint: an existing module with a similar name."""
+    dotted = _dotted(module)
+    close = dotted if dotted != module else closest(dotted, _modules_here())
+    names = [attribute] if attribute else (_apps_in_file(close) if close else [])
+    return f": did you mean {':'.join([close, *names[:1]])}?" if close else ""
 
 
 def _attribute(module: ModuleType, path: str, hint: str) -> object:
@@ -94,9 +196,12 @@ def _modules_here() -> list[str]:
 def _apps_in_file(module: str) -> list[str]:
     """Return the variables of a module's file that seem to be Lockwork objects, without importing it."""
     path = module.replace(".", "/")
-    for file in (f"{path}.py", f"{path}/__init__.py"):
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            return _APP.findall(Path(file).read_text())
+    return _apps_in(Path(f"{path}.py")) or _apps_in(Path(f"{path}/__init__.py"))
+
+
+def _apps_in(file: Path) -> list[str]:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return _APP.findall(file.read_text())
     return []
 
 

@@ -27,15 +27,17 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     burst: bool = False
     """End when no queue has a job that can run now."""
     once: bool = False
+    """End after one job."""
     wait: bool = True
     """True if a starting worker waits for an unreachable server."""
-    """End after one job."""
     max_jobs: int | None = None
     max_memory: int | None = None
     runners: int | None = None
     """Runner processes for `executor="process"` tasks in each child; default: the number of processors."""
     log_level: str | None = None
     log_format: str | None = None
+    discover: list[str] = []
+    """Packages whose modules `tasks` each process imports after the app."""
 
     @property
     def ends(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Literal, TypeVar, cast
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -35,7 +35,8 @@ def limited(
         key: each value has a rate of its own: "ip" (default), the address of the connection; "user", the user, or the
             address of one who is not logged in; or a function of the request. A request whose key is None is not
             limited.
-        name: names the limiter; views with the same name share it. Default: the view's name.
+        name: names the limiter; limits with the same name share it, and need the same rate. Default: the view's
+            function or class, rate and key, so that a view may have several limits.
         burst: requests that may come at once. Default: those of the rate.
         algorithm: "bucket" (default) or "window"; see `Lockwork.limiter`.
 
@@ -45,7 +46,8 @@ def limited(
         raise ConfigError(f'key must be "ip", "user" or a function of the request, not {key!r:.60}')
 
     def decorate(view: View) -> View:
-        common = name or f"view:{shown(view)}"
+        given_key = key if isinstance(key, str) else shown(key)
+        common = name or f"view:{_name_of(view)}:{rate}:{burst or ''}:{algorithm}:{given_key}"
 
         def limiter(value: str) -> Limiter:
             return project_app().limiter(f"{common}:{value}", rate, burst=burst, algorithm=algorithm)
@@ -73,6 +75,18 @@ def limited(
         return cast("View", aanswer if inspect.iscoroutinefunction(view) else answer)
 
     return decorate
+
+
+def _name_of(view: object) -> str:
+    """Return the name of a view; that of its class if `as_view()` or `method_decorator` made the function."""
+    made: Any = view
+    while made is not None:
+        if (view_class := getattr(made, "view_class", None)) is not None:
+            return shown(view_class)
+        if isinstance(made, partial) and (owner := getattr(made.func, "__self__", None)) is not None:
+            return f"{shown(type(owner))}.{made.func.__name__}"
+        made = getattr(made, "__wrapped__", None)
+    return shown(view)
 
 
 def _value(key: Key, request: HttpRequest) -> str | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import ENVIRONMENT_VARIABLE, settings
+from msgspec import Struct
 
 from lockwork.config import Config, Settings, check_names
 from lockwork.contrib.django.transactions import DjangoTransactions
@@ -29,8 +29,7 @@ class LockworkSetting(Settings, total=False):
 _OWN = ("url", "client", "on_commit", "dashboard_url")
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectSettings:
+class ProjectSettings(Struct, frozen=True):
     """Checked settings of a project."""
 
     url: str | None

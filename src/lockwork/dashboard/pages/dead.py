@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.dashboard.dead_groups import Group
 from lockwork.dashboard.page import Form, Page, ShownText, View
@@ -24,8 +25,7 @@ _LONG = 0.025
 """Maximum seconds that a page reads; it continues with its next request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Death:
+class Death(Struct, frozen=True):
     """A group in its form for the page."""
 
     group: Group

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork.dashboard.flow_picture import FlowPicture, picture
 from lockwork.dashboard.neighbors import read_neighbors
@@ -134,8 +136,7 @@ def _done(progress: ShownText | None) -> tuple[float, float] | None:
     return (done, of) if 0 <= done <= of and of else None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """An attempt on the timeline of its job: its wait and run times, and both as (x, width) from 0 to 100."""
 
     attempt: Attempt

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from datetime import datetime
 from time import perf_counter
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork.dashboard.bulk import VERBS, states_for
 from lockwork.dashboard.page import Form, Page, View
@@ -105,8 +107,7 @@ async def read(view: View) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """Jobs that one pass shows: jobs with the text as a whole value, or all others."""
 
     text: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.dashboard.charts import PARTS, stacked
 from lockwork.dashboard.marks import marks
@@ -18,8 +19,7 @@ _TASKS = 8
 """Number of tasks to show."""
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
+class Now(Struct, frozen=True):
     """Rates and times of the last two minutes."""
 
     done: float

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.errors import ConfigError
@@ -22,8 +23,7 @@ _JOBS = 200
 _DAY = timedelta(hours=24)
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
+class Strip(Struct, frozen=True):
     """Slots of the next 24 hours as positions from 0, now, to 100."""
 
     ticks: list[float]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.dashboard.page import Page, View
 from lockwork.telemetry.metrics import MetricPoint
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRow:
+class TaskRow(Struct, frozen=True):
     """Metrics of one task of one queue in the time range."""
 
     queue: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork.protocol.effects import Argument, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
@@ -74,8 +76,7 @@ def _marks(jobs: list[DeadJob]) -> Iterator[Argument]:
         yield job.died
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Limits of the dead set (maximum age in ms, and number of jobs), and of the history of other ended jobs."""
 
     ttl_ms: int
@@ -100,8 +101,7 @@ _TIME = re.compile(r"[-+]?(\d+(\.\d+)?(e[-+]?\d+)?|inf)")
 _MS = re.compile(r"\d{1,15}")
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """A filter of dead jobs; a field that is None matches all jobs."""
 
     task: str | None = None
@@ -127,8 +127,7 @@ class Filter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DeadJob:
+class DeadJob(Struct, frozen=True):
     """One dead job, at the time of the read; times are in seconds."""
 
     id: str
@@ -146,8 +145,7 @@ class DeadJob:
     """Stored time of its death, which differs from the time of a later death."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadPage:
+class DeadPage(Struct, frozen=True):
     """A page of dead jobs; pass `next`, which is None on the last page, as `after` to read the next page.
 
     `problem` is the server's error text for a key that could not be read, or None.
@@ -160,8 +158,7 @@ class DeadPage:
     """The server's time at the first page, which is the reference of ages on all pages."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadGroup:
+class DeadGroup(Struct, frozen=True):
     """Dead jobs of one task with one type of error; times are seconds since they died."""
 
     error: str
@@ -173,8 +170,7 @@ class DeadGroup:
     """The newest job of the group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """The result of one call."""
 
     jobs: list[DeadJob]
@@ -186,8 +182,7 @@ class Reading:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(Struct, frozen=True):
     """A position: the reference time of ages, and the last job that was read, by time and id."""
 
     at: int | str = ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import DelayQueueKeys
@@ -17,8 +18,7 @@ BATCH = 1000
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class DelayQueueEntry:
+class DelayQueueEntry(Struct, frozen=True):
     """One id, and its due time: `score` is that time in whole microseconds since 1970, as stored."""
 
     id: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from lockwork.ids import node_id
 from lockwork.protocol.effects import Argument, Protocol, script_call
@@ -29,8 +29,7 @@ NodeState = Literal["blocked", "scheduled", "ready", "running", "active", "succe
 _ENDS: dict[bytes, NodeState] = {b"s": "succeeded", b"f": "failed", b"c": "cancelled", b"x": "cancelled"}
 
 
-@dataclass(frozen=True, slots=True)
-class FlowNode:
+class FlowNode(Struct, frozen=True):
     """One job of a flow, with the numbers of the jobs that wait for it.
 
     `state` is "active" if the job is scheduled, ready or running, and too many jobs are active to locate them all.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from lockwork.ids import node_of
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
@@ -101,8 +101,7 @@ def push(
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class FlowDetails:
+class FlowDetails(Struct, frozen=True):
     """State of a flow: running, compensating or ended. The counts are of jobs, or of compensations."""
 
     state: Literal["running", "compensating", "ended"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.formats import polling
@@ -11,8 +11,7 @@ from lockwork.protocol.locks.grants import Granted, LockScripts, Request
 SCRIPTS = LockScripts("formats/plain_acquire", "formats/plain_release", "formats/plain_release", "formats/plain_renew")
 
 
-@dataclass(frozen=True, slots=True)
-class PlainState:
+class PlainState(Struct, frozen=True):
     """State of the key: `token` is None when the lock is free; `expires_in` is in seconds, None without an expiry."""
 
     token: bytes | None

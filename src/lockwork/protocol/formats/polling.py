@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from lockwork import words
 from lockwork.errors import LockTimeout, LockworkError, ServerRefused

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from lockwork.protocol.effects import Argument, Protocol, script_call
 from lockwork.protocol.formats import polling
@@ -18,8 +19,7 @@ Unit = Literal["s", "ms"]
 MICROSECONDS: dict[Unit, int] = {"s": 1_000_000, "ms": 1000}
 
 
-@dataclass(frozen=True, slots=True)
-class TimestampState:
+class TimestampState(Struct, frozen=True):
     """State of the key: `value` is None without a value; `expires_in` is the seconds until its time, 0 when past.
 
     `has_expiry` is False for a value without an expiry on the server.

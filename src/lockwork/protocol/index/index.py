@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from lockwork.protocol import slots
 from lockwork.protocol.effects import Argument, Indexed, Protocol, Shards, concurrently, on_each_shard, script_call

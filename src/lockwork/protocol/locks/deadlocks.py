@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _STARTS = 30
 """A short cycle is searched from at most this number of members of a deadlock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """The units of one resource that one owner holds or waits for."""
 
     owner: str
     units: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """A lock (capacity 1), read-write lock (a writer takes all units) or semaphore; `line` has its waiters in order.
 
     Holders that a snapshot omits count as owners who finish, so incomplete data never causes a false report.
@@ -31,8 +30,7 @@ class Resource:
     line: tuple[Share, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """`waiter` waits for `blocker`, which holds the resource, or is an earlier waiter (`ahead`)."""
 
     waiter: str
@@ -41,8 +39,7 @@ class Edge:
     ahead: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlock:
+class Deadlock(Struct, frozen=True):
     """Owners who wait for each other forever: `members` are all such owners, `cycle` is one short cycle among them."""
 
     members: tuple[str, ...]

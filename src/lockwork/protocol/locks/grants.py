@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork import words
 from lockwork.errors import LockTimeout, LockworkError, NotReplicated, ServerRefused
@@ -17,8 +18,7 @@ from lockwork.protocol.scripts import codes
 _COUNTED = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class LockState:
+class LockState(Struct, frozen=True):
     """The current holder of a lock: `owner` is None without a holder; `expires_in` is in seconds.
 
     Without a holder, `expires_in` is above 0 while a released lock stays taken (`at_least`). `waiters` is exact up to
@@ -67,8 +67,7 @@ def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class LockScripts:
+class LockScripts(Struct, frozen=True):
     """The scripts of one kind of lock."""
 
     acquire: str
@@ -83,8 +82,7 @@ CLAIM_MS = 4000
 """Lease (ms) of a grant that the server transfers to a waiter. A live process renews it within this time."""
 
 
-@dataclass(slots=True, eq=False)
-class Request:
+class Request(Struct, eq=False):
     """One call of `acquire`, with all values that the server needs."""
 
     key: str
@@ -112,8 +110,7 @@ class Request:
         return f"{self.noun} {display(self.name)!r}"
 
 
-@dataclass(slots=True, eq=False)
-class Granted:
+class Granted(Struct, eq=False):
     """A grant, as known to its holder: `deadline` is on the holder's clock, never later than the server's deadline."""
 
     fence: int
@@ -217,8 +214,7 @@ def release(
     return bool((yield from insist(call)))
 
 
-@dataclass(slots=True, eq=False)
-class Renewal:
+class Renewal(Struct, eq=False):
     """One grant to renew."""
 
     key: str
@@ -228,8 +224,7 @@ class Renewal:
     scripts: LockScripts = LOCK
 
 
-@dataclass(slots=True, eq=False)
-class Refusal:
+class Refusal(Struct, eq=False):
     """The error of one grant in a renewal; `over`: another program has overwritten its key."""
 
     error: ServerRefused

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Container, Iterable
-from dataclasses import replace
 from typing import Protocol as Interface
 from weakref import ref
+
+from msgspec.structs import replace
 
 from lockwork.protocol.locks.grants import Granted, Renewal
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork import words
 from lockwork.errors import LockTimeout, LockworkError
@@ -22,8 +24,7 @@ Groups = Sequence[Sequence[str]]
 """Groups of keys; one script call takes the keys of a group. All callers acquire the groups in this order."""
 
 
-@dataclass(slots=True)
-class _Round:
+class _Round(Struct):
     """Result of one round of requests: grants by key, or the time of the next round."""
 
     granted: dict[str, Granted]

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from glob import escape
 from math import inf
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lockwork.errors import ConfigError
 from lockwork.protocol import keys, names, slots
@@ -31,8 +33,7 @@ STICKY = "~"
 """Prefix of the requests of sticky locks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """One owner: `label` is the name of its thread or asyncio task, `tags` are the tags of the lock.
 
     `job` is the id of the job that acquires the lock, and `task` is the job's task; None outside a job. A call of a
@@ -102,8 +103,7 @@ KINDS = ("lock", "rwlock", "semaphore", "quorum", "queuelock")
 _KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum", "queue": "queuelock"}
 
 
-@dataclass(frozen=True, slots=True)
-class LockHolder:
+class LockHolder(Struct, frozen=True):
     """One live grant; times are in seconds."""
 
     holder: Holder
@@ -114,8 +114,7 @@ class LockHolder:
     held_for: float
 
 
-@dataclass(frozen=True, slots=True)
-class LockWaiter:
+class LockWaiter(Struct, frozen=True):
     """One live waiter."""
 
     holder: Holder
@@ -124,8 +123,7 @@ class LockWaiter:
     waited: float
 
 
-@dataclass(frozen=True, slots=True)
-class LockSnapshot:
+class LockSnapshot(Struct, frozen=True):
     """One lock at the time of the read.
 
     `kind` is "lock", "rwlock" (a writer has all units), "semaphore", "queuelock" (a lock of a queue, with the name
@@ -151,8 +149,7 @@ class LockSnapshot:
         return [held.holder for held in self.holders] + [waiter.holder for waiter in self.line]
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """The locks with a holder or a waiter, the edges between owners, and the deadlocks."""
 
     locks: tuple[LockSnapshot, ...]

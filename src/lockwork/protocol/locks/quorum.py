@@ -15,8 +15,10 @@ exclusion: see locks/quorum.py.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork import words
 from lockwork.errors import LockTimeout, ServerUnavailable
@@ -29,8 +31,7 @@ Node = int
 """Index of a server in the list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Everywhere:
+class Everywhere(Struct, frozen=True):
     """Run a protocol on each of the servers concurrently; the result maps each server to its result or its error.
 
     A protocol that takes longer than `patience` seconds counts as failed, and its result is None. If it completes
@@ -42,8 +43,7 @@ class Everywhere:
     undo: Mapping[Node, Call]
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """Wait a random time of at most this many seconds, so that two callers do not collide repeatedly."""
 
     most: float
@@ -53,8 +53,7 @@ T = TypeVar("T")
 Rounds = Generator[Everywhere | Pause | Clock, Any, T]
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumGranted:
+class QuorumGranted(Struct, frozen=True):
     """A grant: the deadline on each server, with the same fence."""
 
     fence: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from math import log2
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct, field
 
 from lockwork.protocol.effects import Argument, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
@@ -34,8 +34,7 @@ def bucket(microseconds: float) -> int:
     return min(int(PER_OCTAVE * log2(microseconds)), _LAST_BUCKET)
 
 
-@dataclass(slots=True)
-class Times:
+class Times(Struct):
     """Times by bucket, and their sum in microseconds."""
 
     sum: int = 0
@@ -61,8 +60,7 @@ class Times:
         return cls(packed[0], Counter(dict(zip(packed[1::2], packed[2::2], strict=True))))
 
 
-@dataclass(slots=True)
-class Moment:
+class Moment(Struct):
     """Attempts that ended in one minute or hour: counts by name, and times."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -87,8 +85,7 @@ class Moment:
             mine.counts.subtract(its.counts)
 
 
-@dataclass(slots=True)
-class TaskMoments:
+class TaskMoments(Struct):
     """Metrics of a queue: the number of the last minute or hour, and by task its moments by number."""
 
     last: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.locks.grants import LockScripts
@@ -16,8 +16,7 @@ _MOST = 1000
 """Limit per call of holders to list."""
 
 
-@dataclass(frozen=True, slots=True)
-class PermitHolder:
+class PermitHolder(Struct, frozen=True):
     """One live grant; times are in seconds."""
 
     holder: Holder
@@ -27,8 +26,7 @@ class PermitHolder:
     held_for: float
 
 
-@dataclass(frozen=True, slots=True)
-class PermitWaiter:
+class PermitWaiter(Struct, frozen=True):
     """One live waiter."""
 
     holder: Holder
@@ -36,8 +34,7 @@ class PermitWaiter:
     waited: float
 
 
-@dataclass(frozen=True, slots=True)
-class PermitsState:
+class PermitsState(Struct, frozen=True):
     """Capacity and units in use; some of the holders, and the first waiters."""
 
     capacity: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from lockwork.protocol.effects import Argument, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
@@ -13,8 +13,7 @@ _SEEN = 2048
 """Bytes to read of each record; the arguments of a longer record are not shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingJob:
+class WaitingJob(Struct, frozen=True):
     """One waiting job, at the time of the read; times are in seconds."""
 
     id: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from lockwork.errors import JobNotReplicated, QueueFull
 from lockwork.protocol.effects import Argument, Call, Protocol, script_call

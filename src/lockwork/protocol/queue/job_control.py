@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct, field
 
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.history import history
@@ -20,8 +20,7 @@ SOON = 0.05
 """Seconds until a worker checks again for a job that the server announced but that has not arrived yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """Note of a job: its progress, and its finished steps with their values; all values are JSON."""
 
     progress: str = ""
@@ -36,8 +35,7 @@ class Note:
         return cls(progress, dict(zip(rest[::2], rest[1::2], strict=True)))
 
 
-@dataclass(frozen=True, slots=True)
-class JobDetails:
+class JobDetails(Struct, frozen=True):
     """Everything stored about a job; times in ms since 1970, or None.
 
     `state` is a `State` of jobs/snapshot.py, or "active"; `blob` is its outcome, or the error of a dead job.
@@ -87,8 +85,7 @@ def inspect(queue: QueueKeys, id: str, channel: str = "", window_ms: int = WINDO
     )
 
 
-@dataclass(frozen=True, slots=True)
-class JobPlace:
+class JobPlace(Struct, frozen=True):
     """Place of a job (scheduled, blocked, ready, running or gone), and the number of worker processes of its queue."""
 
     state: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
 
 from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
@@ -54,8 +55,7 @@ class Leased(NamedTuple):
         return counts.crashes + counts.shared
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """The result of a reserve call.
 
     `next_due` is seconds until a scheduled job is due, or None. `fence` is higher than the fence of any earlier
@@ -266,8 +266,7 @@ def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], win
     return [result == results.settled for result in reply if result != results.postponed]
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(Struct, frozen=True):
     """The reply to a heartbeat.
 
     alive: the sessions that are alive. overdue: a session whose lease has ended. next_deadline: seconds until the next
@@ -359,8 +358,7 @@ def strays(queue: QueueKeys, session: str, known: Sequence[tuple[str, bytes]]) -
     return {(reply[at].decode(), reply[at + 1]) for at in range(0, len(reply), 2)}
 
 
-@dataclass(frozen=True, slots=True)
-class JobState:
+class JobState(Struct, frozen=True):
     """State of a job: ended (with its stored blob), dead, scheduled, active (ready or running), overdue, unknown, or
     blocked (it waits for other jobs of its flow)."""
 

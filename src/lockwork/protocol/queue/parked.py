@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
@@ -10,8 +10,7 @@ from lockwork.protocol.keys import QueueKeys
 _MOST = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedTask:
+class ParkedTask(Struct, frozen=True):
     """A task whose jobs wait for a worker that knows it.
 
     since: when a worker first returned the oldest of these jobs, in ms since 1970.

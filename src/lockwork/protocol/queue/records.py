@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from lockwork.ids import enqueued_at, node_id, node_of
 from lockwork.protocol.keys import PRIORITIES
@@ -20,8 +20,7 @@ _DECODER = json.JSONDecoder()
 _COUNTS = re.compile(rb"(\d+)/?(\d*)/?(\d*)")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCall:
+class StoredCall(Struct, frozen=True):
     """A stored call of a task.
 
     `task`, `args` and `kwargs` are None if they cannot be read; `problem` then has the reason. If only the beginning of
@@ -165,8 +164,7 @@ def counts(stored: bytes) -> Counts:
     return Counts(int(match[1]), int(match[2] or 0), int(match[3] or 0)) if match else Counts()
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A stored error: the name of its type, its text, and its traceback if that was read."""
 
     type: str

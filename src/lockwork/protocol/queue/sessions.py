@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork.protocol.effects import Argument, Call, Calls, Effect, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
@@ -29,8 +31,7 @@ def forward_wakeup(
     return bool(reply)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueHead:
+class QueueHead(Struct, frozen=True):
     """The first ids of each ready list, and the seconds until the next lease ends (None without workers).
 
     An id is "" when a list has jobs, but its first entries are all void.

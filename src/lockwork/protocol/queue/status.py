@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Call, Calls, Protocol, script_call
@@ -16,8 +17,7 @@ MOST_SESSIONS = 1000
 """Limit per call of worker sessions whose jobs are counted or read."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStatus:
+class QueueStatus(Struct, frozen=True):
     """Jobs of a queue by place, and its counters since it was created (`failed` counts attempts, `dead` is a place).
 
     `revived` jobs ran again after they were dead, expired or cancelled. `forgotten` jobs were deleted from the dead
@@ -44,8 +44,7 @@ class QueueStatus:
     """Jobs that wait for others of their flow."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerInfo:
+class WorkerInfo(Struct, frozen=True):
     """One worker process: its session, host and process id, its jobs, and seconds until its lease ends."""
 
     session: str

@@ -8,9 +8,10 @@ enqueues the jobs in one step. So there is no leader, and no process waits for a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
@@ -30,8 +31,7 @@ MOST_MISSED = 1000
 """Limit of slots that count as missed when a schedule fires again."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulePlan:
+class SchedulePlan(Struct, frozen=True):
     """A schedule in the code. All times are in ms since 1970, by the server's clock."""
 
     name: str
@@ -51,8 +51,7 @@ class SchedulePlan:
     overlap: bool
 
 
-@dataclass(slots=True)
-class _WatchedPlan:
+class _WatchedPlan(Struct):
     plan: SchedulePlan
     state: int = 0
     """A code of schedules/declare: in_force; replaced: the server has another definition; or unknown."""
@@ -223,8 +222,7 @@ def run_now(queue: QueueKeys, name: str, id: str, *, overlap: bool) -> Protocol[
     return code, job.decode()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSchedule:
+class StoredSchedule(Struct, frozen=True):
     """A stored schedule; times are ms since 1970."""
 
     name: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Call, Calls, Protocol, script_call
@@ -20,8 +22,7 @@ _SEARCH_DEAD = 200
 """The limit for dead jobs, which is lower because their errors are read as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPage:
+class StoredPage(Struct, frozen=True):
     """A page of jobs; `position` is the beginning of the next page, None after the last page."""
 
     jobs: list[StoredJob]

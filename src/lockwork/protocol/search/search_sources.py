@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from lockwork.protocol.effects import Argument, Protocol, script_call
 from lockwork.protocol.history import history
@@ -55,8 +56,7 @@ class StoredJob(NamedTuple):
         return self.ended or self.started or self.enqueued
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A filter of jobs."""
 
     places: frozenset[str] = PLACES
@@ -86,8 +86,7 @@ class Wanted:
         return late and (self.until is None or job.time <= self.until * 1_000_000) and self.matches(job)
 
 
-@dataclass(slots=True)
-class Source:
+class Source(Struct):
     """The entries of one place of one partition."""
 
     keys: QueueKeys

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from lockwork import words
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
 from lockwork.logs import Log
@@ -47,8 +49,7 @@ class StockRules:
         return self.queue.stock(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """Units reserved for a buyer; `created` is False when this call found an earlier reservation with the same key.
 
     `state` is "held" or "confirmed"; `expires_in` is in seconds, 0 once confirmed; `fence` increases with each
@@ -64,8 +65,7 @@ class Reservation:
     created: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StockStatus:
+class StockStatus(Struct, frozen=True):
     """Units by place (total = available + reserved + sold), and the number of expired reservations."""
 
     total: int

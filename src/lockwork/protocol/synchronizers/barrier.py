@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from lockwork import words
 from lockwork.errors import ConfigError, LockworkError, WaitTimeout
@@ -14,8 +15,7 @@ from lockwork.protocol.retry import Rechecks, patience, undo
 from lockwork.protocol.scripts import codes
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """One party's arrival, with the values that the server needs to count it once and to wake it."""
 
     keys: BarrierKeys
@@ -25,8 +25,7 @@ class Arrival:
     channel: str
 
 
-@dataclass(frozen=True, slots=True)
-class BarrierStatus:
+class BarrierStatus(Struct, frozen=True):
     """`arrived` of `parties` wait; `generation` counts how often the barrier has opened since its keys were deleted."""
 
     arrived: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from lockwork.errors import ConfigError
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
@@ -12,8 +12,7 @@ from lockwork.protocol.retry import Rechecks, patience
 from lockwork.protocol.scripts import codes
 
 
-@dataclass(frozen=True, slots=True)
-class LatchRequest:
+class LatchRequest(Struct, frozen=True):
     """One latch, with the values that all its users must share."""
 
     keys: LatchKeys
@@ -22,8 +21,7 @@ class LatchRequest:
     ttl_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class LatchStatus:
+class LatchStatus(Struct, frozen=True):
     """`left` of `count` must still be counted down."""
 
     left: int

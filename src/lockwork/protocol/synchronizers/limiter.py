@@ -7,10 +7,11 @@ Window: at most `limit` units in any period, from an exact log.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from lockwork import words
 from lockwork.errors import ConfigError, LockworkError, RateLimited
@@ -34,8 +35,7 @@ _AGAIN = 1.0
 """Seconds to retry while the server is unreachable, for a caller that would not wait for units."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimiterRules:
+class LimiterRules(Struct, frozen=True):
     """One limiter: its keys, its name, and its rule; `shown` is the rate as the user wrote it."""
 
     keys: LimiterKeys
@@ -60,8 +60,7 @@ class LimiterRules:
         return f"b:{whole}:{rest}:{parts}:{self.limit}:0"
 
 
-@dataclass(frozen=True, slots=True)
-class LimiterStatus:
+class LimiterStatus(Struct, frozen=True):
     """`available` of `limit` units are free now; all units are free in `full_in` seconds if no caller takes any."""
 
     available: int
@@ -69,8 +68,7 @@ class LimiterStatus:
     full_in: float
 
 
-@dataclass(frozen=True, slots=True)
-class LimiterSummary:
+class LimiterSummary(Struct, frozen=True):
     """One limiter of a list, with its current rule; it is deleted some minutes after it is full again."""
 
     name: str
@@ -88,8 +86,7 @@ class LimiterSummary:
     """Seconds until the slot of the last waiting caller."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimiterOverview:
+class LimiterOverview(Struct, frozen=True):
     """The matching limiters, by name; `complete` is True if no matching limiter is missing."""
 
     limiters: tuple[LimiterSummary, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from lockwork import words
 from lockwork.errors import WaitTimeout
@@ -21,8 +22,7 @@ State = Literal["idle", "running", "done", "failed", "lost"]
 _STATES: dict[bytes, State] = {b"": "idle", b"r": "running", b"d": "done", b"f": "failed", b"l": "lost"}
 
 
-@dataclass(frozen=True, slots=True)
-class OnceRequest:
+class OnceRequest(Struct, frozen=True):
     """One call of a function that runs once per period, with all values that the server needs."""
 
     key: str
@@ -35,16 +35,14 @@ class OnceRequest:
     again_if_lost: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EndedRun:
+class EndedRun(Struct, frozen=True):
     """Outcome of this period's run."""
 
     state: State
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class OnceState:
+class OnceState(Struct, frozen=True):
     """State of this period's run, its owner, and seconds until the period ends."""
 
     state: State

@@ -19,9 +19,10 @@ import contextlib
 import os
 import sys
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError
 from lockwork.runtime.embedded.folder import errors_of, lock, locked, made, try_lock, user_home
@@ -119,8 +120,7 @@ def _end_ownerless(folder: Path, users: int) -> None:
 _IN_USE = "another server already runs in {}: use a folder of its own for this one"
 
 
-@dataclass
-class _User:
+class _User(Struct):
     """Use of one shared server by this process: all its handles share one lock."""
 
     folder: Path
@@ -142,8 +142,7 @@ class _User:
             os.close(self.users)
 
 
-@dataclass(eq=False)
-class _Owner:
+class _Owner(Struct, eq=False):
     """Ownership of a private server by this process."""
 
     folder: Path

@@ -10,9 +10,10 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from lockwork.errors import ConfigError, ServerUnavailable
 from lockwork.runtime.embedded.folder import lock, program, socket_path, try_lock
@@ -32,8 +33,7 @@ _END_LIMIT = 10.0
 _STEP = 0.005
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True):
     """Content of the file `server`, about the server that holds this file's lock."""
 
     pid: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.config import Config
 from lockwork.injection.calling import Caller
@@ -18,8 +19,7 @@ from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import ThreadPool
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionContext:
+class ExecutionContext(Struct, frozen=True):
     """The parts of a worker process or runner that the executors of all its queues share."""
 
     registry: Registry
@@ -32,8 +32,7 @@ class ExecutionContext:
     """Runs the jobs of `executor="process"` tasks; None in a runner, which runs them itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionContext:
+class SessionContext(Struct, frozen=True):
     """The session under which a worker process leases jobs, and the slots that these jobs take."""
 
     driver: AsyncDriver
@@ -45,8 +44,7 @@ class SessionContext:
     """The app's `result_ttl` in milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchOptions:
+class FetchOptions(Struct, frozen=True):
     """Options of a fetcher, derived from the options of its worker."""
 
     fetch_order: FetchOrder = strict

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
@@ -103,8 +104,7 @@ ASKABLE = frozenset({_S.READY, _S.WOKEN})
 ASLEEP = frozenset({_S.SLEEPING, _S.SLEEPING_UNTIL_DUE, _S.UNANSWERED, _S.PAUSED})
 
 
-@dataclass(slots=True, eq=False)
-class QueueState:
+class QueueState(Struct, eq=False):
     """A queue or partition, its runner, and its state in the fetcher."""
 
     name: str

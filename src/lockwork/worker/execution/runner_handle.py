@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from lockwork.errors import WorkerDied
 from lockwork.protocol.queue.leases import Leased, Outcome
@@ -31,8 +32,7 @@ class NotBegun(Exception):
     """The process died before it accepted the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpawnSpec:
+class SpawnSpec(Struct, frozen=True):
     """Start parameters of a runner: the settings of its worker process, the event loop, and the working directory."""
 
     settings: ProcessSettings

@@ -172,7 +172,7 @@ class ThreadRun:
     def run_in(self, contexts: CallContexts) -> None:
         """Make the call in this thread, within the context managers of integrations; never raises."""
         try:
-            contexts.call(self)
+            contexts.call(self, self.error)
         except BaseException as error:  # noqa: BLE001 - a context manager's error is the call's
             self._end = error, None
 
@@ -189,6 +189,10 @@ class ThreadRun:
             self._end = error, None
         finally:
             grants.end()
+
+    def error(self) -> BaseException | None:
+        """Return the error of the ended call."""
+        return self._end[0]
 
     def take_end(self) -> tuple[BaseException | None, Any]:
         """Return the error and the value of the ended call, once."""

@@ -85,7 +85,7 @@ def main() -> None:
         if settings is not None:
             # before the event loop runs: the import may block, or run its own loop
             with configured(settings.options.log_level, settings.options.log_format):
-                app = load(settings.options.app)
+                app = load(settings.options.app, settings.options.discover)
             runner = asyncio.Runner(loop_factory=environment.factory(sys.argv[1]))
             status = runner.run(_main(app, settings, line, received, int(sys.argv[2])))
             leave_within(_LAST, status)

@@ -191,7 +191,7 @@ def main() -> None:
         if settings is None:
             _leave(0)  # the child is already gone
         with configured(settings.options.log_level, settings.options.log_format):
-            app = load(settings.options.app)
+            app = load(settings.options.app, settings.options.discover)
         with asyncio.Runner(loop_factory=environment.factory(loop)) as runner:
             runner.run(_main(app, settings, connection))
         _leave(0)

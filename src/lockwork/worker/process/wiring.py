@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from random import random
 from typing import Any
+
+from msgspec import Struct
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.durations import in_milliseconds
@@ -51,8 +52,7 @@ _LAST_WORDS = 1.5
 """Time limit in seconds for settling returned jobs before the teardown: the supervisor kills this process soon."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ServedQueue:
+class _ServedQueue(Struct, frozen=True):
     """A queue or partition that the process serves, and the parts that run its jobs."""
 
     state: QueueState

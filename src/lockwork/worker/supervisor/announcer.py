@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 import msgspec
 
-from lockwork.app.announcement import announce, app_version
+from lockwork.app.announcement import announce, app_version, reference_of
 from lockwork.app.lockwork import Lockwork
 from lockwork.errors import ServerRefused, ServerUnavailable
 from lockwork.logs import Log
@@ -183,8 +183,14 @@ def _running(process: int, job: BusySlot) -> RunningJob:
 
 
 def app_name(app: Lockwork, reference: str) -> str:
-    """Return the app's name: its setting, or the argument `module:object` of its worker."""
-    return app.config.app_name or reference
+    """Return the app's name: its setting, or the argument `module:object` of its worker.
+
+    Several projects of a framework share an argument, which names a module of Lockwork; they have the name that
+    `announce_producer` gives them.
+    """
+    if app.config.app_name:
+        return app.config.app_name
+    return (reference_of(app) if reference.startswith("lockwork.") else "") or reference
 
 
 def _parked(until: float) -> Protocol[None]:

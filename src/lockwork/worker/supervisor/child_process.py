@@ -10,7 +10,8 @@ import secrets
 import select
 import subprocess
 import sys
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from lockwork.protocol.queue.status import session_name
 from lockwork.runtime.clock import now
@@ -30,8 +31,7 @@ from lockwork.worker.ipc.messages import (
 from lockwork.worker.settings import ProcessSettings
 
 
-@dataclass(slots=True, eq=False)
-class WorkerProcess:
+class WorkerProcess(Struct, eq=False):
     """A process and its session."""
 
     process: subprocess.Popen[bytes]

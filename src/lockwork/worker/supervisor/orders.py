@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from lockwork import words
 from lockwork.logs import Log
@@ -23,8 +24,7 @@ _HURRY = 3.0
 """Seconds for children to exit after their grace; then they are killed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
+class Orders(Struct, frozen=True):
     """Carries out orders; `kill_after(seconds)` has all children killed after that time."""
 
     options: WorkerOptions

@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import path
 
+from lockwork.contrib.django import limited
 from orders import views
 
 urlpatterns = [
@@ -10,4 +11,9 @@ urlpatterns = [
     path("plain", views.plain),
     path("async", views.aplain),
     path("customer", views.by_customer),
+    path("twice", views.twice),
+    path("one", views.One.as_view()),
+    path("two", views.Two.as_view()),
+    path("three", limited("1/h")(views.Three.as_view())),
+    path("four", limited("1/h")(views.Four.as_view())),
 ]

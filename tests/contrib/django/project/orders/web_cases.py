@@ -88,6 +88,14 @@ class Limits(TestCase):
         assert [self.client.get("/customer", headers=each).status_code for each in (one, one, other)] == [200, 429, 200]
         assert [self.client.get("/customer").status_code for _ in range(3)] == [200] * 3
 
+    def test_view_may_have_several_limits(self) -> None:
+        assert [self.client.get("/twice").status_code for _ in range(2)] == [200, 429]
+
+    def test_each_class_based_view_has_a_limit_of_its_own(self) -> None:
+        paths = ["/one", "/two", "/three", "/four"]
+        assert [self.client.get(path).status_code for path in paths] == [200] * 4
+        assert [self.client.get(path).status_code for path in paths] == [429] * 4
+
     async def test_async_view_is_limited_by_user(self) -> None:
         client = AsyncClient()
         user = await User.objects.acreate(username="ada")
