@@ -268,3 +268,11 @@ def test_engine_continues_without_a_thread_for_on_lost(
     assert "on_lost of lock 'x' could not be called" in caplog.text
     with pytest.raises(LockLost):
         grant.release()
+
+
+def test_key_outlives_a_long_lease_after_a_short_one(lw: Lockwork, admin: redis.Redis) -> None:
+    for lease in (1, 30):
+        with lw.lock("x", lease=lease):
+            assert admin.pttl("lw:{lock:x}") > (max(lease, 15) + 45) * 1000
+    with lw.lock("x", lease=30):
+        assert admin.pttl("lw:{lock:x}") > 75_000

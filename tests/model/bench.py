@@ -15,6 +15,8 @@ T = TypeVar("T")
 SECOND = 1_000_000
 CHANNEL = "channel"
 BEGIN = 1_800_000_000 * SECOND
+_MARKED = 10**9
+"""Expiry (ms) of a key whose expiry was read: another expiry is new."""
 _ENDLESS = 10_000
 """Maximum steps of one protocol. A mutant of a script can make a protocol loop without end."""
 # Hypothesis's own generator, registered as another backend: Hypothesis then skips its search for small examples, which
@@ -70,6 +72,15 @@ class Bench:
     def lose_field(self, key: str, field: str) -> None:
         """Delete a field of a hash on the server, as if it had been lost."""
         self._server.command("HDEL", key, field)
+
+    def expiry(self, key: str) -> int | None:
+        """Return the ms until a key expires if a script has set that since the last call of this method, else None."""
+        left: int = self._server.command("PTTL", key)
+        assert left != -1, "each key expires"
+        if left == -2 or left > _MARKED - 3_600_000:
+            return None
+        self._server.command("PEXPIRE", key, _MARKED)
+        return left
 
     def hash(self, key: str) -> dict[str, str]:
         """Return the fields and values of a hash."""

@@ -20,6 +20,7 @@ from lockwork.runtime.wakeups import Mailboxes
 FILES = (
     "ids.py",
     "wakeups.py",
+    "leader.py",
     "engine.py",
     "runtime/runtime.py",
     "drive.py",

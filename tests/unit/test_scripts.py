@@ -89,8 +89,11 @@ def test_call_with_wrong_arguments_is_refused() -> None:
         script_call("queue/push", QUEUE, [0, 0, "j1", b""])
     script_call("locks/release", "a", [0, "owner", 1])
     script_call("locks/release", "a", [0, "owner", 1, 500])
-    with pytest.raises(DeclarationError, match=r"locks/release: 5 arguments for again, owner, fence, at_least\?"):
-        script_call("locks/release", "a", [0, "owner", 1, 500, 2])
+    script_call("locks/release", "a", [0, "owner", 1, 0, 7])
+    with pytest.raises(
+        DeclarationError, match=r"locks/release: 6 arguments for again, owner, fence, at_least\?, ticket\?"
+    ):
+        script_call("locks/release", "a", [0, "owner", 1, 500, 2, 3])
 
 
 def test_part_without_its_key_is_refused() -> None:

@@ -296,6 +296,8 @@ def new_lease(options: LockOptions, request: Request, granted: Granted, since: f
 def release(lease: Lease, extra: tuple[int, ...], scripts: LockScripts) -> Protocol[bool]:
     """End a lease on the server; False if it had already ended."""
     renewal = lease.renewal
+    if lease.ticket:
+        extra = (*extra, lease.ticket) if extra else (0, lease.ticket)
     return grants.release(renewal.key, renewal.owner, renewal.fence, *extra, scripts=scripts)
 
 

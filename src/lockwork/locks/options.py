@@ -138,6 +138,7 @@ class LockOptions(Struct, eq=False):
             self.scripts,
             self.noun,
             self.extra,
+            self.runtime.subscribed,
             self.at_once,
         )
 

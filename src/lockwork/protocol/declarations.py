@@ -11,10 +11,11 @@
 keys. A key with a type is read before the script writes, so a key that has another data type stops the script before it
 changes anything. The caller names the keys after the semicolon; the others are attributes of its keys object. `flag` is
 true for "1", a `number` is converted, `seal?` is optional. `(id, record, delay)` repeats to the end: its first argument
-is number `FIRST`, and each repetition is `STRIDE` arguments further. A script with the flag `no-writes` is also a
-read-only function (functions.py). The names of the indexed keys are added to their index after a call (index/index.py).
-Codes are numbers in the script's reply: the Lua locals GRANTED and REFUSED, and in Python
-`scripts.codes(name).granted`.
+is number `FIRST`, and each repetition is `STRIDE` arguments further. A script that "goes on" begins with a deletion, so
+it runs when the server is out of memory; one that "goes on, after its own deletions" needs no such command. A script
+with the flag `no-writes` is also a read-only function (functions.py). The names of the indexed keys are added to their
+index after a call (index/index.py). Codes are numbers in the script's reply: the Lua locals GRANTED and REFUSED, and in
+Python `scripts.codes(name).granted`.
 """
 
 from __future__ import annotations

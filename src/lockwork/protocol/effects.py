@@ -121,6 +121,8 @@ class Park(Struct, eq=False):
     until: float
     key: str | None = None
     """A key of the lock or queue whose scripts send the message; on a Cluster, the process subscribes in its slot."""
+    sent: float | None = None
+    """Time of sending of the call that requested the message; messages that were lost earlier are other ones."""
 
 
 class Clock(Struct, eq=False):

@@ -12,6 +12,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import blake2b, sha1
 from typing import TypeVar
 
@@ -47,6 +48,7 @@ def split(message: bytes) -> tuple[str, str]:
     return ("", "") if len(ticket) > LONGEST_TICKET else (ticket, text)
 
 
+@lru_cache(maxsize=1000)
 def secret(key: str) -> str:
     """Return the key of the server's seals on messages of `key` to this process: 32 characters, hard to guess."""
     return blake2b(key.encode(errors="surrogateescape"), key=_process_key, digest_size=16).hexdigest()
@@ -116,16 +118,21 @@ def _says_nothing(text: str) -> None:  # noqa: ARG001 - the default parser
 
 
 def listen(
-    hints: Hints, ticket: str, until: float, read: Callable[[str], T | None] = _says_nothing, key: str | None = None
+    hints: Hints,
+    ticket: str,
+    until: float,
+    read: Callable[[str], T | None] = _says_nothing,
+    key: str | None = None,
+    sent: float | None = None,
 ) -> Protocol[T | bool | None]:
-    """Wait for a message to `ticket`, from the scripts of `key`, until the clock shows `until`.
+    """Wait for a message to `ticket`, from the scripts of `key`, until the clock shows `until`; `sent`: see Park.
 
     Return the result of `read` for the message if it is not None, `HINT` for any other message, or None at the time
     `until`. Hints beyond the limit are delayed; messages that `read` accepts are never delayed.
     """
     hinted, wake = False, until
     while True:
-        text = yield Park(ticket, wake, key)
+        text = yield Park(ticket, wake, key, sent)
         if text is not None and (content := read(text)) is not None:
             return content
         if text is None and not hinted:

@@ -56,7 +56,7 @@ class AsyncDriver:
         if type(effect) is Indexed:
             return self._own(effect.kind)
         assert type(effect) is Park
-        return self._listener.async_wait(effect.ticket, effect.until, effect.key)
+        return self._listener.async_wait(effect.ticket, effect.until, effect.key, effect.sent)
 
     async def _calls(self, calls: Sequence[Call]) -> list[Any]:
         """Run calls together: all calls to one server are sent in one turn of the loop."""

@@ -11,6 +11,7 @@ import contextlib
 import selectors
 import socket
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -23,6 +24,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.cluster_pubsub import ClusterSubscription, ShardHearing
 from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.leader import Leadership
 from lockwork.runtime.lock_counts import LockCounts
 from lockwork.runtime.name_index import NameIndex
 from lockwork.runtime.pubsub import Subscription
@@ -57,13 +59,16 @@ class Engine:
         self._endpoint = endpoint
         self._channel = channel
         self._cluster = endpoint if isinstance(endpoint, ClusterEndpoint) else None
-        self._mail = Mailboxes()
+        self._leadership = Leadership(self._wake_up)
+        self._mail = Mailboxes(self._leadership)
         self._channels = ShardChannels(self._mail)
         """Channels of a Cluster, for waiters of this process."""
         self._own: dict[str, None] = {channel: None}
         """Channels of the process, on a Cluster."""
         self._book = LeaseBook()
         self._hints = Hints()
+        self._notices: deque[str] = deque()
+        """Messages to holders that a leader received."""
         self._suspects: set[str] = set()
         """Keys of locks that were reported as taken away."""
         self._turn = 0.0
@@ -138,21 +143,28 @@ class Engine:
         self._mail.wake_all()
         self._wake_up()
 
-    def wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
-        """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`."""
+    def wait(self, ticket: str, until: float, key: str | None = None, sent: float | None = None) -> str | None:
+        """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`.
+
+        sent: time of sending of the call that requested the message.
+        """
         self.listen()
         if key is None:
             return self._mail.wait(ticket, until)
         with self._listening(key, ticket) as missed:
-            return self._mail.wait(ticket, until, missed=missed, long=partial(self.names.note, key))
+            return self._mail.wait(ticket, until, missed=missed, sent=sent, long=partial(self.names.note, key))
 
-    async def async_wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
+    async def async_wait(
+        self, ticket: str, until: float, key: str | None = None, sent: float | None = None
+    ) -> str | None:
         """Async version of `wait`."""
         self.listen()
         if key is None:
             return await self._mail.async_wait(ticket, until)
         with self._listening(key, ticket) as missed:
-            return await self._mail.async_wait(ticket, until, missed=missed, long=partial(self.names.note, key))
+            return await self._mail.async_wait(
+                ticket, until, missed=missed, sent=sent, long=partial(self.names.note, key)
+            )
 
     @contextlib.contextmanager
     def _listening(self, key: str, ticket: str) -> Iterator[bool]:
@@ -195,6 +207,12 @@ class Engine:
                 end.close()
         self._sender = self._receiver = None
         self._mail.wake_all()
+        self._leadership.close()
+
+    @property
+    def subscribed(self) -> bool:
+        """True while the server has confirmed the subscription of this process; always False on a Cluster."""
+        return self._leadership.subscribed
 
     # -- starting and waking ----------------------------------------------------------------------------------------
 
@@ -283,6 +301,7 @@ class Engine:
                     else:
                         key.data()
                 self._planned = 0.0
+                self._leadership.tend()
                 self._hasten()
                 self._work()
             self.names.close(self._driver)
@@ -319,6 +338,7 @@ class Engine:
                 selector,
                 self._wake_up,
                 allow_eviction=self._allow_eviction,
+                leadership=self._leadership,
             )
         return ClusterSubscription(
             self._cluster,
@@ -358,7 +378,14 @@ class Engine:
     def _deliver(self, ticket: str, text: str) -> None:
         if ticket != "!":
             self._mail.deliver(ticket, text)
-            return
+        elif threading.current_thread() is self._thread:
+            self._notice(text)
+        else:
+            self._notices.append(text)
+            self._wake_up()
+
+    def _notice(self, text: str) -> None:
+        """Handle a message to a holder."""
         what, _, key = text.partition(" ")
         if what == "asked":
             lease = self._sticky_cache.asked(key)
@@ -370,6 +397,8 @@ class Engine:
 
     def _hasten(self) -> None:
         """Ask the server about the locks that were reported as taken away, within the rate limit."""
+        while self._notices:
+            self._notice(self._notices.popleft())
         at = now()
         if self._suspects and self._turn <= at:
             self._turn = self._hints.take(at)

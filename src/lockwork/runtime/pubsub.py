@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import select
 import selectors
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +14,7 @@ from lockwork.logs import Log
 from lockwork.protocol.messages import split
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
+from lockwork.runtime.leader import Leadership
 from lockwork.runtime.reconnect import Dial
 from lockwork.runtime.replies import Retry, unforeseen
 from lockwork.runtime.resp import pack
@@ -99,6 +102,11 @@ class PubSubConnection:
             self._dial = None
         self._wire.close()
 
+    def _register(self) -> None:
+        """Let the engine notice received messages."""
+        self._descriptor = self._wire.fileno()
+        self._selector.register(self._descriptor, selectors.EVENT_READ, self.read)
+
     def _begin(self) -> None:
         """Subscribe, on a new connection."""
 
@@ -115,8 +123,7 @@ class PubSubConnection:
             self._broken(error)
             return
         self._wire.limit(0)  # this thread never waits for a peer: it also renews the leases
-        self._descriptor = self._wire.fileno()
-        self._selector.register(self._descriptor, selectors.EVENT_READ, self.read)
+        self._register()
         self._heard = now()
         self._begin()
 
@@ -156,16 +163,83 @@ class Subscription(PubSubConnection):
         ring: Callable[[], None],
         *,
         allow_eviction: bool,
+        leadership: Leadership,
     ) -> None:
         super().__init__(endpoint, selector, ring, allow_eviction=allow_eviction)
+        self._leadership = leadership
+        self._inner: select.epoll | None = None
+        """Contains the connection, where a leader may read it."""
+        self._failed: Wire | None = None
+        """The connection that a leader reported as broken."""
         self._channel = channel
         self._confirmed = False
         self._deliver = deliver
         self._missed = missed
 
+    def _register(self) -> None:
+        if not hasattr(select, "epoll") or not self._wire.plain:
+            super()._register()
+            return
+        # a leader pauses the inner epoll, which the engine's selector contains, without a change of that selector
+        self._inner = select.epoll()
+        self._inner.register(self._wire.fileno(), select.EPOLLIN)
+        self._descriptor = self._inner.fileno()
+        self._selector.register(self._descriptor, selectors.EVENT_READ, self._read_without_leader)
+        self._leadership.open(self)
+
+    def _read_without_leader(self) -> None:
+        self._leadership.read_as_engine(self.read)
+
     def _begin(self) -> None:
         self._confirmed = False
         self._send("SUBSCRIBE", self._channel)
+
+    def tend(self) -> None:
+        """Connect if needed, and check the connection by pings."""
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            if failed is self._wire:
+                self._broken("it closed while a thread read its messages")
+        super().tend()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._confirmed = self._leadership.subscribed = False
+        super().close()
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            inner.close()
+            self._leadership.revoke()
+
+    def for_leader(self) -> Wire | None:
+        """Return the connection; None while no leader can read it."""
+        wire = self._wire
+        usable = self._confirmed and self._inner is not None and wire.era == self._endpoint.era
+        return wire if usable and wire.connected and self._failed is not wire else None
+
+    def pause(self, *, paused: bool) -> None:
+        """Make the engine ignore arriving messages, or notice them again."""
+        inner, descriptor = self._inner, self._wire.fileno()
+        if inner is not None and descriptor >= 0:
+            with contextlib.suppress(OSError, ValueError):  # closed by the engine
+                inner.modify(descriptor, 0 if paused else select.EPOLLIN)
+
+    def read_as_leader(self, wire: Wire) -> bool:
+        """Process received messages; return False if the connection broke."""
+        try:
+            replies = wire.arrived()
+        except Retry:
+            return False
+        self._heard = now()
+        for reply in replies:
+            self._take(reply)
+        return True
+
+    def fail(self, wire: Wire) -> None:
+        """Request that the engine reopens the connection."""
+        self._failed = wire
+        self._leadership.subscribed = False
+        self._ring()
 
     def _take(self, reply: Any) -> bool:
         if isinstance(reply, hiredis.ReplyError):
@@ -179,7 +253,7 @@ class Subscription(PubSubConnection):
         if words[:1] == [b"message"] and len(words) == 3:
             self._deliver(*split(words[2]))
         elif words[:1] == [b"subscribe"]:
-            self._confirmed = True
+            self._confirmed = self._leadership.subscribed = True
             self._confirm()
             self._missed()  # messages before the subscription were lost
         return True

@@ -110,6 +110,11 @@ class Runtime:
         return self._engine
 
     @property
+    def subscribed(self) -> bool:
+        """True while the server has confirmed the subscription of this process; always False on a Cluster."""
+        return self._engine is not None and self._engine.subscribed
+
+    @property
     def active(self) -> bool:
         """True if an engine may renew leases: False before the first use, and after `close`."""
         return self._engine is not None

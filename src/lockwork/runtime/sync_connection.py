@@ -143,10 +143,12 @@ class Wire:
 
     def arrived(self) -> list[Any]:
         """Return the replies that arrived, after the socket became readable."""
-        assert self._socket is not None
+        connection = self._socket
+        if connection is None:
+            raise Retry(f"the connection to {self._endpoint.shown} was closed")
         try:
             with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):  # part of a TLS record
-                data = self._socket.recv(_READ_SIZE)
+                data = connection.recv(_READ_SIZE)
                 if not data:
                     raise ConnectionResetError("closed by the server")
                 self._reader.feed(data)
@@ -172,6 +174,11 @@ class Wire:
     def fileno(self) -> int:
         """Return the socket's descriptor, for a selector; -1 when closed."""
         return -1 if self._socket is None else self._socket.fileno()
+
+    @property
+    def plain(self) -> bool:
+        """True without TLS: one thread may read while another one writes."""
+        return not isinstance(self._socket, ssl.SSLSocket)
 
     @property
     def connected(self) -> bool:

@@ -64,7 +64,7 @@ class SyncDriver:
         if type(effect) is Call:
             return self._call(effect)
         if type(effect) is Park:
-            return self._listener.wait(effect.ticket, effect.until, effect.key)
+            return self._listener.wait(effect.ticket, effect.until, effect.key, effect.sent)
         if type(effect) is Shards:
             return self._shards()
         if type(effect) is Calls:

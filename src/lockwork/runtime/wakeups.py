@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from lockwork.protocol.effects import Call
 from lockwork.runtime.clock import now
+from lockwork.runtime.leader import Leadership, ThreadBox
 
 OnLong = Callable[[], None]
 _KEPT = 1000
@@ -44,10 +44,15 @@ class WakeupSource(Protocol):
         """Names that this process uses."""
         ...
 
-    def wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
-        """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`."""
+    def wait(self, ticket: str, until: float, key: str | None = None, sent: float | None = None) -> str | None:
+        """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`.
 
-    async def async_wait(self, ticket: str, until: float, key: str | None = None) -> str | None:
+        sent: time of sending of the call that requested the message.
+        """
+
+    async def async_wait(
+        self, ticket: str, until: float, key: str | None = None, sent: float | None = None
+    ) -> str | None:
         """Async version of `wait`."""
 
 
@@ -58,7 +63,8 @@ class Mailboxes:
     class. Each side first writes and then reads the other side's data, so no message is lost between them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, leadership: Leadership | None = None) -> None:
+        self._leadership = leadership
         self._boxes: dict[str, list[Callable[[str], None]]] = {}
         self._early: OrderedDict[str, str] = OrderedDict()
         self._size = 0
@@ -66,15 +72,19 @@ class Mailboxes:
         self._missed = float("-inf")
         self._told: set[str] = set()
 
-    def open(self, ticket: str, deliver: Callable[[str], None], *, missed: bool = False) -> str | None:
+    def open(
+        self, ticket: str, deliver: Callable[[str], None], *, missed: bool = False, sent: float | None = None
+    ) -> str | None:
         """Register a waiter; return an early message instead, if there is one, without registering.
 
         missed: its message may have been lost, so it must check again at once.
+        sent: time of sending of the call that requested the message.
         """
         waiting = self._boxes.setdefault(ticket, [])
         waiting.append(deliver)
         early = self._taken_early(ticket)
-        if early is None and ticket not in self._told and now() - self._missed < _JUST:
+        after_loss = sent is not None and sent > self._missed
+        if early is None and not after_loss and ticket not in self._told and now() - self._missed < _JUST:
             # its message may be among the lost ones: its caller called the server before the loss
             self._told.add(ticket)
             early = ""
@@ -129,10 +139,18 @@ class Mailboxes:
             self._size -= size
         return text
 
-    def wait(self, ticket: str, until: float, *, missed: bool = False, long: OnLong | None = None) -> str | None:
+    def wait(
+        self,
+        ticket: str,
+        until: float,
+        *,
+        missed: bool = False,
+        sent: float | None = None,
+        long: OnLong | None = None,
+    ) -> str | None:
         """Block until a message for `ticket` arrives or the clock reaches `until`; call `long` in a long wait."""
-        box = ThreadBox()
-        early = self.open(ticket, box.deliver, missed=missed)
+        box = ThreadBox(self._leadership)
+        early = self.open(ticket, box.deliver, missed=missed, sent=sent)
         if early is not None:
             return early
         try:
@@ -143,13 +161,20 @@ class Mailboxes:
             return box.wait(until - now())
         finally:
             self.close(ticket, box.deliver)
+            box.end()
 
     async def async_wait(
-        self, ticket: str, until: float, *, missed: bool = False, long: OnLong | None = None
+        self,
+        ticket: str,
+        until: float,
+        *,
+        missed: bool = False,
+        sent: float | None = None,
+        long: OnLong | None = None,
     ) -> str | None:
         """Async version of `wait`."""
         box = TaskBox()
-        early = self.open(ticket, box.deliver, missed=missed)
+        early = self.open(ticket, box.deliver, missed=missed, sent=sent)
         if early is not None:
             return early
         try:
@@ -172,29 +197,6 @@ class Mailboxes:
         for waiting in list(boxes.values()):
             for deliver in waiting:
                 deliver("")
-
-
-class ThreadBox:
-    """The wait of one thread."""
-
-    __slots__ = ("_lock", "text")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self.text: str | None = None
-
-    def deliver(self, text: str) -> None:
-        """Wake the thread, once."""
-        if self.text is None:
-            self.text = text
-            with contextlib.suppress(RuntimeError):  # another thread woke it at the same moment
-                self._lock.release()
-
-    def wait(self, seconds: float) -> str | None:
-        """Wait for the message for at most `seconds`."""
-        self._lock.acquire(timeout=max(0.0, seconds))
-        return self.text
 
 
 class TaskBox:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import hypothesis.strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from lockwork.protocol import keys
 from lockwork.protocol.effects import script_call
@@ -48,6 +48,18 @@ class LockMachine(RuleBasedStateMachine):
         self.fence = 0
         self.requests = dict.fromkeys(_OWNERS, 0)
         self.old: list[tuple[str, int]] = []
+        self.expires = 0
+
+    @invariant()
+    def expires_after_its_use(self) -> None:
+        """The key's expiry is 50 s after the lease and the waiters' places, less the time that the test takes."""
+        left = self.bench.expiry(self.key)
+        if left is not None:
+            self.expires = self.bench.now + left * 1000
+        used = [waiter.until for waiter in self.line if waiter.until > self.bench.now]
+        if self.grant is not None and self._live():
+            used.append(self.grant.ends)
+        assert self.expires >= max(used, default=0) + (49 * SECOND if used else 0), "the key outlives its use"
 
     def _live(self) -> bool:
         return self.grant is not None and self.grant.ends > self.bench.now

@@ -8,6 +8,14 @@ _TICKET = "ticket = new_ticket()"
 _RISE = ("locks/parts/waiters", "(tonumber(last_fence) or 0) + 1", "(tonumber(last_fence) or 0)")
 _CLOCK = ("locks/parts/waiters", "if fence < now then", "if fence == 0 then")
 MUTANTS = (
+    Build(
+        "a grant sets no expiry",
+        (
+            ("locks/parts/expiry", "fence < now and ", ""),
+            ("locks/parts/expiry", "math.floor(now / WINDOW_US)", "math.floor(fence / WINDOW_US)"),
+        ),
+    ),
+    Build("an expiry once in a minute", (("locks/parts/expiry", "WINDOW_US = 10000000", "WINDOW_US = 60000000"),)),
     Build("serves the newest waiter first", (("locks/parts/ask", _TICKET, f"{_TICKET} waiters.head = ticket"),)),
     Build(
         "any owner may release", (("locks/release", "holder ~= owner or held_fence ~= fence or", "not deadline or"),)

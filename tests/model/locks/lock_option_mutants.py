@@ -24,8 +24,11 @@ MUTANTS = (
         "adoption loses the waiters", (("locks/adopt", "\nset_expiry(ends, fence)", "\nredis.call('HDEL', lock, 't')"),)
     ),
     Build("force ends any grant", (("locks/force", "held_fence ~= fence", "false"),)),
-    Build("force release skips the waiters", (("locks/force", "release_to_next(held_fence, head, tail)", _NOT_ON),)),
-    Build("force ends an expired grant", (("locks/force", " or tonumber(deadline) <= now then", " then"),)),
+    Build(
+        "force release skips the waiters",
+        (("locks/force", "release_to_next(held_fence, deadline, head, tail)", _NOT_ON),),
+    ),
+    Build("force ends an expired grant", (("locks/force", " or tonumber(deadline or 0) <= now then", " then"),)),
     Build("force sent again reports no holder", (("locks/force", "return again and 1 or 0", "return 0"),)),
     Build("a minimum is forgotten", (("locks/release", _MINIMUM, "if false then"),)),
     Build("a minimum without a release in time", (("locks/release", _MINIMUM, "if at_least then"),)),
@@ -46,7 +49,8 @@ MUTANTS = (
     Build("a renewal shortens", (("locks/renew", "if now + lease * 1000 >= deadline then", "if true then"),)),
     Build("only the first is renewed", (("locks/renew", "deadline > now then", "index == 1 and deadline > now then"),)),
     Build(
-        "withdrawn grant is not handed over", (("locks/parts/withdraw", "release_to_next(fence, head, tail)", _NOT_ON),)
+        "withdrawn grant is not handed over",
+        (("locks/parts/withdraw", "release_to_next(fence, deadline, head, tail)", _NOT_ON),),
     ),
     Build("an owner withdraws all its requests", (("locks/parts/withdraw", "holder_request == request and", ""),)),
     Build(

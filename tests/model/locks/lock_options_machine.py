@@ -117,9 +117,14 @@ class LockOptionsMachine(ExactMachine):
             self._acquire(self.askers[who], 2000, ONCE, wait=True)
 
     def _acquire(self, asker: Asker, lease: int, sent: Sent, *, wait: bool) -> Given | None:
-        args = (asker.owner, asker.request, lease, CLAIM_MS, int(wait), asker.channel, SECRET)
+        subscribed = wait and "v1.2" in asker.request
+        args = (asker.owner, asker.request, lease, CLAIM_MS, wait + subscribed, asker.channel, SECRET)
         granted, fence, *_ = self.answers(
-            "locks/acquire", [_KEY], args, lambda now, _: self.lock.ask(asker, lease, now, wait=wait), sent
+            "locks/acquire",
+            [_KEY],
+            args,
+            lambda now, _: self.lock.ask(asker, lease, now, wait=wait, subscribed=subscribed),
+            sent,
         )
         return Given(_KEY, asker.owner, asker.request, fence) if granted else None
 
@@ -181,7 +186,8 @@ class LockOptionsMachine(ExactMachine):
         assert not any(self.holds(given) for given in mine)
 
     def _release(self, owner: str, given: Given, keep: int, sent: Sent) -> None:
-        args: list[Argument] = [0, owner, given.fence, *([keep] if keep else [])]
+        ticket = given.fence % 5  # often a wrong one, which must not matter
+        args: list[Argument] = [0, owner, given.fence, *([keep, ticket] if ticket else [keep] if keep else [])]
         self.answers(
             "locks/release",
             [_KEY],

@@ -42,7 +42,7 @@ class MultilockMachine(ExactMachine):
                 self.locks[other].withdraw(asker.owner, asker.request, now)
             if wait and place:
                 answer[1] = max(1, min(answer[1], lease // 3))  # asks again before the leases it already holds end
-            return answer
+            return answer[:3]
         return found
 
     def _has(self, asker: Asker, key: str) -> bool:

@@ -13,9 +13,9 @@ _BACKWARDS = "table.sort(KEYS, function(a, b) return a > b end)"
 _FENCE = "= fence_or_check\n    reply"
 _MINE = "holder == owner and holder_request == request and"
 _TICKET = "local ticket = redis.call('HGET', "
-_GONE = "holder ~= owner or held_fence ~= ARGV[FIRST + at - 1] or deadline == '0'"
+_GONE = "holder ~= owner or held_fence ~= ARGV[FIRST + at - 1] or (deadline or '0') == '0'"
 _IN_TIME = "tonumber(deadline) > now and 1 or 0"
-_PASS = "    release_to_next(held_fence, head, tail)\n"
+_PASS = "    release_to_next(held_fence, deadline, head, tail)\n"
 _PROBLEM = "  if problem then reply[at] = problem end\n"
 _STOP = "  if reply[at] == 0 then return reply end\n"
 _WITHDRAW = "withdraw(owner, request)"
@@ -51,7 +51,7 @@ MUTANTS = (
     Build("only the first is withdrawn", (("locks/multi_abandon", _WITHDRAW, f"if _ == 1 then {_WITHDRAW} end"),)),
     Build(
         "only the waiter is withdrawn",
-        (("locks/parts/withdraw", "release_to_next(fence, head, tail)", "remove_request(request)"),),
+        (("locks/parts/withdraw", "release_to_next(fence, deadline, head, tail)", "remove_request(request)"),),
     ),
     Build("any owner may withdraw a grant", (("locks/parts/withdraw", _MINE, "holder and"),)),
     Build("an owner withdraws all its requests", (("locks/parts/withdraw", "holder_request == request and", ""),)),
@@ -60,7 +60,7 @@ MUTANTS = (
     Build(
         "any owner may release", (("locks/multi_release", _GONE, "not holder or held_fence ~= ARGV[FIRST + at - 1]"),)
     ),
-    Build("any fence will do", (("locks/multi_release", _GONE, "holder ~= owner or deadline == '0'"),)),
+    Build("any fence will do", (("locks/multi_release", _GONE, "holder ~= owner or (deadline or '0') == '0'"),)),
     Build("the first fence is for all", (("locks/multi_release", "ARGV[FIRST + at - 1]", "ARGV[FIRST]"),)),
     Build("one lost grant stops the others", (("locks/multi_release", _PROBLEM, _STOP),)),
     Build("too late is in time", (("locks/multi_release", _IN_TIME, "1"),)),

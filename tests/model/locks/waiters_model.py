@@ -120,9 +120,9 @@ class WaitersModel:
 
     # -- scripts ------------------------------------------------------------------------------------------------------
 
-    def ask(self, asker: Asker, lease: int, now: int, *, wait: bool) -> list[int]:
+    def ask(self, asker: Asker, lease: int, now: int, *, wait: bool, subscribed: bool = False) -> list[int]:
         """Acquire: grant a free lock to its first waiter; notify the keeper of a sticky lock that another request wants
-        it.
+        it. `subscribed`: the request says that its process is subscribed.
         """
         before, held, place = self.grant, self.held(now), self.place(asker.request)
         if place is not None and place.ticket < self.head:
@@ -153,15 +153,16 @@ class WaitersModel:
             self._leave(asker.request)
             self._save(now)
             return [0, 0, now]
-        place = self.place(asker.request) or self._placed(asker)
+        known = self.place(asker.request)
+        place = known or self._placed(asker)
         left, ahead = -((now - self.grant.ends) // 1000), place.ticket - self.head
         check = min(left + min(50 * ahead, _LATE), _SELDOM) if ahead else min(left + 2, _OFTEN)
-        place.deaf = asker.channel not in self.wakes.heard
+        place.deaf = asker.channel not in self.wakes.heard and not (subscribed and known is None)
         if place.deaf:
             check = min(check, _DEAF)
         place.claim, place.until, place.looks = min(lease, CLAIM_MS), now + PLACE, now + check * 1000
         self._save(now)
-        return [0, check, now]
+        return [0, check, now, place.ticket]
 
     def _lapsed(self, before: Grant | None) -> None:
         """Notify the process of a lease that ran out, so that it checks its grant."""

@@ -124,9 +124,10 @@ class Players:
         wait = random.choice([None, None, None, 0, random.uniform(0.1, 5)])
         lease_ms, renewed = random.choice([1000, 2000, 4000, 15000]), random.random() < 0.7
         number = next(self.numbers)
+        channel, subscribed = task.process.channel, task.process.listens and number % 3 > 0
         asked = Request(
-            self.key_of(name), name, task.name, f"r{number}", task.process.channel, lease_ms, renewed
-        )  # fmt: skip
+            self.key_of(name), name, task.name, f"r{number}", channel, lease_ms, renewed, subscribed=subscribed
+        )
         waiting = self.waiting.setdefault(asked.key, {})
         waiting[task] = asked
         try:
@@ -149,7 +150,7 @@ class Players:
         self.beliefs[asked.key].remove(belief)
         task.process.book.remove(lease)
         lease.lost = True
-        yield from self.give_back(asked, granted.fence)
+        yield from self.give_back(asked, granted.fence, granted.ticket if number % 4 else 0)
         self.ended.append(renewal)
 
     def meddler(self) -> Actor:
@@ -171,9 +172,9 @@ class Players:
         else:
             yield from grants.release(old.key, old.owner, old.fence)
 
-    def give_back(self, asked: Request, fence: int) -> Actor:
-        """Release a grant."""
+    def give_back(self, asked: Request, fence: int, ticket: int = 0) -> Actor:
+        """Release a grant; `ticket` is its place if it waited."""
         try:
-            yield from grants.release(asked.key, asked.owner, fence)
+            yield from grants.release(asked.key, asked.owner, fence, *((0, ticket) if ticket else ()))
         except LockworkError:
             self.world.note(asked.owner, "could not release: the lease will end by itself")

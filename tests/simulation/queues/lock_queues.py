@@ -26,7 +26,7 @@ from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
 
 _NAME = "locks/release_and_push"
-_PASS = "release_to_next(held_fence, head, tail)"
+_PASS = "release_to_next(held_fence, deadline, head, tail)"
 MUTANTS = (
     Build("an old grant may release", ((_NAME, "held_fence ~= fence or", ""),)),
     Build("a release without its job", ((_NAME, "push(FIRST, again) --", "--"),)),
@@ -48,14 +48,14 @@ class Owners(Players):
         """Return the key of a lock."""
         return self.plant.queue.lock(name)
 
-    def give_back(self, asked: Request, fence: int) -> Actor:
+    def give_back(self, asked: Request, fence: int, ticket: int = 0) -> Actor:
         """Release a grant, with a job or without."""
         random = self.world.random
         if random.random() < 0.7:
             grant, keep_ms = Renewal(asked.key, asked.owner, fence, 1), random.choice([0, 0, 0, 200])
             if (yield from self._push(grant, keep_ms)):
                 return
-        yield from super().give_back(asked, fence)
+        yield from super().give_back(asked, fence, ticket)
 
     def use_again(self, old: Renewal) -> Actor:
         """Renew or release a grant that is over, also with a job."""

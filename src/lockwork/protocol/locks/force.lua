@@ -8,7 +8,7 @@
 -- include: now
 -- include: locks/waiters
 local holder, held_fence, deadline, head, tail = unpack(redis.call('HMGET', lock, 'o', 'f', 'd', 'h', 't'))
-if not holder or held_fence ~= fence or tonumber(deadline) <= now then return again and 1 or 0 end
-release_to_next(held_fence, head, tail)
+if not holder or held_fence ~= fence or tonumber(deadline or 0) <= now then return again and 1 or 0 end
+release_to_next(held_fence, deadline, head, tail)
 publish(channels .. string.match(holder, '^[^:]*'), '! look ' .. lock)
 return 1

@@ -101,6 +101,8 @@ class Request(Struct, eq=False):
     """Word for this kind of lock in messages."""
     extra: tuple[Argument, ...] = ()
     """More arguments of its acquire script."""
+    subscribed: bool = False
+    """True if the process was subscribed to its channel when it made the request."""
     whole: bool = False
     """True if the lease must have its full length from the beginning; the claim of a transfer is shorter."""
 
@@ -119,6 +121,8 @@ class Granted(Struct, eq=False):
     """True if the grant was transferred to a waiter."""
     handed: float | None = None
     """Approximate seconds since the release that transferred it; None if it was free, or its last lease expired."""
+    ticket: int = 0
+    """Its place among the waiters of a lock; 0 if it did not wait."""
 
 
 def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C901 - one loop, step by step
@@ -130,31 +134,39 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
     began = yield Clock()
     give_up = None if wait is None else began + wait
     waited = settled = False
+    ticket = 0
     secret = "" if wait == 0 else messages.secret(asked.key)
     hints: messages.Hints | None = None
     try:
         while True:
             sent = yield Clock()
-            reply = yield _ask(asked, 0 if wait == 0 else 1, patience(give_up, sent), secret)
+            waits = 0 if wait == 0 else 2 if asked.subscribed and asked.scripts is LOCK and not waited else 1
+            reply = yield _ask(asked, waits, patience(give_up, sent), secret)
             if asked.replicas:
                 reply = _replicated(asked, *reply)
             if reply[0] == codes(asked.scripts.acquire).granted:
                 _, fence, deadline, now = reply
                 # the fence is the server's time of the grant, unless the server's clock was set back
                 ago = (now - fence) / 1_000_000 if waited and fence < now else None
-                return Granted(fence, local_deadline(sent, now, deadline), waited, ago)
+                return Granted(fence, local_deadline(sent, now, deadline), waited, ago, ticket)
             if wait == 0:
                 if reply[1]:
                     continue  # the call removed the maximum number of dead waiters, and more are ahead
                 settled = True
                 raise LockTimeout(f"{asked.shown} is held by another owner")
             waited = True
+            ticket = reply[3] if len(reply) > 3 else 0
             asked_at = (sent + (yield Clock())) / 2
             until = sent + reply[1] / 1000
             hints = hints or messages.Hints()
             ends = until if give_up is None else min(until, give_up)
             message = yield from messages.listen(
-                hints, asked.request, ends, lambda text: messages.numbers(secret, asked.request, text, 2), asked.key
+                hints,
+                asked.request,
+                ends,
+                lambda text: messages.numbers(secret, asked.request, text, 2),
+                asked.key,
+                sent,
             )
             now = yield Clock()
             granted = handed(message, sent, reply[2], now) if isinstance(message, list) else None
@@ -163,6 +175,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
             if granted is not None and enough and granted.deadline > now:
                 # as in NTP: assume that the server read its clock halfway between the call and its reply
                 granted.handed = max(0.0, now - asked_at - (granted.fence - reply[2]) / 1_000_000)
+                granted.ticket = ticket
                 return granted
             if message is None and give_up is not None and now >= give_up:
                 yield from abandon(asked)  # inside the `try`, so an interrupted call is repeated below

@@ -59,6 +59,7 @@ class Lease:
         "renewal",
         "renewed",
         "since",
+        "ticket",
     )
 
     def __init__(
@@ -67,6 +68,7 @@ class Lease:
         self.renewal: Renewal = renewal
         self.renewed: bool = renewed
         self.deadline: float = granted.deadline
+        self.ticket: int = granted.ticket
         self.lost: bool = False
         self.on_lost: Callable[[], None] = on_lost
         self.holder: LeaseHolder | None = None

@@ -14,11 +14,11 @@ for at, key in ipairs(locks) do
   lock = key
   local problem = alone(function()
     local holder, held_fence, deadline, head, tail = unpack(redis.call('HMGET', lock, 'o', 'f', 'd', 'h', 't'))
-    if holder ~= owner or held_fence ~= ARGV[FIRST + at - 1] or deadline == '0' then
+    if holder ~= owner or held_fence ~= ARGV[FIRST + at - 1] or (deadline or '0') == '0' then
       reply[at] = again and 1 or 0 -- see locks/release.lua
     else
       reply[at] = tonumber(deadline) > now and 1 or 0
-      release_to_next(held_fence, head, tail)
+      release_to_next(held_fence, deadline, head, tail)
     end
   end)
   if problem then reply[at] = problem end

@@ -15,9 +15,9 @@ local id = ARGV[FIRST]
 if again and (redis.call('HEXISTS', jobs, id) == 1 or has_result(id)) then
   return 1 -- done by the earlier try: another owner has the lock now
 end
-if holder ~= owner or held_fence ~= fence or deadline == '0' then return 0 end
+if holder ~= owner or held_fence ~= fence or (deadline or '0') == '0' then return 0 end
 if deadline - now <= 0 then
-  release_to_next(held_fence, head, tail)
+  release_to_next(held_fence, deadline, head, tail)
   return 0
 end
 local no_room = check_room_for_new(FIRST, again, dead)
@@ -30,6 +30,6 @@ if at_least > 0 then
   set_expiry(ends, tonumber(held_fence))
   if tail then notify_next_waiters(ends) end
 else
-  release_to_next(held_fence, head, tail)
+  release_to_next(held_fence, deadline, head, tail)
 end
 return 1

@@ -7,7 +7,7 @@
 -- Invariants: only the owner's deadline changes, and only to a later one; but no deadline is further ahead than its own
 --   lease
 -- include: now
--- include: lifetimes
+-- include: locks/expiry
 -- include: alone
 local reply = {}
 for index, lock in ipairs(locks) do
@@ -22,7 +22,7 @@ for index, lock in ipairs(locks) do
       deadline = math.min(deadline, now + held_lease * 1000)
       if now + lease * 1000 >= deadline then deadline, held_lease = now + lease * 1000, lease end
       redis.call('HSET', lock, 'd', deadline, 'l', held_lease)
-      outlive(lock, math.max(deadline, tonumber(held_fence)))
+      outlive(lock, math.max(deadline, tonumber(held_fence), now + held_lease * 1000))
       reply[index] = deadline
     else
       reply[index] = 0

@@ -10,8 +10,10 @@ local budget = 20000 -- tickets that one call may read; a waiter costs 20
 local waiters
 
 -- Open the waiters of a hash with the values of its fields h, t, m, b, s.
-local function open_waiters(key, head, tail, count, first_skipped, unresponsive)
+-- read: by ticket, waiters that the script has read already
+local function open_waiters(key, head, tail, count, first_skipped, unresponsive, read)
   waiters = {
+    read = read or {}, leaving = {},
     key = key, head = tonumber(head or 1), tail = tonumber(tail or 0), first_skipped = tonumber(first_skipped or nil),
     unresponsive = unresponsive and cmsgpack.unpack(unresponsive) or {}, stored = tail and true
   }
@@ -47,6 +49,12 @@ local function remove_waiter(ticket, request)
   waiters.count, waiters.changed = waiters.count - 1, true
 end
 
+-- Remove the first waiter; save_waiters deletes its fields.
+local function remove_head(request)
+  waiters.leaving = {'w' .. waiters.head, 'i' .. request}
+  waiters.head, waiters.count, waiters.changed = waiters.head + 1, waiters.count - 1, true
+end
+
 -- A skipped waiter that calls again is first, after earlier skipped waiters of processes that are alive.
 local function restore_place(ticket)
   if ticket < waiters.head then waiters.head, waiters.changed = waiters.first_skipped or ticket, true end
@@ -76,10 +84,14 @@ local function advance_to_first_live(own_request)
   local size = 1
   while waiters.head <= waiters.tail do
     if budget <= 0 then return nil, true end
-    local names = {}
-    for ticket = waiters.head, math.min(waiters.tail, waiters.head + size - 1) do names[#names + 1] = 'w' .. ticket end
-    budget = budget - #names
-    for _, packed in ipairs(redis.call('HMGET', waiters.key, unpack(names))) do
+    local batch = {waiters.read[waiters.head]}
+    if not batch[1] then
+      local names = {}
+      for ticket = waiters.head, math.min(waiters.tail, waiters.head + size - 1) do names[#names + 1] = 'w' .. ticket end
+      batch = redis.call('HMGET', waiters.key, unpack(names))
+    end
+    budget = budget - #batch
+    for _, packed in ipairs(batch) do
       local waiter = packed and unpack_waiter(packed)
       if waiter then
         budget = budget - 20
@@ -111,33 +123,41 @@ local function remove_expired_skipped()
   end
 end
 
--- Write the waiters, together with further fields. Without waiters, delete the fields.
+-- Write the waiters, together with further fields of the hash. Without waiters, delete their fields. Deletions come
+-- first, because after a deletion, a script may continue to write when the server is out of memory.
 local function save_waiters(...)
   local had_skipped = waiters.first_skipped
   if had_skipped then remove_expired_skipped() end
   if waiters.head > waiters.tail and not waiters.first_skipped then waiters.count = 0 end
-  if waiters.count <= 0 and select('#', ...) > 0 then waiters.count, waiters.changed = 1, true end
+  local deleted, fields = waiters.leaving, {...}
+  local function delete(name) deleted[#deleted + 1] = name end
+  local function write(name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
   if waiters.count <= 0 then
-    if waiters.stored then redis.call('HDEL', waiters.key, 'h', 't', 'm', 'b', 's') end
-    open_waiters(waiters.key)
+    if waiters.stored then
+      for _, name in ipairs({'h', 't', 'm', 'b', 's'}) do delete(name) end
+    end
   elseif waiters.changed then
-    redis.call('HSET', waiters.key, 'h', waiters.head, 't', waiters.tail, 'm', waiters.count, ...)
-    if waiters.first_skipped then
-      redis.call('HSET', waiters.key, 'b', waiters.first_skipped)
-    elseif had_skipped then
-      redis.call('HDEL', waiters.key, 'b')
-    end
+    write('h', waiters.head)
+    write('t', waiters.tail)
+    write('m', waiters.count)
+    if waiters.first_skipped then write('b', waiters.first_skipped) elseif had_skipped then delete('b') end
     if waiters.unresponsive_changed then
-      if next(waiters.unresponsive) then
-        redis.call('HSET', waiters.key, 's', cmsgpack.pack(waiters.unresponsive))
-      else
-        redis.call('HDEL', waiters.key, 's')
-      end
+      if next(waiters.unresponsive) then write('s', cmsgpack.pack(waiters.unresponsive)) else delete('s') end
     end
-    waiters.stored, waiters.changed, waiters.unresponsive_changed = true, nil, nil
-  elseif select('#', ...) > 0 then
-    redis.call('HSET', waiters.key, ...)
   end
+  if #deleted > 0 then redis.call('HDEL', waiters.key, unpack(deleted)) end
+  if #fields > 0 then redis.call('HSET', waiters.key, unpack(fields)) end
+  if waiters.count <= 0 then
+    open_waiters(waiters.key)
+  else
+    waiters.leaving, waiters.stored, waiters.changed, waiters.unresponsive_changed = {}, true, nil, nil
+  end
+end
+
+-- Write the place of a waiter.
+local function save_waiter(ticket, request, packed)
+  if waiters.count <= 0 then waiters.count, waiters.changed = 1, true end
+  save_waiters('i' .. request, ticket, 'w' .. ticket, packed)
 end
 
 -- Remove the waiter of a request, and advance the head past removed tickets, so that later calls do not read them.

@@ -2,6 +2,7 @@
 -- refuses. A repeated request refreshes its grant or its place.
 -- Returns the reply of locks/acquire.lua.
 -- needs: GRANTED, NOT_GRANTED
+-- include: locks/fields
 -- include: locks/waiters
 
 -- A process may keep an unused lock, whose request then begins with ~. Ask it to release the lock.
@@ -22,9 +23,11 @@ local function check_interval(ticket, deadline, subscribed, out_of_budget)
   return math.max(check, 1)
 end
 
-local function ask(owner, request, lease, claim, wait, channel, secret)
+-- subscribed: the caller's process was subscribed to its channel just now
+-- stored: the fields of the lock, if they are read already
+local function ask(owner, request, lease, claim, wait, channel, secret, subscribed, stored)
   local holder, holder_request, last_fence, stored_deadline, transferred, ticket, head, tail, count, first_skipped, unresponsive, held_lease =
-    unpack(redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'u', 'i' .. request, 'h', 't', 'm', 'b', 's', 'l'))
+    unpack(stored or read_lock(request))
   local deadline = clamp_deadline(stored_deadline, held_lease)
   local channels = string.match(channel, '^.*:wake:')
   local free, out_of_budget = false, false
@@ -49,7 +52,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
     end
   else
     -- the clock may have been set forward: notify the holder's process, so that it checks its lease at once
-    if (holder or '') ~= '' and stored_deadline ~= '0' and channels then
+    if (holder or '') ~= '' and (stored_deadline or '0') ~= '0' and channels then
       publish(channels .. string.match(holder, '^[^:]*'), '! look ' .. lock)
     end
     -- an unclaimed transfer has its original deadline
@@ -59,7 +62,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
     local waiter
     waiter, out_of_budget = remove_first_live(request)
     if waiter and waiter.request ~= request then
-      deadline = transfer(waiter, last_fence)
+      deadline = transfer(waiter, last_fence, stored_deadline)
     elseif waiter or not out_of_budget then
       free = true
     else
@@ -67,7 +70,6 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
     end
   end
   if free then
-    if waiters.stored then save_waiters() end
     local fence, ends = grant(owner, request, lease, last_fence)
     set_expiry(ends, fence)
     if tail then notify_next_waiters(ends) end
@@ -82,18 +84,19 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
   end
   local since_us = now
   if ticket then
+    subscribed = nil -- it checks again, perhaps because it was not notified
     local waiter = read_waiter(lock, ticket)
     since_us = waiter and waiter.since_us or now
   else
     ticket = new_ticket()
   end
-  local subscribed = is_subscribed(channel)
+  subscribed = subscribed or is_subscribed(channel)
   local check = check_interval(ticket, deadline, subscribed, out_of_budget)
   local place = pack_waiter({
     ends_at_us = now + WAITER_MS * 1000, claim_ms = math.min(lease, claim), request = request, owner = owner, channel = channel,
     next_check_us = now + check * 1000, since_us = since_us, units = 1, secret = secret or '', was_unsubscribed = not subscribed
   })
-  save_waiters('i' .. request, ticket, 'w' .. ticket, place)
-  set_expiry(deadline, tonumber(last_fence or 0))
-  return {NOT_GRANTED, check, now}
+  save_waiter(ticket, request, place)
+  keep_expiry(deadline, tonumber(last_fence or 0), last_fence, stored_deadline)
+  return {NOT_GRANTED, check, now, ticket}
 end

@@ -1,7 +1,7 @@
--- A lock's hash: o owner, r request, f fence, d deadline (us, 0: released), l lease (ms) of the grant; u 'deadline
+-- A lock's hash: o owner, r request, f fence, d deadline (us; 0 or missing: released), l lease (ms) of the grant; u 'deadline
 -- channel' of the last transfer; the fields of its waiters, see parts/waiters.lua.
 -- needs: lock
--- include: lifetimes
+-- include: locks/expiry
 -- include: waiters
 -- include: seal
 local CHECK_MS = 4900 -- longest interval between a waiter's checks without a message
@@ -10,6 +10,12 @@ local LATE_MS = 900 -- longest delay of the next waiter's check after the end of
 -- The fence is needed until the clock has passed it: after a clock was set back, the fence is ahead.
 local function set_expiry(deadline, fence)
   outlive(lock, math.max(deadline, fence))
+end
+
+-- Set the expiry, unless an earlier grant has. `last_fence` and `last_deadline`: of the grant before this call.
+local function keep_expiry(deadline, fence, last_fence, last_deadline)
+  local ends = math.max(deadline, fence, tonumber(last_deadline) or 0)
+  if ends > now + WAITER_MS * 1000 or not is_outlived(last_fence) then set_expiry(deadline, fence) end
 end
 
 -- Return the deadline of a grant, and shorten it to a whole lease from now if the clock was set back.
@@ -21,23 +27,24 @@ local function clamp_deadline(deadline, lease)
   return deadline
 end
 
+-- Write a grant, and the waiters.
 local function grant(owner, request, lease, last_fence, ...)
   local fence = (tonumber(last_fence) or 0) + 1
   if fence < now then fence = now end
   local deadline = now + lease * 1000
-  redis.call('HSET', lock, 'o', owner, 'r', request, 'f', fence, 'd', deadline, 'l', lease, ...)
+  if waiters and waiters.key == lock then
+    save_waiters('o', owner, 'r', request, 'f', fence, 'd', deadline, 'l', lease, ...)
+  else
+    redis.call('HSET', lock, 'o', owner, 'r', request, 'f', fence, 'd', deadline, 'l', lease, ...)
+  end
   return fence, deadline
 end
 
--- Remove the first waiter that can receive the lock, and return it. The second value is true when the call has used its
--- budget.
+-- Remove the first waiter that can receive the lock, and return it; the caller saves the waiters. The second value is
+-- true when the call has used its budget.
 local function remove_first_live(own_request)
   local waiter, out_of_budget = advance_to_first_live(own_request)
-  if waiter then
-    remove_waiter(waiters.head, waiter.request)
-    waiters.head = waiters.head + 1
-  end
-  save_waiters()
+  if waiter then remove_head(waiter.request) end
   return waiter, out_of_budget
 end
 
@@ -57,27 +64,36 @@ local function notify_next_waiters(deadline)
 end
 
 -- Grant the lock to a waiter until its process claims it, and notify only that process.
-local function transfer(waiter, last_fence)
+local function transfer(waiter, last_fence, last_deadline)
   local lease = claim_ms(waiter, waiter.claim_ms, now)
   local unclaimed = string.format('%.0f %s', now + lease * 1000, waiter.channel)
   local fence, deadline = grant(waiter.owner, waiter.request, lease, last_fence, 'u', unclaimed)
-  set_expiry(deadline, fence)
+  keep_expiry(deadline, fence, last_fence, last_deadline)
   publish(waiter.channel, sealed(waiter.secret or '', waiter.request, string.format('%.0f %.0f', fence, deadline)))
   notify_next_waiters(deadline)
   return deadline
 end
 
 -- End the grant: transfer the lock to the next live waiter, or without waiters reduce the hash to the fence.
-local function release_to_next(last_fence, head, tail)
+-- Deletions come first, see save_waiters. With `count`, `first_skipped`, `unresponsive` and `read`, they are read already.
+local function release_to_next(last_fence, last_deadline, head, tail, count, first_skipped, unresponsive, read)
   local waiter, out_of_budget
   if tail then
-    open_waiters(lock, head, tail, unpack(redis.call('HMGET', lock, 'm', 'b', 's')))
+    if not read then
+      count, first_skipped, unresponsive = unpack(redis.call('HMGET', lock, 'm', 'b', 's'))
+    end
+    open_waiters(lock, head, tail, count, first_skipped, unresponsive, read)
     waiter, out_of_budget = remove_first_live('')
   end
   if waiter then
-    transfer(waiter, last_fence)
-  elseif tail and waiters.count > 0 then
+    transfer(waiter, last_fence, last_deadline)
+    return
+  end
+  if tail then
     redis.call('HDEL', lock, 'o', 'r', 'd', 'l')
+    save_waiters()
+  end
+  if tail and waiters.count > 0 then
     set_expiry(now, tonumber(last_fence) or 0)
     if out_of_budget then notify_to_continue() end
   else
