@@ -163,7 +163,7 @@ def test_worker_of_queues_that_never_had_a_job_is_named(clinic: Any, own_url: st
 
 
 def test_apps_that_differ_in_partitions_and_versions_are_found(clinic: Any, own_url: str, apps: Path) -> None:
-    newer = "from importlib import metadata; metadata.version = lambda _: '99.0'; "
+    newer = "from lockwork.worker.supervisor import announcer; announcer.version = lambda _: '99.0'; "
     newer += "import sys; sys.argv[0] = 'lockwork'; from lockwork.cli import main; main()"
     command = [sys.executable, "-c", newer, "worker", "clinic:split"]
     with worker("clinic:lw", url=own_url, folder=apps), started(command, folder=apps, url=own_url):

@@ -37,7 +37,6 @@ def refusal(process: Started, status: int = 1) -> str:
 @pytest.mark.parametrize(
     ("app", "parts"),
     [
-        ("good", ["module:object", "shop.tasks:lw", "'good'"]),
         ("good:", ["module:object"]),
         (":lw", ["module:object"]),
         ("nowhere:lw", ["there is no module 'nowhere'", "on the Python path"]),

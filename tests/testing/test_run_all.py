@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -40,11 +41,13 @@ def stopped() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def forget() -> None:
     log.clear()
+    gc.unfreeze()  # conftest.py exempts the apps of earlier tests, whose schedules would run, from garbage collection
 
 
 @pytest.fixture
-def shop() -> Lockwork:
-    return Lockwork(URL, patience=0)
+def shop() -> Iterator[Lockwork]:
+    with Lockwork(URL, patience=0) as lw:
+        yield lw
 
 
 def test_recorded_jobs_run_with_what_they_enqueue(shop: Lockwork) -> None:
@@ -180,9 +183,13 @@ def test_job_that_enqueues_itself_is_stopped(shop: Lockwork) -> None:
                 run_all(most=20, within=None)
 
 
-def test_jobs_of_two_apps(shop: Lockwork) -> None:
-    other = Lockwork(URL, prefix="other")
+@pytest.fixture
+def other() -> Iterator[Lockwork]:
+    with Lockwork(URL, prefix="other") as lw:
+        yield lw
 
+
+def test_jobs_of_two_apps(shop: Lockwork, other: Lockwork) -> None:
     @other.task
     def pong(n: int) -> None:
         log.append(f"pong {n}")

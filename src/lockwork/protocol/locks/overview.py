@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from glob import escape
 from math import inf
 from typing import Any
-
-from msgspec import field
 
 from lockwork.errors import ConfigError
 from lockwork.protocol import keys, names, slots
