@@ -1,4 +1,4 @@
-"""A Django project in processes of its own: its settings would be those of the whole test process."""
+"""A Django project, run in separate processes: Django allows one settings module per process."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class DjangoProject:
         return started(command, folder=folder, url=self.url if url == "" else url)
 
     def output(self, *words: str, status: int = 0, **options: Any) -> str:
-        """Run `manage.py` to its end; return what it wrote."""
+        """Run `manage.py`, and return its output."""
         with self.manage(*words, **options) as process:
             assert process.process.stdout is not None
             text = process.process.stdout.read().decode()

@@ -46,7 +46,7 @@ _PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 _REAL = frozenset({"preexec_fn", "executable", "shell", "start_new_session"})
 """Options that need a real start."""
 _FIXED = ("PYTHON", "LC_", "LANG", "LD_")
-"""Prefixes of the variables that an interpreter reads when it starts: a copy has those of its zygote."""
+"""Prefixes of variables that Python reads only at its start. A copy would ignore them."""
 _SET_LATER = ("PYTHONPATH", "PYTHONUNBUFFERED")
 """Such variables that a copy can have for itself; it writes nothing late."""
 _MODES = ("PYTHONDEVMODE", "PYTHONWARNINGS")

@@ -32,7 +32,7 @@ async def evaluate(code: ast.AST, file: str, mode: str, names: dict[str, Any]) -
 
 
 async def run(code: str, number: int, names: dict[str, Any]) -> str:
-    """Run a cell; return what it prints, and the value of its last expression."""
+    """Run a cell, and return its output and the value of its last expression."""
     file = f"<cell {number}>"
     linecache.cache[file] = len(code), None, code.splitlines(keepends=True), file
     tree = ast.parse(code)

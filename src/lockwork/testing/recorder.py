@@ -127,7 +127,7 @@ class Recording:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _dispatcher.end(self)
-        self._server.__exit__(kind, error, trace)  # an error of the block is more important than what it leaves
+        self._server.__exit__(kind, error, trace)  # after an error of the block, do not report leaks
 
     def __repr__(self) -> str:
         return f"<Recording of {len(self._jobs)} jobs>"

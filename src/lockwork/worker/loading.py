@@ -120,7 +120,7 @@ def _apps_near(module: ModuleType) -> Iterator[str]:
 
 
 def _import_tasks(package: str, reference: str, app: Lockwork) -> None:
-    """Import the modules `tasks` below a package, and warn of those that use another app. Raises ConfigError."""
+    """Import each module `tasks` in a package; warn if it uses another Lockwork object. Raises ConfigError."""
     names = list(_task_modules(package))
     if not names:
         raise ConfigError(f"--discover {package}: package {package!r} has no module named {_TASKS!r}")

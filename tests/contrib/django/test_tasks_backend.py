@@ -46,7 +46,7 @@ def configure(project: DjangoProject, **options: Any) -> None:
 
 
 def shell(project: DjangoProject, code: str) -> Any:
-    """Run code in the project; return what it prints as JSON in its last line."""
+    """Run code in the project, and parse the last line of its output as JSON."""
     found = project.output("shell", "-c", f"import json\nfrom reports.tasks import *\n{code}")
     return json.loads([line for line in found.splitlines() if line.startswith(("[", "{", '"'))][-1])
 

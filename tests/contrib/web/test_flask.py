@@ -34,7 +34,7 @@ def notes(tmp_path: Path, url: str, admin: redis.Redis, monkeypatch: pytest.Monk
     return tmp_path / "log"
 
 
-def test_each_job_has_an_app_context_of_its_own(notes: Path) -> None:
+def test_jobs_have_separate_app_contexts(notes: Path) -> None:
     port = free_port()
     with (
         started([*FLASK, "run", "--port", str(port)], folder=HERE, url=None) as web,

@@ -110,7 +110,7 @@ def test_requests_beyond_the_rate_get_429_with_the_fields_of_the_draft(web: Web)
     assert third.json() == {"detail": "Too many requests."}
 
 
-def test_each_key_has_a_rate_and_none_has_no_limit(web: Web) -> None:
+def test_rate_is_per_key_and_key_none_is_unlimited(web: Web) -> None:
     def status(user: str) -> int:
         return web.client.get("/by-user", headers={"x-user": user}).status_code
 

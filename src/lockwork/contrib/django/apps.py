@@ -68,5 +68,5 @@ def _import_tasks(app: AppConfig) -> None:
     except ImportError as error:
         if spec.origin is not None and is_own(spec.origin):
             raise
-        # tasks of an installed app may be those of another queue, which is not installed
+        # an app's module `tasks` may be written for another task queue, whose package is not installed
         log.info("%s has no tasks here: %s", name, error)

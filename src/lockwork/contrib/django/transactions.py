@@ -17,7 +17,7 @@ _OF_TESTCASE = "_from_testcase"
 
 
 class DjangoTransactions:
-    """The transactions of this thread; `async def` code has those of the thread in which its ORM calls run."""
+    """The open transactions of the current thread; for `async def` code, of the thread that runs its ORM calls."""
 
     def check(self, using: bool | str) -> None:
         """Raise ConfigError unless DATABASES has the alias."""

@@ -179,7 +179,7 @@ class FirstRequest:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def _hold(self, message: Message) -> None:
-        """Keep a part of the answer until the server has stored it; pass on later parts of one that is too long."""
+        """Hold back a part of the response until it is stored; send later parts of a too long response at once."""
         if self._stored.is_set():
             await self._send(message)
             return

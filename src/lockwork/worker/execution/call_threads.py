@@ -53,7 +53,7 @@ class _LoopCalls:
         self._ended.append(call)
         if not self._woken:
             self._woken = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # no coroutine waits, because the loop is closed
                 self.loop.call_soon_threadsafe(self._complete)
 
     def _complete(self) -> None:

@@ -173,7 +173,7 @@ class ThreadRun:
         """Make the call in this thread, within the context managers of integrations; never raises."""
         try:
             contexts.call(self, self.error)
-        except BaseException as error:  # noqa: BLE001 - a context manager's error is the call's
+        except BaseException as error:  # noqa: BLE001 - an error of a context manager fails the call
             self._end = error, None
 
     def __call__(self) -> None:

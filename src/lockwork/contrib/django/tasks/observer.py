@@ -196,7 +196,7 @@ class JobObserver:
             if loop.time() > until:
                 log.warning("job %s has ended, but its outcome is not on the server yet: no task_finished", job.id)
                 return
-            await asyncio.sleep(0.1)  # its outcome is on the way
+            await asyncio.sleep(0.1)  # the worker sends outcomes in batches
 
     async def _send(self, signal: Signal, result: AnyResult, error: BaseException | None = None) -> None:
         sending = partial(_send, signal, self._registered.sender, result, error)
