@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +27,7 @@ from benchmarks import (
     searching,
     sharding,
     standing,
+    starting,
     uncontended,
     waiters,
     working,
@@ -49,6 +52,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "monitoring": monitoring.monitoring,
     "threads": working.threads,
     "latency": working.idle_latency,
+    "start": starting.start,
     "flat": standing.flat,
     "search": searching.searching,
     "lists": listing.listing,
@@ -62,30 +66,58 @@ def main() -> None:
     """Read the command line and measure."""
     options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     options.add_argument("names", nargs="*", metavar="NAME", help=f"which to run: {', '.join(BENCHMARKS)}")
-    options.add_argument("--quick", action="store_true", help="a tenth of the work and one round: that all of it runs")
+    options.add_argument(
+        "--quick", action="store_true", help="a hundredth of the work and one round: that all of it runs"
+    )
     options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     chosen = options.parse_args()
     unknown = set(chosen.names) - set(BENCHMARKS)
     if unknown:
         options.error(f"no benchmark is named {', '.join(sorted(unknown))}: known are {', '.join(BENCHMARKS)}")
     figures: list[Figure] = []
-    console = Console(stderr=True)
+    console, described = Console(stderr=True), _machine()
     with tempfile.TemporaryDirectory(prefix="lockwork-bench-") as folder, start_private(Path(folder)) as server:
-        bench = Bench(server.url, rounds=1 if chosen.quick else 5, scale=0.1 if chosen.quick else 1.0)
+        bench = Bench(server.url, rounds=1 if chosen.quick else 5, scale=0.01 if chosen.quick else 1.0)
         for name in chosen.names or BENCHMARKS:
             with console.status(f"measuring: {name}"):
                 figures += BENCHMARKS[name](bench)
-    Console(width=None if sys.stdout.isatty() else 170).print(_table(figures))
-    lines = [{**asdict(figure), "ratio": figure.ratio, "reached": figure.reached} for figure in figures]
-    text = json.dumps({"machine": platform.platform(), "python": platform.python_version(), "figures": lines})
+    Console(width=None if sys.stdout.isatty() else 190).print(_table(figures, f"{described}; {_load()} at the end"))
+    text = json.dumps({"machine": described, "python": platform.python_version(), "figures": [*map(_line, figures)]})
     print(text)
     if chosen.json:
         chosen.json.write_text(text + "\n")
 
 
-def _table(figures: list[Figure]) -> Table:
-    table = Table("figure", "ours", "floor", "ratio", "goal", "", "others", title="Lockwork beside plain redis-py")
-    for column in table.columns[1:4]:
+def _machine() -> str:
+    """Describe the machine: its processors and their load decide the figures."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+        else:
+            model = platform.machine()
+        return f"{os.cpu_count()} x {model}, {platform.platform()}, Python {platform.python_version()}, {_load()}"
+    return f"{os.cpu_count()} processors, {platform.platform()}, Python {platform.python_version()}"
+
+
+def _load() -> str:
+    return f"load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+
+
+def _line(figure: Figure) -> dict[str, object]:
+    values = {field.name: getattr(figure, field.name) for field in fields(figure)}
+    return {**values, "ratio": figure.ratio, "spread": figure.spread, "reached": figure.reached}
+
+
+def _table(figures: list[Figure], machine: str) -> Table:
+    missed = sum(figure.reached is False for figure in figures)
+    goals = sum(figure.reached is not None for figure in figures)
+    table = Table(
+        "figure", "ours", "floor", "ratio", "rounds", "goal", "", "others", title="Lockwork beside plain redis-py",
+        caption=f"{machine}\nrounds: lowest and highest ratio of a round. {missed} of {goals} goals are missed.",
+    )  # fmt: skip
+    for column in table.columns[1:5]:
         column.justify = "right"
     for figure in figures:
         table.add_row(
@@ -93,8 +125,9 @@ def _table(figures: list[Figure]) -> Table:
             f"{_short(figure.ours)} {figure.unit}",
             f"{_short(figure.floor)}  {figure.floor_is}",
             f"{figure.ratio:.2f}",
+            "{:.2f} to {:.2f}".format(*figure.spread) if figure.spread else "",
             _goal(figure),
-            {None: "", True: "reached", False: "missed"}[figure.reached],
+            {None: "", True: "reached", False: "[red]MISSED[/]"}[figure.reached],
             "\n".join(f"{_short(value)} {library}" for library, value in figure.others),
         )
     return table

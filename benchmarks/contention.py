@@ -19,7 +19,7 @@ ROUNDS = 3
 
 def sixteen(bench: Bench) -> list[Figure]:
     """Sixteen processes want the same lock all the time, and hold it for a millisecond."""
-    seconds = bench.seconds(6, 1.5)
+    seconds = bench.seconds(6, 0.5)
     runs = _runs(bench, PROCESSES, seconds)
     trip = _round_trip(bench)
     waits = _each(runs, min, lambda run: 1000 * quantile([turn.got - turn.asked for turn in run.all], 0.99))
@@ -39,7 +39,7 @@ def sixteen(bench: Bench) -> list[Figure]:
 
 def hand_over(bench: Bench) -> list[Figure]:
     """From the call of release in one process to the end of the acquire of another that waits for it."""
-    runs = _runs(bench, 2, bench.seconds(3, 1))
+    runs = _runs(bench, 2, bench.seconds(3, 0.5))
     medians = _each(runs, min, lambda run: 1000 * quantile(_gaps(run), 0.5))
     trip = _round_trip(bench)
     return [_figure("hand-over between two processes, p50", "ms", medians, trip, "PING", 1, less_is_better=True)]

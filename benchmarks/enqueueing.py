@@ -39,22 +39,22 @@ def bulk(bench: Bench) -> list[Figure]:
             for at in range(0, count, 1000):
                 pipeline = client.pipeline(transaction=False)
                 for _ in range(at, min(at + 1000, count)):
-                    pipeline.rpush("list", PAYLOAD)
+                    pipeline.lpush("list", PAYLOAD)
                 pipeline.execute()
             return count / (perf_counter() - began)
 
         mine, bare = bench.best(ours, floor)
-    return [Figure("enqueue_many", "jobs/s", mine, bare, "pipelines of 1000 RPUSH", 200_000)]
+    return [Figure("enqueue_many", "jobs/s", mine, bare, "pipelines of 1000 LPUSH", 1.2, goal_is_ratio=True)]
 
 
 def one_at_a_time(bench: Bench) -> list[Figure]:
     """One task enqueues a job, waits for the answer, and enqueues the next."""
-    return _awaited(bench, 1, bench.count(3000), "aenqueue, one at a time", 0.9, goal_is_ratio=True)
+    return _awaited(bench, 1, bench.count(3000), "aenqueue, one at a time", 1.5)
 
 
 def from_many_tasks(bench: Bench) -> list[Figure]:
     """The same from many tasks at once."""
-    return _awaited(bench, TASKS, bench.count(1000), "aenqueue from 32 tasks", 100_000)
+    return _awaited(bench, TASKS, bench.count(1000), "aenqueue from 32 tasks", 5.0)
 
 
 def waiting_job(bench: Bench) -> list[Figure]:
@@ -100,9 +100,7 @@ def ended_job(bench: Bench) -> list[Figure]:
     return [Figure("memory of an ended job", "bytes", mine, bare, "a list of payloads", 300, less_is_better=True)]
 
 
-def _awaited(
-    bench: Bench, tasks: int, count: int, name: str, goal: float, *, goal_is_ratio: bool = False
-) -> list[Figure]:
+def _awaited(bench: Bench, tasks: int, count: int, name: str, goal: float) -> list[Figure]:
     async def ours() -> float:
         with bench_app(bench.url) as (lw, nothing):
 
@@ -130,4 +128,4 @@ def _awaited(
             return tasks * count / (perf_counter() - began)
 
     mine, bare = bench.best(lambda: asyncio.run(ours()), lambda: asyncio.run(floor()))
-    return [Figure(name, "jobs/s", mine, bare, "redis.asyncio RPUSH", goal, goal_is_ratio)]
+    return [Figure(name, "jobs/s", mine, bare, "redis.asyncio RPUSH", goal, goal_is_ratio=True)]

@@ -10,6 +10,19 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
+
+
+class Best(float):
+    """The best of several rounds, which are kept."""
+
+    rounds: tuple[float, ...]
+
+    def __new__(cls, rounds: Sequence[float], best: float) -> Self:
+        """Keep the rounds with their best value."""
+        value = super().__new__(cls, best)
+        value.rounds = tuple(rounds)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +44,13 @@ class Figure:
     def ratio(self) -> float:
         """Ours as a share of the floor."""
         return self.ours / self.floor if self.floor else float("nan")
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """The lowest and the highest ratio of one round, whose measurements took turns; None if there was one round."""
+        ours, floor = getattr(self.ours, "rounds", ()), getattr(self.floor, "rounds", ())
+        ratios = [mine / bare for mine, bare in zip(ours, floor, strict=False) if bare]
+        return (min(ratios), max(ratios)) if len(ratios) > 1 else None
 
     @property
     def reached(self) -> bool | None:
@@ -57,10 +77,10 @@ class Bench:
         """How long a round lasts."""
         return max(least, usual * self.scale)
 
-    def best(self, *contestants: Callable[[], float]) -> list[float]:
+    def best(self, *contestants: Callable[[], float]) -> list[Best]:
         """Let all take turns; returns the highest value of each."""
         rounds = [[measure() for measure in contestants] for _ in range(self.rounds)]
-        return [max(values) for values in zip(*rounds, strict=True)]
+        return [Best(values, max(values)) for values in zip(*rounds, strict=True)]
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -38,7 +38,8 @@ def idle(bench: Bench) -> list[Figure]:
 
 
 def _compared(bench: Bench, nodes: Sequence[Any], url: str, partitions: int, where: str) -> list[Figure]:
-    few, many = (_watched(bench, nodes, url, partitions, max(2, bench.count(number))) for number in (FEW, MANY))
+    counts = [max(least, int(number * bench.scale)) for number, least in ((FEW, 2), (MANY, 4))]
+    few, many = (_watched(bench, nodes, url, partitions, number) for number in counts)
     names = (
         (f"an idle worker process: connections to {where}", ""),
         (f"an idle worker process: calls of {where}", "/s"),
@@ -46,13 +47,13 @@ def _compared(bench: Bench, nodes: Sequence[Any], url: str, partitions: int, whe
         (f"messages for a job to idle workers, {where}", ""),
     )
     return [
-        Figure(name, unit, ours, base, f"with {bench.count(FEW)} processes", None)
+        Figure(name, unit, ours, base, f"with {counts[0]} processes", None)
         for (name, unit), ours, base in zip(names, many, few, strict=True)
     ]
 
 
 def _watched(bench: Bench, nodes: Sequence[Any], url: str, partitions: int, processes: int) -> _Idle:
-    seconds, jobs = bench.seconds(20, 3), bench.count(50)
+    seconds, jobs = bench.seconds(20, 1), bench.count(50)
     for node in nodes:
         node.flushall()
     names = [f"default/{number}" for number in range(partitions)] or ["default"]
@@ -65,7 +66,7 @@ def _watched(bench: Bench, nodes: Sequence[Any], url: str, partitions: int, proc
         with worker(url, "default", app, more, processes):
             while queue.status().ready or sum(map(_asleep, names, [nodes] * len(names))) < processes * len(names):
                 time.sleep(POLL)
-            time.sleep(2)  # what happens once after the start is over
+            time.sleep(bench.seconds(2, 0.2))  # what happens once after the start is over
             each = processes * len(nodes)
             opened = (_connections(nodes) - alone) / each
             calls, used = _spent(nodes, seconds)

@@ -27,11 +27,11 @@ class Kept(NamedTuple):
 
 def many_locks(bench: Bench) -> list[Figure]:
     """One process holds ten thousand locks and does nothing else; its engine renews them."""
-    count = bench.count(10_000)
+    count, lease = bench.count(10_000), bench.seconds(LEASE, 4)
     with ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as pool:
-        kept = pool.submit(_keep, bench.url, count, bench.seconds(20, 6)).result()
+        kept = pool.submit(_keep, bench.url, count, lease, lease * 4 / 3).result()
     with redis.Redis.from_url(bench.url) as client:
-        floor = _floor(client, count)
+        floor = _floor(client, count, lease)
     name = f"{count:,} locks held by one process"
     bare = "pipelines of 100 PEXPIRE"
     return [
@@ -41,8 +41,8 @@ def many_locks(bench: Bench) -> list[Figure]:
     ]
 
 
-def _keep(url: str, count: int, seconds: float) -> Kept:
-    with Lockwork(url, lock_lease=LEASE) as lw, redis.Redis.from_url(url) as client:
+def _keep(url: str, count: int, lease: float, seconds: float) -> Kept:
+    with Lockwork(url, lock_lease=lease) as lw, redis.Redis.from_url(url) as client:
         grants = [lw.lock(f"kept-{number}").acquire() for number in range(count)]
         time.sleep(_SETTLE)
         client.config_resetstat()
@@ -59,7 +59,7 @@ def _keep(url: str, count: int, seconds: float) -> Kept:
     return Kept(100 * holder / took, 100 * server / took, renewals)
 
 
-def _floor(client: redis.Redis, count: int) -> Kept:
+def _floor(client: redis.Redis, count: int, lease: float) -> Kept:
     """Push back the expiry of as many keys, as often as every third of a lease."""
     for number in range(count):
         client.set(f"bare-{number}", "token", px=LEASE * 1000)
@@ -69,7 +69,7 @@ def _floor(client: redis.Redis, count: int) -> Kept:
         for number in range(at, min(at + BATCH, count)):
             pipeline.pexpire(f"bare-{number}", LEASE * 1000)
         pipeline.execute()
-    every = LEASE / 3
+    every = lease / 3
     holder = time.process_time() - holder
     return Kept(100 * holder / every, 100 * (_server_time(client) - server) / every, BATCH)
 

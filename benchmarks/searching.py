@@ -60,7 +60,7 @@ def searching(bench: Bench) -> list[Figure]:
         meter = Meter(lw, client)
         count = _fill(meter, bench.count(JOBS))
         floor = _floor(client)
-        figures = [_figure(meter, name, wanted, count, floor) for name, wanted in _FILTERS]
+        figures = [_figure(meter, name, wanted, count, floor, min(bench.rounds, _ROUNDS)) for name, wanted in _FILTERS]
         client.config_resetstat()
         client.config_set("slowlog-max-len", 128)
         client.config_set("slowlog-log-slower-than", 10_000)
@@ -68,8 +68,8 @@ def searching(bench: Bench) -> list[Figure]:
     return figures
 
 
-def _figure(meter: Meter, name: str, matching: JobFilter, count: int, floor: float) -> Figure:
-    walks = [_walk(meter, matching, whole=name not in _INDEXED) for _ in range(_ROUNDS)]
+def _figure(meter: Meter, name: str, matching: JobFilter, count: int, floor: float, rounds: int) -> Figure:
+    walks = [_walk(meter, matching, whole=name not in _INDEXED) for _ in range(rounds)]
     # other programs interrupt the server, too: the round whose longest call is the shortest has the least of that
     best = min(walks, key=lambda walk: max(walk.times))
     times = best.times

@@ -23,7 +23,7 @@ _FIRST = record_header.head(0, 4) + b'["nothing",[42]]'
 def flat(bench: Bench) -> list[Figure]:
     """Enqueue, lease and settle jobs in a queue that holds few others, and in one that holds very many, by turns."""
     figures = []
-    many = max(FEW, int(MANY * bench.scale))
+    many, rounds = max(FEW, int(MANY * bench.scale)), max(2, int(ROUNDS * bench.scale))
     small, large = QueueKeys("lw", "small"), QueueKeys("lw", "large")
     with Lockwork(bench.url) as lw, redis.Redis.from_url(bench.url) as client:
         for place in ("waiting", "delayed", "dead"):
@@ -31,7 +31,10 @@ def flat(bench: Bench) -> list[Figure]:
             for queue, count in ((small, FEW), (large, many)):
                 lw.runtime.run(leases.beat(queue, {_SESSION: True}, 3_600_000, 5.0))
                 _fill(client, queue, place, count)
-            costs = [(_cost(lw, client, small, turn), _cost(lw, client, large, turn)) for turn in range(TURNS)]
+            costs = [
+                (_cost(lw, client, small, turn, rounds), _cost(lw, client, large, turn, rounds))
+                for turn in range(TURNS)
+            ]
             # the first turn pays for memory that the others find ready
             few, lots = map(min, zip(*costs[1:], strict=True))
             figures.append(
@@ -50,17 +53,17 @@ def flat(bench: Bench) -> list[Figure]:
     return figures
 
 
-def _cost(lw: Lockwork, client: redis.Redis, queue: QueueKeys, turn: int) -> float:
+def _cost(lw: Lockwork, client: redis.Redis, queue: QueueKeys, turn: int, rounds: int) -> float:
     """Microseconds of the server's CPU per job."""
     run = lw.runtime.run
     used = _used(client)
-    for number in range(ROUNDS):
+    for number in range(rounds):
         name = f"b{turn}-{number}"
         run(enqueue.push(queue, [NewJob(f"{name}-{at}", _FIRST) for at in range(BATCH)]))
         leased = run(leases.reserve(queue, _SESSION, BATCH, name, "")).jobs
         assert len(leased) == BATCH
         run(leases.settle(queue, _SESSION, [Outcome(job.id, job.token, "s") for job in leased], _WINDOW_MS))
-    return (_used(client) - used) / (ROUNDS * BATCH) * 1e6
+    return (_used(client) - used) / (rounds * BATCH) * 1e6
 
 
 def _fill(client: redis.Redis, queue: QueueKeys, place: str, count: int) -> None:

@@ -1,44 +1,14 @@
 #!/bin/sh
-# All checks but the tests; stops at the first that fails.
+# All checks except the tests, side by side.
 set -eu
 
-bin=$(cd "$VENV/bin" && pwd)
-
-say() { printf '\n== %s\n' "$*"; }
-
-say "ruff"
-"$bin/ruff" format --check
-"$bin/ruff" check
-
-say "language"
-"$bin/python" scripts/language.py
-
-say "mypy --strict"
-"$bin/mypy"
-
-say "pyright"
-"$bin/pyright" --pythonpath "$bin/python"
-
-say "import-linter"
-"$bin/lint-imports"
-
-say "wheel"
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-"$bin/python" -m build --outdir "$out" --quiet
-"$bin/python" -m venv "$out/venv"
-"$out/venv/bin/python" -m pip install --quiet "$out"/lockwork-*.whl
-# from another folder, so that the wheel is used and not the tree
-cd "$out"
-venv/bin/lockwork --version
-# it finds the flash sale in the wheel, and says which packages it needs to play it
-venv/bin/lockwork demo 2>&1 | grep -q 'pip install "lockwork\[demo\]"'
-venv/bin/python -c '
-import lockwork
-
-with lockwork.Lockwork() as lw, lw.lock("wheel", wait=5) as grant:
-    print("the wheel locks:", grant)
-'
-# classes of the extras have base classes of these packages; it looks for them where the first python of the path does
-"$out/venv/bin/python" -m pip install --quiet "$(echo "$out"/lockwork-*.whl)[django,flask,metrics,starlette,top]" django-stubs
-PATH="$out/venv/bin:$PATH" "$bin/pyright" --verifytypes lockwork --ignoreexternal
+BIN=$(cd "$VENV/bin" && pwd)
+export BIN
+exec sh scripts/parallel.sh \
+    ruff '"$BIN/ruff" format --check; "$BIN/ruff" check' \
+    language '"$BIN/python" scripts/language.py' \
+    codespell '"$BIN/codespell"' \
+    import-linter '"$BIN/lint-imports"' \
+    pyright '"$BIN/pyright" --pythonpath "$BIN/python"' \
+    mypy '"$BIN/mypy"' \
+    wheel 'sh scripts/wheel.sh'

@@ -25,13 +25,13 @@ DIALECT = re.compile(
     r"|(?:is|are|was|were) told(?! apart)|(?:async|asyncio|coroutine) twins?|when the server is away)\b",
     re.IGNORECASE,
 )
-"""Refused in Python and in pages, but not in Lua, nor in the log of decisions."""
+"""Refused in Python and in pages, but not in Lua."""
 WIDTH = 100
 """Columns of a page, code and tables aside."""
 AREAS = {
     "src": "src/**/*.py",
     "Lua": "src/**/*.lua",
-    "docs": "docs/*.md",
+    "docs": "docs/**/*.md",
     "templates": "src/**/*.html",
     "JavaScript": "src/**/*.js",
     "tests": "tests/**/*.py",
@@ -45,9 +45,9 @@ _FILE = re.compile(r"(?<![\w/.{*])((?:[a-z_]+/)*[a-z_0-9]+\.(?:py|lua))\b")
 
 def phrases() -> Iterator[str]:
     """Name every refused phrase in the source and the pages."""
-    plain = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+    plain = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]
     for path in sorted([*plain, *ROOT.glob("src/**/*.lua")]):
-        refused = [BANNED, DIALECT] if path.suffix != ".lua" and path.name != "decisions.md" else [BANNED]
+        refused = [BANNED, DIALECT] if path.suffix != ".lua" else [BANNED]
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for found in (match for pattern in refused for match in pattern.finditer(line)):
                 yield f"{path.relative_to(ROOT)}:{number}: {found[0]!r}: name the actor, say what happens"
@@ -86,7 +86,7 @@ def _tails(path: str) -> Iterator[str]:
 
 def wide_lines() -> Iterator[str]:
     """Name every line of a page that is too long for prose."""
-    for path in sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"]):
+    for path in sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]):
         code = False
         for number, line in enumerate(path.read_text().splitlines(), 1):
             code ^= line.startswith("```")

@@ -21,6 +21,9 @@ class _Cluster(redis.RedisCluster):
     def client_kill_filter(self, *words: Any, **options: Any) -> Any:
         return super().client_kill_filter(*words, **self._all(options))
 
+    def keys(self, pattern: Any = "*", **options: Any) -> Any:
+        return super().keys(pattern, **self._all(options))
+
     def pubsub_numsub(self, *channels: Any, **options: Any) -> Any:
         return super().pubsub_numsub(*channels, **self._all(options))
 

@@ -11,9 +11,23 @@ from pathlib import Path
 import pytest
 
 _TESTS = Path(__file__).parent
-FOLDERS = ("flows", "hooks", "jobs", "locks", "queues", "schedules", "synchronizers", "tasks", "together", "worker")
+FOLDERS = (
+    "contrib/django/test_tasks_backend.py",
+    "flows",
+    "hooks",
+    "jobs",
+    "locks",
+    "queues",
+    "schedules",
+    "synchronizers",
+    "tasks",
+    "together",
+    "worker",
+)
 
 CORE = (
+    "contrib/django/test_tasks_backend.py",
+    "flows/test_flow_queues.py",
     "flows/test_flow_results.py",
     "jobs/test_job_lookup.py",
     "locks/election/test_election.py",
@@ -94,6 +108,17 @@ def select(config: pytest.Config, items: list[pytest.Item], topology: str) -> No
     chosen = [item for item in items if _conforms(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
+
+
+def skips(path: Path, markers: str, topology: str) -> bool:
+    """Return True if a run need not read a folder or file, because it selects none of its tests.
+
+    markers: the run's option -m.
+    """
+    if markers != "core" and topology == "single":
+        return False
+    read = [_TESTS / place for place in (CORE if markers == "core" else FOLDERS)]
+    return not any(path.is_relative_to(place) or place.is_relative_to(path) for place in read)
 
 
 def _conforms(item: pytest.Item) -> bool:

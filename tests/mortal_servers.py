@@ -14,10 +14,14 @@ from lockwork.runtime.embedded import Embedded, start_private
 
 
 class MortalServer:
-    """A server that writes each command to disk, so that SIGKILL loses no acknowledged write."""
+    """A server that a test kills.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    fsync: `always` writes each command to disk, so that SIGKILL loses no acknowledged write; `everysec` once a second;
+    None keeps no data.
+    """
+
+    def __init__(self, folder: Path, fsync: str | None = "always") -> None:
+        self._folder, self._fsync = folder, fsync
         self._server: Embedded | None = None
         self.url: str = self.start()
 
@@ -26,9 +30,10 @@ class MortalServer:
         assert self._server is None, "it runs"
         if empty:
             shutil.rmtree(self._folder / "data")
-        self._server = start_private(self._folder, durable=True)
-        with redis.Redis.from_url(self._server.url) as client:
-            client.config_set("appendfsync", "always")
+        self._server = start_private(self._folder, durable=self._fsync is not None)
+        if self._fsync is not None:
+            with redis.Redis.from_url(self._server.url) as client:
+                client.config_set("appendfsync", self._fsync)
         return self._server.url
 
     def kill(self) -> None:

@@ -48,7 +48,20 @@ def stopped(pid: int) -> bool:
 
 
 def _state(entry: Path) -> str:
-    return (entry / "stat").read_text().rpartition(")")[2].split()[0]
+    return _stat(entry)[0]
+
+
+def _stat(entry: Path) -> list[str]:
+    """Return the fields of a process or thread from its state on."""
+    return (entry / "stat").read_text().rpartition(")")[2].split()
+
+
+def born(pid: int) -> str:
+    """Return when a process started, '' if there is none: the system soon uses the id of an ended process again."""
+    try:
+        return _stat(Path(f"/proc/{pid}"))[19]
+    except OSError:
+        return ""
 
 
 def children(pid: int) -> list[int]:
@@ -75,7 +88,8 @@ class Started:
         if url is not None:
             environment["LOCKWORK_URL"] = url
         self._stderr = stderr
-        self._descendants: set[int] = set()
+        self._descendants: dict[int, str] = {}
+        """All child processes until now, each with its start."""
         pipe = subprocess.PIPE
         self.process = zygote.popen(command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=stderr)
 
@@ -91,7 +105,7 @@ class Started:
     def children(self) -> list[int]:
         """Return the running child processes."""
         pids = children(self.pid)
-        self._descendants.update(pids)
+        self._descendants.update((pid, born(pid)) for pid in pids)
         return pids
 
     def line(self) -> str:
@@ -121,12 +135,12 @@ class Started:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        for pid in self._descendants:
+        remaining = [pid for pid, start in self._descendants.items() if alive(pid) and born(pid) == start]
+        for pid in remaining:
             with contextlib.suppress(ProcessLookupError):
-                if alive(pid):
-                    os.kill(pid, signal.SIGKILL)
-        for pid in self._descendants:
-            until(lambda pid=pid: not alive(pid), f"process {pid} is gone")  # type: ignore[misc]
+                os.kill(pid, signal.SIGKILL)
+        for pid in remaining:
+            until(lambda pid=pid: not alive(pid) or born(pid) != self._descendants[pid], f"process {pid} is gone")  # type: ignore[misc]
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):

@@ -25,8 +25,8 @@ _SCRIPTS = (
     "time unlink"
 )
 _SETS = "zadd zcard zcount zrange zrangebyscore zrank zrem zscore"
-_QUEUES = "hscan hstrlen llen lpop rename rpush sadd scard srem zrangebylex"
-_RUNNING = "lpush lrange sismember smismember zmscore zremrangebyscore zrevrangebyscore"
+_QUEUES = "hscan hstrlen llen lpop lrem rename rpush sadd scard srem zrangebylex zremrangebyscore"
+_RUNNING = "lpush lrange sismember smismember zmscore zrevrangebyscore"
 _READS = (
     "exists get hexists hget hgetall hkeys hlen hmget hscan hstrlen llen lrange pttl scard sismember time type "
     "zcard zcount zlexcount zrange zrangebylex zrangebyscore zrank zrevrange zscore"

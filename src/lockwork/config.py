@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from inspect import get_annotations
 from typing import Any, TypedDict
 
@@ -13,7 +13,8 @@ from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 from lockwork.history_bounds import HistoryBound, HistoryBounds
 from lockwork.partitions import Partitions
-from lockwork.protocol.keys import checked
+from lockwork.payloads.payloads import Codec, Payloads, Rollout, read_codec_settings
+from lockwork.protocol.keys import checked, whole_queue
 from lockwork.suggestions import about_as_close
 from lockwork.validation import whole, yes_or_no
 
@@ -31,8 +32,11 @@ class Settings(TypedDict, total=False):
     history: HistoryBound | Mapping[str, HistoryBound]
     max_payload: int
     max_result: int
+    codec: Codec | Mapping[str, Codec] | None
+    codec_rollout: Rollout | None
     allow_eviction: bool
     partitions: Mapping[str, int]
+    ten_priorities: Sequence[str]
     app_name: str | None
     app_version: str | None
 
@@ -56,15 +60,22 @@ _LEAST_LOCK_LEASE = 0.3
 
 
 def check_names(
-    given: Iterable[str], known: type, complaint: str, elsewhere: tuple[Collection[str], str] | None = None
+    given: Iterable[str],
+    known: type,
+    complaint: str,
+    elsewhere: tuple[Collection[str], str] | None = None,
+    foreign: Mapping[str, str] | None = None,
 ) -> None:
     """Raise ConfigError, with a suggestion, for a name that the TypedDict `known` does not have.
 
-    `elsewhere`: names that belong to another place, and the hint for a `{name}` of them.
+    `elsewhere`: names that belong to another place, and the hint for a `{name}` of them. `foreign`: names in other
+    libraries, with hints.
     """
     names = list(get_annotations(known))
     for name in given:
         if name not in names:
+            if foreign is not None and name in foreign:
+                raise ConfigError(f"{complaint} {name!r}: {foreign[name]}")
             meant = _OTHERS.get(name, (name,))
             if elsewhere is not None and meant[0] not in names and meant[0] in elsewhere[0]:
                 ours = "" if meant[0] == name else f"it is {meant[0]!r}; "
@@ -101,14 +112,25 @@ class Config(Struct, frozen=True):
     """Maximum bytes of a job's encoded arguments."""
     max_result: int = 4 << 20
     """Maximum bytes of an encoded result."""
+    codec: Any = None
+    """Encrypts or signs payloads; or a dict by queue."""
+    codec_rollout: Rollout | None = None
+    """To introduce a codec: "read" accepts plain payloads and writes them, "write" accepts them and writes none."""
     allow_eviction: bool = False
     """True to accept a server whose maxmemory-policy may evict Lockwork's keys."""
     partitions: Partitions = field(default_factory=Partitions)
     """Number of partitions by queue, for instance {"mail": 4}. Must be the same in all processes of a queue."""
+    ten_priorities: tuple[str, ...] = ()
+    """Queues whose jobs may have the priorities 0 (first) to 9, besides the words."""
     app_name: str | None = None
     """The app's name in lists of workers and apps; None: the text `module:object` given to `lockwork worker`."""
     app_version: str | None = None
     """The version of the app's code, shown with its workers; None: LOCKWORK_APP_VERSION, if that is set."""
+
+    @property
+    def payloads(self) -> Payloads | None:
+        """The codecs of the app; None without one."""
+        return None if self.codec is None else Payloads(self.codec, self.prefix, self.codec_rollout)
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Config:
@@ -126,6 +148,8 @@ class Config(Struct, frozen=True):
             values["history"] = HistoryBounds.read(values["history"])
         if "partitions" in values:
             values["partitions"] = Partitions.read(values["partitions"])
+        values |= read_codec_settings(values)
+        values["ten_priorities"] = _queues(values.get("ten_priorities", ()))
         if values.get("app_name") is not None:
             checked(values["app_name"], "the app's name")
         if values.get("app_version") is not None:
@@ -140,3 +164,9 @@ class Config(Struct, frozen=True):
         if config.result_ttl < 60:
             raise ConfigError("result_ttl must be at least 60 s: it also guards enqueueing against lost replies")
         return config
+
+
+def _queues(names: object) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ConfigError(f'ten_priorities must be a list of queues, such as ["mail"], not {names!r:.60}')
+    return tuple(dict.fromkeys(whole_queue(name, "a queue of ten_priorities") for name in names))

@@ -166,8 +166,20 @@ class UnknownTask(LockworkError, LookupError):
     """No task of that name is registered with this Lockwork object."""
 
 
+class RetryUntilPassed(LockworkError, TimeoutError):
+    """The job's `retry_until` passed before its next attempt could begin: the job is dead."""
+
+
 class PayloadTooLarge(LockworkError, ValueError):
     """The encoded arguments or result exceed the size limit; nothing was sent."""
+
+
+class PayloadRejected(LockworkError):
+    """A stored payload is not encrypted or signed as the app requires, or it was changed, or moved from another job."""
+
+
+class PayloadKeyUnknown(PayloadRejected):
+    """A stored payload is encrypted or signed with a key that this app does not have."""
 
 
 class JobFailed(LockworkError):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import sysconfig
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from msgspec import Struct
 from lockwork import codecs, type_hints
 from lockwork.errors import ConfigError
 from lockwork.introspection import same_place
+from lockwork.protocol.queue.envelope import ENCRYPTED, shown_text
 from lockwork.tracebacks import bounded
 from lockwork.type_hints import Unread
 
@@ -25,7 +26,6 @@ _KNOWN = 4000
 """Most bytes of a registered error's arguments and attributes; a larger one arrives as JobFailed."""
 
 _OURS = f"{Path(__file__).parent}/"
-_LIBRARIES = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 _STEERING = {
     code: ascii(chr(code))[1:-1]
@@ -50,11 +50,11 @@ class Failure(Struct, frozen=True):
         """Read a stored error; never raises, even for unreadable data."""
         try:
             fields = codecs.decode(stored)
-            known = fields.get("known")
+            known, text = fields.get("known"), shown_text(str(fields["message"]))
             return cls(
                 str(fields["type"]),
-                str(fields["message"]),
-                str(fields.get("traceback", "")),
+                text,
+                "" if text is ENCRYPTED else str(fields.get("traceback", "")),
                 known if isinstance(known, dict) else None,
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -150,14 +150,29 @@ def sendable(given: str) -> str:
     return given.encode(errors="backslashreplace").decode()
 
 
+def without_text(error: BaseException) -> BaseException:
+    """Return an error with the same class name and traceback, but without its text, causes and attributes."""
+    kind = type(error)
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    stripped: Exception = type(kind.__name__, (Exception,), names)(ENCRYPTED)
+    return stripped.with_traceback(error.__traceback__)
+
+
 def exc_info(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
     """The `exc_info` of a log record; its traceback begins with the app's first frame, or is None."""
     return type(error), error, _first_of_app(error)
 
 
+@cache
+def _libraries() -> tuple[str, ...]:
+    import sysconfig  # noqa: PLC0415 - it reads the settings of Python's build, which takes 10 ms
+
+    return tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
 def is_own(file: str) -> bool:
     """Return True for a file of the app's own code, not of Lockwork, Python or an installed library."""
-    return not file.startswith((_OURS, *_LIBRARIES, "<"))
+    return not file.startswith((_OURS, *_libraries(), "<"))
 
 
 def own_frame(frames: Sequence[traceback.FrameSummary]) -> str:

@@ -1,5 +1,7 @@
 """Ids of jobs, reservations and requests: 16 characters, unique without coordination, sorted by time.
 
+A caller's own id is a colon and the caller's text. It is never read as one of the others, so it contains no time.
+
 A job's id may have a suffix: a hash of its task, one of its key, and a Bloom filter of its tags (B. H. Bloom,
 Space/time trade-offs in hash coding with allowable errors, 1970). A search skips other jobs without reading
 them, and no job costs a write for an index.
@@ -9,20 +11,23 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import threading
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from datetime import datetime
+from random import SystemRandom
 from typing import NamedTuple
 from zlib import crc32
+
+from lockwork.errors import ConfigError
 
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _SORTED = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _TABLE = bytes.maketrans(_PLAIN, _SORTED)
 _BACK = bytes.maketrans(_SORTED, _PLAIN)
 _RANDOM_BITS = 54
+_randbits = SystemRandom().getrandbits
 _SIGNS = _SORTED.decode()
 _PAIRS = [one + other for one in _SIGNS for other in _SIGNS]
 _TAG_BITS = 18
@@ -31,6 +36,10 @@ _WITH_SUFFIX = (18, 23)
 """Characters of ids with a suffix."""
 _SLOT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z", re.ASCII)
 _NODE = re.compile(r"(.+)\.(\d{5,})u?", re.ASCII)
+_OWN = ":"
+"""First character of a caller's own id; no other id begins with it."""
+_LONGEST_OWN = 199
+_own_text = re.compile(r"(?!:)[^\s{}\x00-\x1f\x7f\ud800-\udfff]+").fullmatch
 
 _lock = threading.RLock()
 _last = 0
@@ -97,6 +106,21 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
+def own_id(text: object) -> str:
+    """Return the id of a job that the caller has named: a colon and the text. Raises ConfigError."""
+    if isinstance(text, str) and len(text) <= _LONGEST_OWN and _own_text(text):
+        return _OWN + text
+    raise ConfigError(
+        f"a job's own id must be text of 1 to {_LONGEST_OWN} characters without white space, braces or control "
+        f"characters, and not begin with a colon, not {text!r:.60}"
+    )
+
+
+def is_own(id: str) -> bool:
+    """Return True for a caller's own id."""
+    return id.startswith(_OWN)
+
+
 class NodeId(NamedTuple):
     """A job of a flow: the flow's id, and the job's number in it, from 1."""
 
@@ -111,14 +135,14 @@ def node_id(flow: str, number: int) -> str:
 
 def node_of(id: str) -> NodeId | None:
     """Return the flow and the number of a job's id, or of its compensation's id; None for any other id."""
-    match = _NODE.fullmatch(id)
+    match = None if is_own(id) else _NODE.fullmatch(id)
     return None if match is None else NodeId(match[1], int(match[2]))
 
 
 def slot_of(id: str) -> tuple[str, int] | None:
     """Return the schedule in a job's id, and its slot or the time of its `run_now`, in ms since 1970; else None."""
     name, at, moment = id.rpartition("@")
-    if not (at and name):
+    if not (at and name) or is_own(id):
         return None
     if not _SLOT.fullmatch(moment):
         time_ms = made_at(moment)
@@ -131,6 +155,8 @@ def slot_of(id: str) -> tuple[str, int] | None:
 
 def made_at(id: str) -> int | None:
     """Return the time in an id, in ms since 1970 by its maker's clock; for a schedule's job, its slot; else None."""
+    if is_own(id):
+        return None
     if "@" in id:
         slot = slot_of(id)
         return slot and slot[1]
@@ -155,12 +181,10 @@ def _take(count: int) -> int:
     moment = time.time_ns() // 1_000_000
     if _lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - threading.Condition relies on it as well
         # a signal handler has interrupted this function: its ids have random bits of their own
-        return moment << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
+        return moment << _RANDOM_BITS | _randbits(_RANDOM_BITS)
     with _lock:
         # random bits are drawn once per millisecond: within one, counting up is enough, and much cheaper
-        first = (
-            _last + 1 if moment <= _last >> _RANDOM_BITS else moment << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
-        )
+        first = _last + 1 if moment <= _last >> _RANDOM_BITS else moment << _RANDOM_BITS | _randbits(_RANDOM_BITS)
         _last = first + count - 1
     return first
 

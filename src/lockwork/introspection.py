@@ -81,3 +81,18 @@ def _place(thing: object) -> tuple[str, str]:
     module = str(getattr(thing, "__module__", "?"))
     file = getattr(sys.modules.get(module), "__file__", None)
     return str(file or module), str(getattr(thing, "__qualname__", thing))
+
+
+def during_import(package: str) -> bool:
+    """Return True if the caller outside of `package` is the code of a module, or runs while a module is imported."""
+    frame = sys._getframe(1)  # noqa: SLF001 - documented
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(package):
+        frame = frame.f_back
+    if frame.f_code.co_name == "<module>":
+        return True
+    caller: FrameType | None = frame
+    while caller is not None:
+        if caller.f_globals.get("__name__") == "importlib._bootstrap":
+            return True
+        caller = caller.f_back
+    return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 from lockwork import introspection
 from lockwork.call_contexts import CallContexts
 from lockwork.errors import ConfigError, LockworkError
+from lockwork.lazy import asyncio
 
 L = TypeVar("L", bound=Callable[[], Any])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 import weakref
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from lockwork.lazy import asyncio, running_loop
 from lockwork.protocol.locks.overview import plain
 
 _count = itertools.count(1)
@@ -101,7 +101,7 @@ class TaskOwner(Owner):
 
 def current() -> Owner:
     """Return the current owner."""
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - documented for this use, and cheaper than an exception
+    if running_loop() is not None:
         task = asyncio.current_task()
         if task is not None:
             owner = _tasks.get(task)
@@ -140,7 +140,7 @@ def detach_thread() -> Owner | None:
 @contextmanager
 def acting_as(owner: Owner) -> Iterator[None]:
     """Within the block, let the current asyncio task or thread be `owner`."""
-    task = asyncio.current_task() if asyncio._get_running_loop() is not None else None  # noqa: SLF001 - as in `current`
+    task = asyncio.current_task() if running_loop() is not None else None
     if task is not None:
         before = _tasks.pop(task, None)
         _tasks[task] = owner

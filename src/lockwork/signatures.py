@@ -20,6 +20,7 @@ from lockwork.models import is_secret, is_secret_text, unrestorable
 from lockwork.type_hints import Unread, classes_in
 
 _NATIVE = (str, int, float, bool, list, dict, type(None), datetime, date, time, timedelta)
+_SCALARS = (str, int, float, bool, type(None))
 _MOMENTS = (datetime, time)
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -114,8 +115,9 @@ class Signature:
         return [name for name, each in self._signature.parameters.items() if each.kind in _BY_POSITION]
 
     def described(self) -> list[str]:
-        """Return the parameters as `def` has them, without types and defaults: "user", "subject=", "*rest"."""
+        """Return the parameters as `def` has them, without types and defaults: "user", "subject=", "*rest", "/"."""
         texts: list[str] = []
+        by_position = [each for each, p in self._signature.parameters.items() if p.kind is p.POSITIONAL_ONLY]
         signs: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
         for parameter in self._signature.parameters.values():
             by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
@@ -123,7 +125,14 @@ class Signature:
                 texts.append("*")
             default = "" if parameter.default is inspect.Parameter.empty else "="
             texts.append(f"{signs.get(parameter.kind, '')}{parameter.name}{default}")
+            if parameter.name in by_position[-1:]:
+                texts.append("/")
         return texts
+
+    def plain_defaults(self) -> dict[str, Any]:
+        """Return the default values that JSON has, too, except lists and dicts."""
+        parameters = self._signature.parameters.values()
+        return {each.name: each.default for each in parameters if type(each.default) in _SCALARS}
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         """Return the arguments of a call by parameter, with defaults; raises TypeError if they do not fit."""

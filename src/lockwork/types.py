@@ -9,7 +9,7 @@ from lockwork.hooks import Again, Cancelled, Died, Enqueued, Failed, Hooks, Retr
 from lockwork.injection import INJECTED
 from lockwork.jobs.log_fields import JobFields
 from lockwork.jobs.search import JobFilter, JobPage, JobRow
-from lockwork.jobs.snapshot import Attempt, JobError, JobSnapshot
+from lockwork.jobs.snapshot import Attempt, JobError, JobFailure, JobSnapshot
 from lockwork.locks.election import Election, ElectionStatus
 from lockwork.locks.fenced_register import Register, Written
 from lockwork.locks.multilock import MultiGrant, MultiLock
@@ -17,6 +17,8 @@ from lockwork.locks.quorum import Quorum
 from lockwork.locks.quorum_lock import QuorumGrant, QuorumLock
 from lockwork.locks.rwlock import ReadSide, RWGrant, RWLock, RWLockState, WriteSide
 from lockwork.locks.semaphore import Semaphore
+from lockwork.payloads.codec import PayloadCodec
+from lockwork.payloads.signing import HmacCodec
 from lockwork.protocol.dead.dead import DeadGroup, DeadJob, DeadPage
 from lockwork.protocol.delay_queue.delay_queue import DelayQueueEntry
 from lockwork.protocol.flows.flow_graph import FlowNode
@@ -27,6 +29,7 @@ from lockwork.protocol.permits.permits import PermitHolder, PermitsState, Permit
 from lockwork.protocol.queue.browse import WaitingJob
 from lockwork.protocol.queue.records import Fault, StoredCall
 from lockwork.protocol.queue.status import QueueStatus, WorkerInfo
+from lockwork.protocol.queue.task_limits import TaskLimits, TaskLimitState
 from lockwork.protocol.search.search import BulkChange
 from lockwork.protocol.stock.stock import Reservation, StockMinute, StockStatus
 from lockwork.protocol.synchronizers.barrier import BarrierStatus
@@ -38,7 +41,7 @@ from lockwork.queues.limits import LimitSettings, QueueLimits
 from lockwork.queues.queue_lock import QueueGrant, QueueLock
 from lockwork.queues.stock import StockSummary
 from lockwork.runtime.runtime import LockObservation
-from lockwork.schedules.options import ScheduledTaskSettings
+from lockwork.schedules.options import CreatedScheduleSettings, ScheduledTaskSettings
 from lockwork.schedules.schedule import Schedule, ScheduleStatus
 from lockwork.synchronizers.barrier import Barrier
 from lockwork.synchronizers.latch import Latch
@@ -47,6 +50,7 @@ from lockwork.synchronizers.once import Once, OnceStatus
 from lockwork.tasks.call import ResultRef, TaskCall
 from lockwork.tasks.middleware import Outgoing
 from lockwork.tasks.options import CallSettings
+from lockwork.tasks.remote import RemoteTask
 from lockwork.telemetry.metrics import Histogram, MetricPoint, MetricSeries
 from lockwork.workers import AnnouncedTask, App, AwaitedJob, EmbeddedWorker, RunningJob, Worker, WorkerHandle
 
@@ -62,6 +66,7 @@ __all__ = [
     "BulkChange",
     "CallSettings",
     "Cancelled",
+    "CreatedScheduleSettings",
     "DeadGroup",
     "DeadJob",
     "DeadPage",
@@ -85,9 +90,11 @@ __all__ = [
     "FlowStatus",
     "FlowSummary",
     "Histogram",
+    "HmacCodec",
     "Holder",
     "Hooks",
     "JobError",
+    "JobFailure",
     "JobFields",
     "JobFilter",
     "JobPage",
@@ -114,6 +121,7 @@ __all__ = [
     "OnceStatus",
     "Outgoing",
     "Overview",
+    "PayloadCodec",
     "PermitHolder",
     "PermitWaiter",
     "PermitsState",
@@ -129,6 +137,7 @@ __all__ = [
     "RWLockState",
     "ReadSide",
     "Register",
+    "RemoteTask",
     "Reservation",
     "ResultRef",
     "Retrying",
@@ -145,6 +154,8 @@ __all__ = [
     "StoredCall",
     "Succeeded",
     "TaskCall",
+    "TaskLimitState",
+    "TaskLimits",
     "WaitingJob",
     "Worker",
     "WorkerHandle",

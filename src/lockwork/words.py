@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from lockwork.ids import node_of, slot_of
+from lockwork.ids import is_own, node_of, slot_of
 
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 _UNITS = (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
@@ -101,7 +101,7 @@ def short_id(id: str) -> str:
     node = node_of(id)
     if node is not None and len(node.flow) == 16:
         return f"{id[:2]}…{node.flow[-5:]}{id[16:]}"
-    if len(id) in (18, 23):  # many ids share a suffix
+    if len(id) in (18, 23) and not is_own(id):  # many ids share a suffix
         end_length = len(id) - 10
         return f"{id[: max(2, 12 - end_length)]}…{id[-end_length:]}"
     return id if len(id) <= _SHORT else f"{id[:8]}…{id[-_END:]}"

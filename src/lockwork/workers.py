@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import takewhile
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -110,9 +110,12 @@ class AnnouncedTask:
     hidden: bool = False
     """True if its arguments must not be shown."""
     parameters: list[str] = field(default_factory=list[str])
-    """Parameters as in `def`, without defaults: "user", "subject=", "*rest"; keyword-only parameters follow "*"."""
+    """Parameters as in `def`, without defaults: "user", "subject=", "*rest"; keyword-only parameters follow "*",
+    positional-only ones precede "/"."""
     priority: int = 1
     max_deliveries: int | None = None
+    retry_until_ms: int | None = None
+    """Time after which no attempt begins: ms from the enqueue on, or -ms since 1970."""
     key: str | None = None
     group: str | None = None
     group_concurrency: int | None = None
@@ -124,6 +127,16 @@ class AnnouncedTask:
     tags: list[str] = field(default_factory=list[str])
     other_queues: list[str] = field(default_factory=list[str])
     """Other queues that its jobs may be in."""
+    limits: str = ""
+    """Its limits over all workers, as `TaskLimits.stored`."""
+    unique: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Options of a unique task, `unique` to `debounce_max`; empty for any other."""
+    expires_ms: int | None = None
+    """Time in ms that a job has to start, or -ms since 1970."""
+    replicas: int = 0
+    keep_result: bool = True
+    defaults: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Default values, as JSON, of parameters that the key, the group or the unique name may use."""
 
     @property
     def queues(self) -> list[str]:
@@ -133,7 +146,14 @@ class AnnouncedTask:
     @property
     def positions(self) -> list[str]:
         """The names of the parameters that accept a positional argument."""
-        return [each.rstrip("=") for each in takewhile(lambda each: not each.startswith("*"), self.parameters)]
+        return [
+            each.rstrip("=")
+            for each in takewhile(lambda each: not each.startswith("*"), self.parameters)
+            if each != "/"
+        ]
+
+
+CodecKind = Literal["encrypted", "signed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +177,10 @@ class App:
     """A fingerprint of its tasks, partitions and schedules."""
     parts: int = 1
     """Number of records of this version on the server."""
+    codecs: dict[str, CodecKind] = field(default_factory=dict[str, CodecKind])
+    """How its payloads are protected, "encrypted" or "signed", by queue; the key "" is for all queues."""
+    ten_priorities: list[str] = field(default_factory=list[str])
+    """The queues that have ten priorities."""
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -224,6 +248,24 @@ class RunningVersions(Struct, frozen=True):
         """Return the empty value, for a user without permission to read announcements."""
         return cls([], [], _NEVER)
 
+    @classmethod
+    def of_apps(cls, apps: list[App]) -> RunningVersions:
+        """Return the value for a user without permission to read workers."""
+        return cls(apps, [], max((app.seen for app in apps), default=_NEVER))
+
+    def having(self, task: str) -> list[tuple[App, AnnouncedTask]]:
+        """Return the versions of a task, the newest first: those that live workers run.
+
+        If there are none, the recently announced ones; if there are none of these, the last one of each app.
+        """
+        apps = sorted(self.apps, key=lambda app: app.seen, reverse=True)
+        versions = [(app, each) for app in apps if (each := app.task(task))]
+        live = {(each.app, each.app_version, each.code) for each in self.workers}
+        lately = [each for each in versions if (self.at - each[0].seen).total_seconds() < _LATELY]
+        last = {app.identity for app in newest(app for app, _ in versions)}
+        running = [each for each in versions if each[0].identity in live]
+        return running or lately or [each for each in versions if each[0].identity in last]
+
     def of_workers(self, queue: str) -> list[App]:
         """Return the versions that live workers of a queue or partition run."""
         running = {(each.app, each.app_version, each.code) for each in self.workers if queue in each.queues}
@@ -234,12 +276,16 @@ class RunningVersions(Struct, frozen=True):
         return any(app.task(task) for app in self.of_workers(queue))
 
     def versions(self, task: str, queue: str) -> set[str]:
-        """Return the versions of a task that live workers of the queue know, or that producers recently announced."""
+        """Return the versions of a task that live workers of the queue know, or that producers recently announced.
+
+        Announcements of other apps than those of these workers count only if the task names the queue, or if no such
+        worker is announced yet.
+        """
         lately = [app for app in self.apps if (self.at - app.seen).total_seconds() < _LATELY]
         running = self.of_workers(queue)
+        names, base = {app.name for app in running}, base_queue(queue)
         pairs = [(app, app.task(task)) for app in {app.identity: app for app in (*lately, *running)}.values()]
-        base = base_queue(queue)
-        return {each.version for app, each in pairs if each and (base in each.queues or app in running)}
+        return {each.version for app, each in pairs if each and (base in each.queues or app.name in names or not names)}
 
 
 def read_running(prefix: str) -> Protocol[RunningVersions]:

@@ -24,13 +24,13 @@ LOCKS = ("formats/", "locks/", "permits/", "synchronizers/")
 OPERATOR = {
     "announcements/order", "announcements/read", "dead/count_since", "dead/delete", "dead/get", "dead/page",
     "dead/retry", "index/scan", "locks/overview", "metrics/read", "queue/clear", "queue/peek",
-    "queue/remaining", "queue/set_rules", "search/page", "search/places", "search/runs", "server/facts",
-    "server/slow_log", "stock/counts",
+    "queue/remaining", "queue/resume_task", "queue/set_rules", "queue/task_limits", "search/page", "search/places",
+    "search/runs", "server/facts", "server/slow_log", "stock/counts",
 }  # fmt: skip
 WORKER = {
-    "announcements/put", "dead/trim", "metrics/flush", "queue/cancel_requests", "queue/expire",
+    "announcements/put", "dead/trim", "metrics/flush", "queue/cancel_requests", "queue/declare_limits", "queue/expire",
     "queue/forward_wakeup", "queue/heads", "queue/heartbeat", "queue/note", "queue/recover", "queue/reserve",
-    "queue/settle", "queue/unknown_jobs", "schedules/declare", "schedules/fire",
+    "queue/settle", "queue/take_end", "queue/unknown_jobs", "schedules/declare", "schedules/due", "schedules/fire",
 }  # fmt: skip
 VIEWER = {
     "announcements/read", "dead/count_since", "dead/get", "dead/page", "delay_queue/count",
@@ -38,8 +38,8 @@ VIEWER = {
     "formats/timestamp_state", "index/exist", "index/read", "locks/overview", "locks/read_counts",
     "locks/register_get", "locks/state", "metrics/read", "permits/state", "queue/count_running",
     "queue/group_ages", "queue/heads", "queue/inspect", "queue/locate", "queue/outcome", "queue/parked",
-    "queue/peek", "queue/rules", "queue/status", "schedules/list", "search/page", "search/places",
-    "search/runs", "server/facts", "stock/counts", "stock/list", "stock/reservation",
+    "queue/peek", "queue/rules", "queue/status", "queue/task_limits", "schedules/list", "schedules/list_created",
+    "search/page", "search/places", "search/runs", "server/facts", "stock/counts", "stock/list", "stock/reservation",
     "synchronizers/barrier_state", "synchronizers/latch_state", "synchronizers/limiter_state",
     "synchronizers/once_state",
 }  # fmt: skip

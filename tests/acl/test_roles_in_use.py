@@ -72,6 +72,11 @@ def test_producer_and_worker_can_do_all_jobs(
         assert later.retry()
         assert later.result(30) == 2
         assert lw.chain(shop.add.call(1, 2), lambda found: shop.add.call(found, 3)).enqueue().result(30) == 6
+        flow = lw.flow()  # its messages are delivered by the producer and by the worker
+        flow.add(shop.add.call(flow.add(shop.elsewhere.call(1)).value, 3))
+        assert flow.enqueue().result(30) == 4
+        cancelled = lw.chain(shop.elsewhere.options(delay="1h").call(1), shop.elsewhere, shop.add.call(1, 1)).enqueue()
+        assert cancelled.cancel()
         phones = lw.stock("phone", 2)
         reservation = phones.reserve("ada", enqueue=shop.add.call(1, 1))
         phones.confirm(reservation)

@@ -6,12 +6,10 @@ import contextlib
 import random
 import re
 import signal
-import threading
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 import redis
 
@@ -36,8 +34,8 @@ class Failover:
 class Servers(Protocol):
     """Servers that can fail over, and perhaps move slots."""
 
-    def crash(self) -> None:
-        """Kill a primary whose replica is complete, wait for its successor, and restart it."""
+    def crash(self) -> bool:
+        """Kill a primary whose replica is complete, wait for its successor, and restart it; return as `by_hand`."""
 
     def by_hand(self) -> bool:
         """Let a replica take over; return True if this cannot lose writes."""
@@ -55,7 +53,7 @@ class Sentinels:
 
     watched: Watched
 
-    def crash(self) -> None:
+    def crash(self) -> bool:
         primary = self._followed()
         primary.signal(signal.SIGKILL)
         primary.process.wait()
@@ -63,6 +61,7 @@ class Sentinels:
         until(lambda: self.watched.primary().client.role()[0] == "master", "another primary", PATIENCE)
         primary.restart()
         self._obey(primary)
+        return False
 
     def by_hand(self) -> bool:
         primary = self._followed()
@@ -114,13 +113,14 @@ class Shards:
     slots: list[int]
     draw: random.Random
 
-    def crash(self) -> None:
+    def crash(self) -> bool:
         primary = self._followed()
         primary.signal(signal.SIGKILL)
         primary.process.wait()
         until(lambda: len(self.cluster.primaries()) == 3 and self._serves(), "an election", PATIENCE)
         primary.restart()
         self._settled()
+        return False
 
     def by_hand(self) -> bool:
         primary = self._followed()
@@ -163,47 +163,3 @@ def _followed(primary: Node) -> bool:
     with contextlib.suppress(redis.RedisError):
         return bool(primary.client.role()[0] == "master" and primary.client.wait(1, 100) >= 1)
     return False
-
-
-@dataclass
-class Trouble:
-    """A thread that triggers failovers and moves slots at intervals."""
-
-    servers: Servers
-    every: float
-    moves_every: float
-    failovers: list[Failover] = field(default_factory=list)
-    moves: int = 0
-    error: BaseException | None = None
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread = field(init=False)
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._main, name="trouble")
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _main(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:  # noqa: BLE001 - raised by the test
-            self.error = error
-
-    def _run(self) -> None:
-        failover_at, move_at = time.monotonic() + self.every / 4, time.monotonic()
-        while not self._stop.wait(max(0.0, min(failover_at, move_at) - time.monotonic())):
-            if time.monotonic() >= failover_at:
-                failover_at += self.every
-                began, orderly = time.time(), False
-                if len(self.failovers) % 2:
-                    orderly = self.servers.by_hand()
-                else:
-                    self.servers.crash()
-                self.failovers.append(Failover(began, time.time(), orderly))
-            else:
-                move_at += self.moves_every
-                self.moves += self.servers.move()

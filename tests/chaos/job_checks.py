@@ -27,7 +27,10 @@ class Trouble:
 
 
 def unexplained(lines: Sequence[Line], troubles: Sequence[Trouble], given_up: set[int]) -> list[str]:
-    """Return attempts that were repeated without a kill or freeze of their process (Q2)."""
+    """Return attempts that were repeated without a kill or freeze of their process or its supervisor (Q2).
+
+    A child that a supervisor starts while it is killed or frozen gets no signal, and loses its session, too.
+    """
     of_process: dict[int, list[Trouble]] = defaultdict(list)
     for trouble in troubles:
         of_process[trouble.pid].append(trouble)
@@ -39,16 +42,18 @@ def unexplained(lines: Sequence[Line], troubles: Sequence[Trouble], given_up: se
             ends[line["number"], line["attempt"]] = line["at"]
     problems = []
     for line in lines:
-        number, attempt, pid = line["number"], line["attempt"], line["pid"]
+        number, attempt, pid, parent = line["number"], line["attempt"], line["pid"], line["parent"]
         if line["event"] != "run" or attempt == last[number]:
             continue
         ended = ends.get((number, attempt), float("inf"))
         found = [
             trouble
-            for trouble in of_process.get(pid, ())
+            for trouble in [*of_process.get(pid, ()), *of_process.get(parent, ())]
             if line["fence"] / 1e6 <= trouble.until and trouble.since <= ended + _SETTLED
         ]
-        if not found and (pid in of_process or pid not in given_up):
+        # a long run has used each process id more than once
+        signaled = any(trouble.until >= line["born"] for trouble in of_process.get(pid, ()))
+        if not found and (signaled or pid not in given_up):
             problems.append(f"attempt {attempt} of job {number} was not the last, and its process {pid} was well")
     return problems
 
@@ -65,7 +70,7 @@ def unconfirmed(lines: Sequence[Line], troubles: Sequence[Trouble]) -> set[tuple
     found = set()
     for number, runs_of_job in runs.items():
         *early, _ = sorted(runs_of_job, key=lambda line: line["fence"])
-        if all(any(trouble.pid == line["pid"] and trouble.since <= line["at"] + _SETTLED
+        if all(any(trouble.pid in (line["pid"], line["parent"]) and trouble.since <= line["at"] + _SETTLED
                    and line["fence"] / 1e6 <= trouble.until for trouble in troubles) for line in early):  # fmt: skip
             found.add((number, 1))
     return found

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
 import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 
-from chaos.checkers import Line
 from history import History
 from processes import Started, alive, started, stopped, until
 
-SECONDS = float(os.environ.get("LOCKWORK_CHAOS_SECONDS", "10"))
-SEED = int(os.environ.get("LOCKWORK_CHAOS_SEED", "0")) or random.randrange(1 << 30)
 _APPS = Path(__file__).parent / "apps"
 
 
@@ -44,6 +40,7 @@ class Players:
         self.history = History(folder / "history")
         self._stack, self._url, self._folder = stack, url, folder
         self._command = [sys.executable, str(_APPS / program), self.history.path, kind]
+        self.kills = 0
         self._players = [self._one_more() for _ in range(count)]
 
     def __getitem__(self, number: int) -> Started:
@@ -51,34 +48,32 @@ class Players:
 
     def entered(self) -> int:
         """Return the number of grants."""
-        return len(self.history.lines("enter"))
+        return self.history.count("enter")
 
     def replace(self, pid: int) -> None:
         """Kill a process, and start another one."""
         number = next(number for number, player in enumerate(self._players) if player.pid == pid)
         self._players[number].end()
+        self.kills += 1
         self._players[number] = self._one_more()
 
     def stop_holder(self, end: str) -> int:
         """Stop the process that holds the grant, before it records `end`."""
         while True:
-            pid: int = self.history.lines("enter")[-1]["pid"]
+            pid: int = self.history.newest(event="enter")["pid"]
             send(pid, signal.SIGSTOP)
             until(lambda pid=pid: stopped(pid) or not alive(pid), "it is stopped or dead")  # type: ignore[misc]
-            if alive(pid) and self._of(pid)[-1]["event"] != end:
+            if alive(pid) and self.history.newest(pid=pid)["event"] != end:
                 return pid
             send(pid, signal.SIGCONT)
 
     def let_go_on(self, pid: int) -> None:
         """Wait for the next holder after a stopped process, then continue that process."""
-        before = self.entered()
-        until(lambda: self.entered() > before, "another process acquires the grant")
-        events = len(self._of(pid))
+        last = self.history.newest(pid=pid)
+        same = {"lock": last["lock"]} if "lock" in last else {}
+        until(lambda: self.history.newest(event="enter", **same)["pid"] != pid, "another process acquires the grant")
         send(pid, signal.SIGCONT)
-        until(lambda: len(self._of(pid)) > events, "the frozen process records an event")
-
-    def _of(self, pid: int) -> list[Line]:
-        return [line for line in self.history.lines() if line["pid"] == pid]
+        until(lambda: self.history.newest(pid=pid) is not last, "the frozen process records an event")
 
     def _one_more(self) -> Started:
         return self._stack.enter_context(started(self._command, folder=self._folder, url=self._url))

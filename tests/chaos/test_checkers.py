@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from chaos.checkers import Line, job_problems, lock_problems
+from chaos.failovers import Failover
 from chaos.job_checks import Trouble, group_problems, key_problems, unexplained
+from chaos.outages import Load, Outcome
 from lockwork.protocol.queue.status import QueueStatus
 
 FINE = QueueStatus(ready=0, scheduled=0, running=0, dead=0, enqueued=3, succeeded=3, failed=0, retried=0, recovered=0)
@@ -64,9 +66,10 @@ def test_correct_lock_histories_have_no_problems() -> None:
 def job_lines(*lines: tuple[str, int, int, int, float]) -> list[Line]:
     """Make lines of event, job, attempt, process and seconds; the lease is a second earlier."""
     return [
-        {"event": event, "number": number, "attempt": attempt, "pid": pid, "at": at, "fence": int((at - 1) * 1e6)}
+        {"event": event, "number": number, "attempt": attempt, "pid": pid, "at": at, "fence": int((at - 1) * 1e6),
+         "parent": 1, "born": 2.5}
         for event, number, attempt, pid, at in lines
-    ]
+    ]  # fmt: skip
 
 
 TWICE = job_lines(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 11), ("run", 0, 2, 8, 30), ("end", 0, 2, 8, 31))
@@ -83,6 +86,9 @@ TWICE = job_lines(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 11), ("run", 0, 2, 8, 3
         ([Trouble(8, 10.5, 10.5)], set(), 1),
         ([Trouble(7, 2, 3)], {7}, 1),
         ([Trouble(7, 20, 20)], {7}, 1),
+        ([Trouble(7, 1, 2)], {7}, 0),
+        ([Trouble(1, 10.5, 10.5)], set(), 0),
+        ([Trouble(1, 2, 3)], set(), 1),
     ],
 )
 def test_unexplained_repetitions_are_reported(troubles: list[Trouble], given_up: set[int], count: int) -> None:
@@ -105,3 +111,40 @@ def test_group_problems_are_reported() -> None:
     assert group_problems(lines, {0: "a", 1: "a"}, 2) == []
     assert group_problems(lines, {0: "a", 1: "b"}, 1) == []
     assert "2 jobs of the group a" in group_problems(lines, {0: "a", 1: "a"}, 1)[0]
+
+
+def outcome(confirmed: dict[int, float], lines: list[Line], *failovers: Failover) -> Outcome:
+    return Outcome(Load(3, 1, 1, 1), confirmed, lines, FINE, list(failovers), [], 0, [], [], 0)
+
+
+@pytest.mark.parametrize(
+    ("failovers", "count"),
+    [
+        ([], 1),
+        ([Failover(11, 12, orderly=False)], 0),
+        ([Failover(11, 12, orderly=True)], 1),
+        ([Failover(13, 14, orderly=False)], 1),
+        ([Failover(8, 9, orderly=False)], 1),
+    ],
+)
+def test_losses_without_a_fault_are_reported(failovers: list[Failover], count: int) -> None:
+    """A server with `everysec` may lose the calls of two seconds before it was killed."""
+    run = outcome({0: 10, 1: 10}, job_lines(("run", 0, 1, 7, 10)), *failovers)
+    assert run.lost == {1}
+    assert len(run.unexplained_losses()) == count
+
+
+@pytest.mark.parametrize(
+    ("failovers", "count"),
+    [
+        ([], 1),
+        ([Failover(12, 13, orderly=False)], 0),
+        ([Failover(12, 13, orderly=True)], 1),
+        ([Failover(2, 3, orderly=False)], 1),
+        ([Failover(30.5, 31, orderly=False)], 1),
+    ],
+)
+def test_repetitions_without_a_fault_are_reported(failovers: list[Failover], count: int) -> None:
+    again, unexplained = outcome({0: 10}, TWICE, *failovers).repetitions()
+    assert again == 1
+    assert len(unexplained) == count

@@ -1,7 +1,4 @@
-"""Leaders are killed, and frozen past their lease: a new leader follows each time, and leaders never overlap.
-
-LOCKWORK_CHAOS_SECONDS makes the run longer; the seed of a run is printed with a failure.
-"""
+"""Leaders are killed, and frozen past their lease: a new leader follows each time, and leaders never overlap."""
 
 from __future__ import annotations
 
@@ -13,10 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from chaos import tiers
 from chaos.checkers import Line, lock_problems
-from chaos.players import SECONDS, SEED, Players
+from chaos.players import Players
+from chaos.report import Report
+from chaos.tiers import SEED
 from processes import until
 
+PIECE = "locks"
+SECONDS = tiers.counts(PIECE).seconds
 CANDIDATES = 5
 pytestmark = pytest.mark.timeout(SECONDS * 4 + 120)
 
@@ -61,7 +63,7 @@ class Reigns:
         return self.candidates.stop_holder("loss")
 
 
-def test_leaders_never_overlap_under_chaos(chaos_url: str, tmp_path: Path) -> None:
+def test_leaders_never_overlap_under_chaos(chaos_url: str, tmp_path: Path, report: Report) -> None:
     with ExitStack() as stack:
         reigns = Reigns(stack, chaos_url, tmp_path / "reigns", "real")
         end = time.monotonic() + SECONDS / 4
@@ -70,17 +72,24 @@ def test_leaders_never_overlap_under_chaos(chaos_url: str, tmp_path: Path) -> No
             (reigns.freeze if incidents % 2 else reigns.kill)()
             incidents += 1
         lines = reigns.history.lines()
-    print(f"seed {SEED}: {incidents} incidents, {reigns.candidates.entered()} leaderships, {len(lines)} lines")
-    assert leader_problems(lines) == []
+    problems = leader_problems(lines)
+    report.run(
+        f"{reigns.candidates.entered()} leaderships among {CANDIDATES} candidates",
+        f"SIGKILL to {reigns.candidates.kills} leaders, SIGSTOP to {incidents - reigns.candidates.kills}",
+        f"{len(lines):,} records of a leader",
+        problems,
+    )
+    assert problems == []
     assert reigns.candidates.entered() > incidents, "each leader that was killed or frozen was followed"
 
 
-def test_broken_election_is_caught(chaos_url: str, tmp_path: Path) -> None:
+def test_broken_election_is_caught(chaos_url: str, tmp_path: Path, control: Report) -> None:
     """A leader that was frozen past its lease renews the key of its successor."""
     with ExitStack() as stack:
         reigns = Reigns(stack, chaos_url, tmp_path / "reigns", "broken")
         reigns.freeze()
         problems = leader_problems(reigns.history.lines())
+    control.control("a leader frozen past its lease renews the key of its successor", problems)
     assert any("believed in its lock" in problem for problem in problems), problems
 
 

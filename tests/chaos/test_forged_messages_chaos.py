@@ -17,13 +17,17 @@ from pathlib import Path
 import pytest
 import redis
 
+from chaos import tiers
 from chaos.checkers import job_problems, lock_problems
-from chaos.players import SEED, Players
-from chaos.test_queue_chaos import ONE_BY_ONE
+from chaos.players import Players
+from chaos.report import Report
+from chaos.tiers import SEED
 from chaos.worker_processes import WorkerProcesses
 from lockwork.protocol.keys import QueueKeys
 from processes import until
 
+PIECE = "jobs"
+SECONDS = tiers.counts(PIECE).seconds
 MONITORS = 3
 LATEST = 3.0
 """Seconds until a job starts and between two holders; a lost wake-up would delay by five seconds."""
@@ -31,7 +35,7 @@ FORGED = 1_000_000
 """The number of a job that was never enqueued."""
 _ODD = ("", "x", "a b", "1 2 3", "look", f"1 {10**30}", "\x00", "9" * 5000, "y" * 200_000)
 
-pytestmark = pytest.mark.timeout(ONE_BY_ONE * 3 + 120)
+pytestmark = pytest.mark.timeout(SECONDS * 3 + 120)
 
 
 class Forgers:
@@ -90,7 +94,7 @@ class Forgers:
 
 
 def test_forged_messages_neither_lose_delay_nor_start_jobs(
-    chaos_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chaos_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: Report
 ) -> None:
     monkeypatch.setenv("CHAOS_LONGEST", "0.005")
     draw, enqueued = random.Random(SEED), []
@@ -100,7 +104,7 @@ def test_forged_messages_neither_lose_delay_nor_start_jobs(
         players = Players(stack, chaos_url, tmp_path / "turns", "turns.py", "real", 4)
         until(lambda: len({line["pid"] for line in players.history.lines("enter")}) == 4, "each had a turn", 60)
         with strangers.at_work():
-            end, began = time.monotonic() + ONE_BY_ONE, players.entered()
+            end, began = time.monotonic() + SECONDS, players.entered()
             while time.monotonic() < end:
                 enqueued.append(time.time())
                 running.step.enqueue(len(enqueued) - 1)
@@ -114,11 +118,15 @@ def test_forged_messages_neither_lose_delay_nor_start_jobs(
     late = max(line["at"] - enqueued[line["number"]] for line in jobs if line["number"] < FORGED)
     entries = sorted(line["at"] for line in lines if line["event"] == "enter")
     gap = max(after - before for before, after in pairwise(entries))
-    print(f"seed {SEED}: {len(enqueued)} jobs, {turns} turns, {strangers.sent} messages of strangers; ", end="")
-    print(f"latest start {late:.3f} s, longest gap {gap:.3f} s; {status}")
-    assert job_problems(jobs, status, len(enqueued)) == []
+    problems = job_problems(jobs, status, len(enqueued)) + lock_problems(lines, accepted, value)
+    report.run(
+        f"{len(enqueued):,} jobs one by one, {turns:,} grants of a lock",
+        f"{strangers.sent:,} forged messages",
+        f"latest start after {late:.1f} s, longest gap between two holders {gap:.1f} s",
+        problems,
+    )
+    assert problems == []
     assert {line["number"] for line in jobs} == set(range(len(enqueued)))
-    assert lock_problems(lines, accepted, value) == []
-    assert strangers.sent > 10 * ONE_BY_ONE
+    assert strangers.sent > 10 * SECONDS
     assert turns > 20
     assert max(late, gap) < LATEST

@@ -1,7 +1,7 @@
 """Processes that share a semaphore and a read-write lock are killed and frozen past their lease at random.
 
 They record their grants; at no time may more units be in use than exist (L8, L9), and in the end all units
-are free. LOCKWORK_CHAOS_SECONDS makes the runs longer.
+are free.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from chaos import tiers
 from chaos.checkers import Line
-from chaos.players import SECONDS, SEED, Players, freeze
+from chaos.players import Players, freeze
+from chaos.report import Report
+from chaos.tiers import SEED
 from lockwork import Lockwork
 from lockwork.protocol.permits.permits import ALL
 from processes import alive, until
 
+PIECE = "locks"
+SECONDS = tiers.counts(PIECE).seconds
 PERMITS = 3
 _UNITS = {"sem": PERMITS, "rw": ALL}
 pytestmark = pytest.mark.timeout(SECONDS * 4 + 120)
@@ -46,9 +51,9 @@ def permit_problems(lines: Sequence[Line]) -> list[str]:
     return problems
 
 
-def shares(url: str, folder: Path, seconds: float) -> list[Line]:
-    """Run eight processes and kill or freeze them at random; return the history."""
-    draw = random.Random(SEED)
+def shares(url: str, folder: Path, seconds: float) -> tuple[list[Line], int, int]:
+    """Run eight processes and kill or freeze them at random; return the history and the counts of both."""
+    draw, stops = random.Random(SEED), 0
     with ExitStack() as stack:
         players = Players(stack, url, folder, "shares.py", "real")
         until(lambda: len({line["pid"] for line in players.history.lines("enter")}) == 8, "each had a turn", 60)
@@ -56,18 +61,26 @@ def shares(url: str, folder: Path, seconds: float) -> list[Line]:
         while time.monotonic() < end:
             recent = [line["pid"] for line in players.history.lines("enter")[-4:]]
             if draw.random() < 0.7:
-                freeze(recent[: draw.randint(1, 3)], draw.choice((0.2, 1.5)))
+                chosen = set(recent[: draw.randint(1, 3)])
+                freeze([*chosen], draw.choice((0.2, 1.5)))
+                stops += len(chosen)
             else:
                 players.replace(next(filter(alive, recent), players[0].pid))
         before = players.entered()
         until(lambda: players.entered() > before + 40, "they still take turns", 60)
-    return players.history.lines()
+    return players.history.lines(), players.kills, stops
 
 
-def test_permits_are_never_exceeded_under_chaos(chaos_url: str, tmp_path: Path) -> None:
-    lines = shares(chaos_url, tmp_path / "shares", SECONDS / 2)
-    print(f"seed {SEED}: {len(lines)} lines, {len({(line['thing'], line['fence']) for line in lines})} grants")
-    assert permit_problems(lines) == []
+def test_permits_are_never_exceeded_under_chaos(chaos_url: str, tmp_path: Path, report: Report) -> None:
+    lines, kills, stops = shares(chaos_url, tmp_path / "shares", SECONDS / 2)
+    problems = permit_problems(lines)
+    report.run(
+        f"{len({(line['thing'], line['fence']) for line in lines}):,} grants of a semaphore and a read-write lock",
+        f"SIGKILL to {kills} processes, SIGSTOP to {stops}",
+        f"{len(lines):,} records of a holder",
+        problems,
+    )
+    assert problems == []
     assert {line["thing"] for line in lines} == {"sem", "rw"}
     with Lockwork(chaos_url) as lw:  # all processes were killed, some as holders
         lw.semaphore("gpu", PERMITS, units=PERMITS).acquire(wait=30).release()
@@ -75,7 +88,7 @@ def test_permits_are_never_exceeded_under_chaos(chaos_url: str, tmp_path: Path) 
             assert lw.semaphore("gpu", PERMITS).available() == PERMITS
 
 
-def test_broken_semaphore_is_caught(chaos_url: str, tmp_path: Path) -> None:
+def test_broken_semaphore_is_caught(chaos_url: str, tmp_path: Path, control: Report) -> None:
     """The mutant's holder does not check its deadline after a freeze."""
     problems: list[str] = []
     with ExitStack() as stack:
@@ -88,6 +101,7 @@ def test_broken_semaphore_is_caught(chaos_url: str, tmp_path: Path) -> None:
             problems = permit_problems(players.history.lines())
             if problems:
                 break
+    control.control("a set of holders with deadlines, and holders that do not check theirs after a freeze", problems)
     assert any("were counted on" in problem for problem in problems), problems
 
 

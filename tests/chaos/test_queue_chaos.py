@@ -1,17 +1,13 @@
-"""Workers are killed every second, and frozen past their lease: no job is lost, and repetitions have a reason.
-
-LOCKWORK_CHAOS_JOBS is the number of jobs: `make chaos` enqueues 200,000. LOCKWORK_CHAOS_SECONDS is the time to enqueue
-single jobs. The seed is printed with a failure.
-"""
+"""Workers are killed every second, and frozen past their lease: no job is lost, and repetitions have a reason."""
 
 from __future__ import annotations
 
 import math
-import os
 import random
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,23 +15,29 @@ from pathlib import Path
 import pytest
 import redis
 
-from chaos.checkers import job_problems
+from chaos import tiers
+from chaos.checkers import Line, job_problems
 from chaos.job_checks import group_problems, key_problems, unconfirmed, unexplained
-from chaos.players import SEED, freeze, send
+from chaos.players import freeze, send
+from chaos.report import Report
+from chaos.tiers import SEED
 from chaos.worker_processes import WorkerProcesses
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue.status import QueueStatus
 from processes import until
 
-JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "3600"))
+PIECE = "jobs"
+COUNTS = tiers.counts(PIECE)
+JOBS = COUNTS.jobs
 KEYS, TENANTS = 50, 10
-WAVES = 6
-"""Seconds while the jobs are enqueued, so that jobs run while workers are killed."""
-ONE_BY_ONE = int(os.environ.get("LOCKWORK_CHAOS_SECONDS", "10"))
-"""Seconds while single jobs are enqueued."""
+WAVES = max(6, COUNTS.kills * 4 // 5)
+"""Number of enqueues: jobs run at each fault. Some faults kill three processes."""
+PAUSE = 1.0 if COUNTS.kills < 500 else 0.6
+"""Seconds between two faults."""
 _SLOWEST = 150
 """Jobs a second, on the busiest machine."""
 
-pytestmark = pytest.mark.timeout(JOBS / _SLOWEST + 120)
+pytestmark = pytest.mark.timeout(JOBS / _SLOWEST + COUNTS.kills * 3 + COUNTS.seconds * 3 + 120)
 
 
 @dataclass
@@ -68,43 +70,50 @@ class Load:
         self.running.step.enqueue_many(plain)
 
 
-def test_jobs_survive_killed_and_frozen_workers(chaos_url: str, tmp_path: Path) -> None:
+def test_jobs_survive_killed_and_frozen_workers(chaos_url: str, tmp_path: Path, report: Report) -> None:
     draw = random.Random(SEED)
     with ExitStack() as stack:
         running = WorkerProcesses(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
         load = Load(running)
-        began = time.monotonic()
         ticks = 0
-        while load.count < JOBS or running.status().ready:
+        while load.count < JOBS or running.status().ready or not enough(running):
             load.add(min(math.ceil(JOBS / WAVES), JOBS - load.count))
             running.kill(draw)
             running.thawed()
-            if ticks % 10 == 2:
+            if ticks % 9 == 2:
                 running.freeze(draw, 5)
             ticks += 1
-            threading.Event().wait(1)
+            threading.Event().wait(PAUSE)
         until(lambda: running.thawed(), "all processes continue")
         status = running.finish(max(60, JOBS / _SLOWEST))
-        took = time.monotonic() - began
         lines = running.history.lines()
         runs = [line for line in lines if line["event"] == "run"]
         problems = job_problems(runs, status, JOBS, running.dead(), unconfirmed(lines, running.troubles))
         duplicates = unexplained(lines, running.troubles, running.given_up())
         problems += duplicates + key_problems(lines, load.keys) + group_problems(lines, load.groups, 3)
-    lost = JOBS - len({line["number"] for line in runs})
-    print(
-        f"seed {SEED}: {JOBS} jobs in {took:.0f} s, {running.kills} killed, {running.stops} frozen; lost {lost}, ",
-        end="",
-    )
-    print(f"ran again {len(runs) - JOBS + lost}, of those unexplained {len(duplicates)}; {status}")
-    assert running.kills >= 3
-    assert running.stops
+        running.keep(tmp_path)
+    report.run(f"{JOBS:,} jobs", faults(running), found(runs, JOBS, status, duplicates), problems)
+    assert enough(running)
     assert problems == []
     assert status.recovered > 0
 
 
+def enough(running: WorkerProcesses) -> bool:
+    return running.kills >= COUNTS.kills and running.stops >= COUNTS.stops
+
+
+def faults(running: WorkerProcesses) -> str:
+    return f"SIGKILL to {running.kills:,} processes, SIGSTOP to {running.stops:,}"
+
+
+def found(runs: Sequence[Line], count: int, status: QueueStatus, duplicates: Sequence[str]) -> str:
+    lost = count - len({line["number"] for line in runs})
+    again = len(runs) - count + lost
+    return f"{lost} lost; {again:,} ran again, {len(duplicates)} without a fault; {status.dead} dead of crashes"
+
+
 def test_offered_jobs_survive_killed_and_frozen_workers(
-    chaos_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chaos_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: Report
 ) -> None:
     """Many jobs are offered to an idle worker, which may be killed or frozen at that moment."""
     monkeypatch.setenv("CHAOS_LONGEST", "0.005")
@@ -113,7 +122,7 @@ def test_offered_jobs_survive_killed_and_frozen_workers(
         running = WorkerProcesses(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
         admin = stack.enter_context(redis.Redis.from_url(chaos_url))
         offered: set[bytes] = set()
-        for tick in range(ONE_BY_ONE * 2):
+        for tick in range(COUNTS.seconds * 2):
             end = time.monotonic() + 0.5
             while time.monotonic() < end:
                 running.step.enqueue(count)
@@ -130,16 +139,13 @@ def test_offered_jobs_survive_killed_and_frozen_workers(
         runs = [line for line in lines if line["event"] == "run"]
         problems = job_problems(runs, status, count, running.dead(), unconfirmed(lines, running.troubles))
         duplicates = unexplained(lines, running.troubles, running.given_up())
-    lost = count - len({line["number"] for line in runs})
-    print(
-        f"seed {SEED}: {count} jobs one by one, {len(offered)} of them seen as offers, {running.kills} killed, ",
-        end="",
-    )
-    print(f"{running.stops} frozen; lost {lost}, ran again {len(runs) - count + lost}, unexplained {len(duplicates)}")
+        problems += duplicates
+        work = f"{count:,} jobs one by one, at least {len(offered):,} of them offered to an idle worker"
+    report.run(work, faults(running), found(runs, count, status, duplicates), problems)
     assert offered
     assert running.kills >= 3
     assert running.stops
-    assert problems + duplicates == []
+    assert problems == []
 
 
 def _offered(admin: redis.Redis) -> set[bytes]:
@@ -151,7 +157,7 @@ def _offered(admin: redis.Redis) -> set[bytes]:
     return found
 
 
-def test_queue_that_accepts_outcomes_of_any_worker_is_caught(chaos_url: str, tmp_path: Path) -> None:
+def test_queue_that_accepts_outcomes_of_any_worker_is_caught(chaos_url: str, tmp_path: Path, control: Report) -> None:
     """A worker that was frozen past its lease settles jobs of other workers."""
     with ExitStack() as stack:
         running = WorkerProcesses(stack, chaos_url, tmp_path, 2, lease="1s", places=15, broken="settle")
@@ -170,14 +176,29 @@ def test_queue_that_accepts_outcomes_of_any_worker_is_caught(chaos_url: str, tmp
             problems = job_problems(running.history.lines("run"), status, count)
             if problems:
                 break
+    control.control("settle without the check of the lease: a frozen worker settles the jobs of others", problems)
     assert any("were settled" in problem for problem in problems), problems
 
 
-def test_queue_that_ignores_keys_is_caught(chaos_url: str, tmp_path: Path) -> None:
+def test_queue_that_forgets_jobs_of_a_dead_worker_is_caught(chaos_url: str, tmp_path: Path, control: Report) -> None:
+    with ExitStack() as stack:
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 2, lease="1s", places=15, broken="forget")
+        count = 3000
+        running.step.enqueue_many((number,) for number in range(count))
+        until(lambda: running.status().running > 30, "both work")
+        running.kill_machine(running.workers[0])
+        status = running.finish()
+        problems = job_problems(running.history.lines("run"), status, count)
+    control.control("recovery without the return of the jobs: those of a killed worker are in no place", problems)
+    assert any("were settled" in problem for problem in problems), problems
+
+
+def test_queue_that_ignores_keys_is_caught(chaos_url: str, tmp_path: Path, control: Report) -> None:
     with ExitStack() as stack:
         running = WorkerProcesses(stack, chaos_url, tmp_path, 1, lease="3s", places=15, broken="key")
         load = Load(running, names=2)
         load.add(1000)
         running.finish()
         problems = key_problems(running.history.lines(), load.keys)
+    control.control("reserve without the check of the key: jobs of a key run side by side", problems)
     assert problems

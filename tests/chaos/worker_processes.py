@@ -54,15 +54,18 @@ class WorkerProcesses:
         partitions: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.history = History(folder / "history")
-        self.app = stack.enter_context(Lockwork(url, partitions=partitions))
+        self.app = stack.enter_context(Lockwork(url, partitions=partitions, patience="60s"))
         self.step = self.app.task(name="step", retries=0)(_step)
         self.in_order = self.app.task(name="in_order", retries=0, key="{key}")(_in_order)
         shared = self.app.task(name="shared", retries=0, group="{tenant}", group_concurrency=3)
         self.shared = shared(_shared)
         self.troubles: list[Trouble] = []
         self.kills = self.stops = 0
+        """Processes that got SIGKILL, and SIGSTOP."""
         self._stack, self._url, self._broken, self._partitions = stack, url, broken, partitions
         self._options = ("--processes", "2", "--concurrency", str(places), "--lease", lease, "--grace", "1s")
+        self._logs: list[str] = []
+        """Logs of killed machines."""
         self._frozen: dict[Started, tuple[list[int], float, float]] = {}
         self.workers = [self._one_more() for _ in range(size)]
         until(lambda: len(self.app.queue().workers()) == 2 * size, "all have joined")
@@ -85,14 +88,23 @@ class WorkerProcesses:
         machine = draw.choice(up)
         children = machine.children()
         whole = draw.random() < 0.1
-        victims = [machine.pid, *children] if whole else [draw.choice(children)]
-        for pid in victims:
+        if whole:
+            self.kill_machine(machine)
+        else:
+            self._kill([draw.choice(children)])
+
+    def kill_machine(self, machine: Started) -> None:
+        """Kill a worker with all its processes, and start another one."""
+        self._kill([machine.pid, *machine.children()])
+        machine.end()
+        self._logs.append(machine.errors)
+        self.workers[self.workers.index(machine)] = self._one_more()
+
+    def _kill(self, pids: list[int]) -> None:
+        for pid in pids:
             _send(pid, signal.SIGKILL)
             self.troubles.append(Trouble(pid, (at := time.time()), at))
-        self.kills += 1
-        if whole:
-            machine.end()
-            self.workers[self.workers.index(machine)] = self._one_more()
+        self.kills += len(pids)
 
     def freeze(self, draw: random.Random, seconds: float) -> None:
         """Stop a machine; `thawed` continues it after this time."""
@@ -104,7 +116,7 @@ class WorkerProcesses:
         self._frozen[machine] = pids, time.time(), time.monotonic() + seconds
         for pid in pids:
             _send(pid, signal.SIGSTOP)
-        self.stops += 1
+        self.stops += len(pids)
 
     def thawed(self) -> bool:
         """Continue machines whose time is over; return True if none is frozen."""
@@ -123,6 +135,11 @@ class WorkerProcesses:
         assert not ended, f"a supervisor ended: {ended}"
         return self.status()
 
+    def keep(self, folder: Path) -> None:
+        """Write the faults and the logs of all machines into files, to find the reason of a problem."""
+        (folder / "faults.json").write_text(json.dumps([[each.pid, each.since, each.until] for each in self.troubles]))
+        (folder / "logs").write_text("\n".join([*self._logs, *(machine.errors for machine in self.workers)]))
+
     def dead(self) -> list[DeadJob]:
         """Return the first page of dead jobs, which suffices to report a problem."""
         return self.app.queue().dead.search().jobs
@@ -130,8 +147,8 @@ class WorkerProcesses:
     def given_up(self) -> set[int]:
         """Return the worker processes that died or lost their lease, according to the supervisors' logs."""
         found: set[int] = set()
-        for machine in self.workers:
-            for numbers in _GIVEN_UP.findall(machine.errors):
+        for log in [*self._logs, *(machine.errors for machine in self.workers)]:
+            for numbers in _GIVEN_UP.findall(log):
                 found.update(int(number) for number in numbers if number)
         return found
 

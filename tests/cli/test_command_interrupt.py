@@ -26,7 +26,7 @@ def slow(module: str, folder: Path) -> str:
     return f"PYTHONPATH={folder}"
 
 
-@pytest.mark.parametrize("module", ["click", "redis", "msgspec"])
+@pytest.mark.parametrize("module", ["click", "hiredis", "msgspec"])
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_ctrl_c_while_it_loads(entry: str, command: str, module: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from processes import until
 
 JOB = {"id", "queue", "partition", "task", "args", "kwargs", "state", "attempt", "enqueued", "due", "started", "ended",
        "worker", "error", "priority", "key", "group", "tags", "flow", "schedule", "stock", "size",
-       "hidden"}  # fmt: skip
+       "hidden", "encrypted"}  # fmt: skip
 
 
 @pytest.fixture
@@ -73,21 +73,21 @@ def test_documents_of_full_views(busy: Any, view: str) -> None:
 
 
 COUNTS = {"ready", "scheduled", "running", "blocked", "dead", "enqueued", "succeeded", "failed", "retried", "recovered",
-          "revived", "cleared", "forgotten", "cancelled", "expired", "paused"}  # fmt: skip
+          "revived", "cleared", "forgotten", "cancelled", "expired", "skipped", "paused"}  # fmt: skip
 SCHEDULE = {"name", "queue", "task", "when", "next", "last", "last_job", "enqueued", "overlapped", "missed", "misfire",
-            "overlap", "paused", "declared"}  # fmt: skip
+            "overlap", "paused", "created", "declared"}  # fmt: skip
 WORKER = {"name", "host", "pid", "version", "app", "app_version", "queues", "processes", "concurrency", "started",
           "lease", "state", "busy", "slots", "jobs", "memory", "lag", "seen", "isolating", "code",
           "waiting"}  # fmt: skip
 DEAD = {"id", "task", "args", "kwargs", "priority", "attempts", "crashes", "shared_crashes", "deliveries", "size",
-        "cut", "problem", "error", "dead_for", "age"}  # fmt: skip
+        "cut", "problem", "error", "dead_for", "age", "encrypted"}  # fmt: skip
 ROWS: dict[str, dict[str, set[str]]] = {
     "status": {"queues[]": {"queue", "workers", "oldest", "status"}, "queues[].status": COUNTS, "workers[]": WORKER},
     "jobs": {"jobs[]": JOB},
     "workers": {"workers[]": WORKER},
     "schedules": {"schedules[]": SCHEDULE},
     "queue": {"queues[]": {"queue", "limits", "workers", *COUNTS}},
-    "flows": {"flows[]": {"id", "queue", "enqueued", "state", "jobs", "succeeded", "failed", "cancelled",
+    "flows": {"flows[]": {"id", "queue", "enqueued", "state", "jobs", "succeeded", "failed", "cancelled", "skipped",
                           "compensated", "uncompensated"}},
     "stocks": {"stocks[]": {"name", "queue", "status"},
                "stocks[].status": {"total", "available", "reserved", "sold", "expired"}},

@@ -12,10 +12,17 @@ import redis
 from lockwork import LockTimeout, Lockwork
 from lockwork.protocol.effects import Call, Indexed, Protocol, Shards
 from lockwork.protocol.locks.overview import Overview, read_locks
-from processes import until
+from processes import script, until
 
 T = TypeVar("T")
 Entry = list[Any]
+LISTING = """
+from lockwork import Lockwork
+with Lockwork() as lw:
+    while len(locks := lw.locks().locks) < 3:
+        pass
+    print(*[each.name for each in locks])
+"""
 
 
 def lock(name: str, holder: str, fence: int, *line: tuple[str, int]) -> Entry:
@@ -147,16 +154,31 @@ async def test_alocks_selects_locks_by_pattern(alw: Lockwork) -> None:
         assert (await alw.alocks("b*")).locks == ()
 
 
+def multilock(lw: Lockwork) -> None:
+    with lw.multilock("a", "b", "c"):
+        pass
+
+
 def test_waiting_multilock_holds_no_later_lock(lw: Lockwork) -> None:
     with lw.lock("b") as held:
-        thread = threading.Thread(target=lambda: lw.multilock("a", "b", "c").acquire().release(), name="multi")
+        thread = threading.Thread(target=multilock, args=[lw], name="multi")
         thread.start()
-        until(lambda: lw.locks("b").locks[0].line, "it waits")
+        until(lambda: lw.locks("b").locks[0].line and len(lw.locks().locks) > 1, "it waits, and holds a")
         seen = lw.locks()
         assert [each.holders[0].holder.label for each in seen.locks] == ["multi", "MainThread"], (
             "and has nothing behind b"
         )
         assert seen.deadlocks == ()
+        held.release()
+        thread.join()
+
+
+def test_other_processes_list_the_locks_that_a_waiting_multilock_holds(lw: Lockwork, url: str) -> None:
+    with lw.lock("c") as held:
+        thread = threading.Thread(target=multilock, args=[lw])
+        thread.start()
+        with script(LISTING, url=url) as other:
+            assert other.line() == "a b c"
         held.release()
         thread.join()
 

@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from app_modules import load_app
+from indexed import listed
 from lockwork import Lockwork
 from processes import PATIENCE, started, until, worker
 from proxy import Proxy
@@ -29,11 +30,12 @@ def command(words: str) -> list[str]:
 
 
 @pytest.fixture
-def full(lw: Lockwork) -> Iterator[Lockwork]:
+def full(lw: Lockwork, admin: redis.Redis) -> Iterator[Lockwork]:
     """Thirty jobs wait, thirty were cancelled; no worker runs."""
     jobs = lw.task(name="send", queue="mail")(print).enqueue_many([(number,) for number in range(60)])
     for job in jobs[:30]:
         assert job.cancel()
+    listed(admin, "mail", kind="queues")
     yield lw
     lw.delete_jobs("mail")
 

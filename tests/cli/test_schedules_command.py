@@ -50,7 +50,7 @@ def test_schedule_runs_now(office: Office) -> None:
     [
         (["run", "nihgtly"], 1, "no schedule nihgtly exists: did you mean nightly?"),
         (["pause"], 2, "Missing argument 'NAME'"),
-        (["stop", "nightly"], 2, "the actions are show, pause, resume, run"),
+        (["stop", "nightly"], 2, "the actions are show, create, delete, pause, resume, run"),
         (["pause", "nightly", "--watch", "1"], 2, "it is an option of lockwork schedules show"),
     ],
 )
@@ -72,4 +72,35 @@ def test_schedule_without_a_worker_does_not_look_as_if_it_would_fire(own_url: st
 
 
 def test_empty_list_of_schedules_explains_itself(office: Office) -> None:
-    assert "no worker has declared a schedule" in office.run("schedules", "--prefix", "none").output
+    assert "there is no schedule: it is @lw.task(cron=...)" in office.run("schedules", "--prefix", "none").output
+
+
+@pytest.mark.usefixtures("declared")
+def test_schedule_is_created_changed_and_deleted(office: Office) -> None:
+    words = ["schedules", "create", "sum:7", "add", "--args", "[7]"]
+    (created,) = office.json(*words, "--cron", "0 9 * * fri#2", "--tz", "Europe/Berlin")["schedules"]
+    assert (created["name"], created["queue"], created["task"], created["created"]) == ("sum:7", "sums", "add", True)
+    assert "run time" in office.run("schedules").output
+    (changed,) = office.json(*words, "--every", "1h", "--overlap", "skip")["schedules"]
+    assert (changed["when"], changed["overlap"]) == ("every 1 h", "skip")
+    assert office.json("schedules", "pause", "sum:7")["schedules"][0]["paused"]
+    assert office.json("schedules", "delete", "sum:7") == {"schedule": "sum:7", "queue": "sums", "deleted": True}
+    assert [each["name"] for each in office.json("schedules")["schedules"]] == ["nightly"]
+
+
+@pytest.mark.usefixtures("declared")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["delete", "nightly"], "is declared by code"),
+        (["create", "nightly", "add", "--args", "[1]", "--every", "1h"], "is declared by code"),
+        (["create", "x", "add", "--args", "[1]"], "cron= or every= or at="),
+        (["create", "x", "ad", "--every", "1h"], "did you mean add?"),
+        (["create", "x", "add", "--args", "[1]", "--at", "noon"], "--at must be a time such as"),
+        (["create", "x", "add", "--args", "[1]", "--at", "2026-01-01T10:00"], "a datetime with a time zone"),
+    ],
+)
+def test_impossible_schedule_is_not_created(office: Office, words: list[str], said: str) -> None:
+    found = office.run("schedules", *words)
+    assert found.exit_code != 0
+    assert said in found.output + str(found.exception)

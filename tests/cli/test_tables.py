@@ -110,5 +110,5 @@ def test_workers_of_many_queues_keep_their_names(width: int) -> None:
 
 
 def test_schedules_keep_when_they_fire_next() -> None:
-    row = [LONG, LONG, LONG, "0 3 * * mon-fri (Europe/Berlin)", "open", "in 23 h 59 min", "", "1,000", "", ""]
+    row = [LONG, LONG, LONG, "0 3 * * mon-fri (Europe/Berlin)", "code", "open", "in 23 h 59 min", "", "1,000", "", ""]
     assert "in 23 h 59 min" in "\n".join(printed(SCHEDULES, [row], 80))

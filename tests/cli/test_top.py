@@ -26,6 +26,7 @@ from lockwork.jobs.current import slot
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import leases
 from lockwork.protocol.queue.leases import Outcome
+from lockwork.version import install_command
 from processes import PATIENCE, until
 from running_jobs import running
 from server_steps import stepping
@@ -149,7 +150,7 @@ def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(top, "find_spec", lambda _: None)
     found = CliRunner().invoke(cli, ["top"])
     assert found.exit_code == 1
-    assert 'pip install "lockwork[top]"' in str(found.exception)
+    assert install_command("top") in str(found.exception)
 
 
 @pytest.fixture

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from cli.conftest import Office
+from lockwork.cli.workers import listing
 from processes import until
 from terminals import typist
 
@@ -48,6 +53,16 @@ def test_output_fits_the_screen_and_ids_stay_whole(
     folder = Path(os.environ.get("LOCKWORK_PICTURES", tmp_path))
     (folder / f"commands-{width}.txt").write_text("\n".join(captured))
     assert waiting.delete()
+
+
+def test_long_ages_of_workers_fit_the_screen(office: Office) -> None:
+    (worker,) = office.lw.workers()
+    old = replace(worker, name="vm/19389/5a51ae9ed8", started=datetime.now(UTC) - timedelta(seconds=86_390))
+    screen = Console(width=200, file=StringIO(), record=True)
+    screen.print(listing([old]), width=60)
+    text = screen.export_text()
+    assert max(map(len, text.splitlines())) <= 60, text
+    assert all(cell in text for cell in ("keyed", "0/20", "23 h")), text
 
 
 @pytest.mark.parametrize("width", [80, 120])

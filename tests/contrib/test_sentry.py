@@ -24,6 +24,7 @@ import sentry_sdk
 from sentry_sdk.transport import Transport
 
 from lockwork import Lockwork, current_job
+from lockwork.contrib.cryptography import AesGcmCodec
 from lockwork.contrib.sentry import instrument
 
 
@@ -42,7 +43,8 @@ if "WITH_SENTRY" in os.environ:  # in the worker: what it patches in this proces
         send_default_pii=True,
         auto_enabling_integrations=False,  # it would import every installed framework
     )
-lw = Lockwork(partitions={"split": 2})
+codec = AesGcmCodec({"k1": b"k" * 32}) if "WITH_KEYS" in os.environ else None
+lw = Lockwork(partitions={"split": 2}, codec=codec)
 instrument(lw)
 
 
@@ -116,7 +118,15 @@ class Reported:
 
 
 @pytest.fixture
-def reported(own_url: str, tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reported]:
+def reported(
+    request: pytest.FixtureRequest,
+    own_url: str,
+    tmp_path: Path,
+    history: History,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Reported]:
+    if getattr(request, "param", "") == "encrypted":
+        monkeypatch.setenv("WITH_KEYS", "1")
     (tmp_path / "reported.py").write_text(APP)
     app: Any = load_app(tmp_path, "reported", own_url)
     monkeypatch.setenv("WITH_SENTRY", "1")
@@ -129,6 +139,7 @@ def _error(event: dict[str, Any]) -> tuple[str, str]:
     return found["type"], found["value"]
 
 
+@pytest.mark.parametrize("reported", ["plain", "encrypted"], indirect=True)
 def test_job_that_failed_for_good_is_one_event(reported: Reported) -> None:
     job = reported.app.refuse.enqueue(7)
     (event,) = reported.events()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import re
 from collections.abc import Callable, Iterator
@@ -11,21 +12,49 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from dashboard.browsing import CHROMIUM, SANDBOX, serving, troubles_of, watched
+from dashboard.browsing import CHROMIUM, SWITCHES, forget_contexts, opened, serving
 from lockwork import Lockwork
 from lockwork.dashboard import app
+from lockwork.dashboard.pages import change
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
 """Header that a browser sends with the forms of a page of the dashboard."""
 Client = Callable[..., httpx.AsyncClient]
 
 
+_browsers: list[Browser] = []
+"""The running Chromium, if there is one."""
+_running = contextlib.ExitStack()
+
+
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=SANDBOX)
-        yield started
-        started.close()
+def chromium() -> Browser:
+    """A Chromium, which consecutive modules share."""
+    if not _browsers:
+        playwright = _running.enter_context(sync_playwright())
+        _browsers.append(playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES))
+        _running.callback(lambda: _browsers.pop().close())
+        _running.callback(forget_contexts)
+    return _browsers[0]
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Browser) -> Browser:
+    return chromium
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Function, nextitem: pytest.Function | None) -> None:
+    """End the Chromium before a module that does not use it, because its event loop runs in the tests' thread."""
+    if nextitem is None or (nextitem.module is not item.module and "chromium" not in nextitem.fixturenames):
+        _running.close()
+
+
+@pytest.fixture(autouse=True)
+def patient_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pages wait for the end of a count or a change on slow machines, too."""
+    for limit in ("_SOON", "_BRIEF"):
+        monkeypatch.setattr(change, limit, 30.0)
 
 
 @pytest.fixture
@@ -38,11 +67,9 @@ def address(url: str) -> Iterator[str]:
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
     """A page that fails the test after a dialog, an error or a console message."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, base_url=address)
-    made = watched(context)
-    yield made
-    context.close()
-    assert troubles_of(made) == []
+    with opened(browser, address, reduced_motion="reduce") as made:
+        yield made
+        made.context.set_offline(False)
 
 
 @pytest.fixture

@@ -11,6 +11,11 @@ import pytest
 
 from dashboard.conftest import SAME, Client, csrf
 from lockwork import Lockwork
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue import enqueue, leases, task_limits
+from lockwork.protocol.queue.enqueue import NewJob
+from lockwork.protocol.queue.leases import Outcome
+from lockwork.protocol.queue.task_limits import LimitedTask, TaskLimits
 
 
 async def answered(browser: httpx.AsyncClient, path: str, token: str, action: str, **form: str) -> tuple[str, str]:
@@ -62,3 +67,24 @@ async def test_queue_is_cleared_after_its_name_is_typed(client: Client, alw: Loc
             assert (await alw.queue("mail").astatus()).ready == 3
         answer = await answered(browser, path, token, "clear", typed="mail")
         assert answer == (path, "good: Deleted 3 waiting jobs of queue mail.")
+
+
+async def test_paused_task_is_shown_and_resumed(client: Client, alw: Lockwork, mail: list[str]) -> None:
+    keys = QueueKeys("lw", "mail")
+    limits = TaskLimits(failures=1, window_ms=60_000, pause_ms=300_000)
+    run = alw.runtime.arun
+    assert mail
+    await run(leases.beat(keys, {"host/1/a": True}, 60_000, 1.0))
+    await run(task_limits.declare(keys, {"fragile": LimitedTask(limits, ("fragile",))}))
+    await run(enqueue.push(keys, [NewJob("a", b'0,1,,;["fragile",[]]')]))
+    (job,) = (await run(leases.reserve(keys, "host/1/a", 1, "r1", ""))).jobs
+    await run(leases.settle(keys, "host/1/a", [Outcome(job.id, job.token, "d", b"{}", 0, "fragile")], 60_000))
+    async with client(allow_actions=True) as browser:
+        token = await csrf(browser, "/queues/mail")
+        page = (await browser.get("/queues/mail")).text
+        assert "Tasks with limits" in page
+        assert "1 failure in" in page
+        _, said = await answered(browser, "/queues/mail", token, "resume_task", task="fragile")
+        assert said == "good: Task fragile of queue mail is no longer paused."
+        _, said = await answered(browser, "/queues/mail", token, "resume_task", task="fragile")
+        assert said == "bad: Task fragile is not paused in queue mail."

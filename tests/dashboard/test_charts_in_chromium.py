@@ -10,7 +10,7 @@ import pytest
 import redis
 from playwright.sync_api import Browser, Page, expect
 
-from dashboard.browsing import CHROMIUM, SIZES, aside, barriers, troubles_of, watched
+from dashboard.browsing import CHROMIUM, SIZES, aside, barriers, opened
 from dashboard.counted import ended
 from lockwork import Lockwork
 
@@ -57,15 +57,11 @@ def test_labels_of_counts_are_whole(
     browser: Browser, address: str, lw: Lockwork, admin: redis.Redis, minute: int, most: int, look: str
 ) -> None:
     ended(admin, lw, "mail", "send", minute - 3, done=most)
-    width, height = SIZES[look]
-    context = browser.new_context(base_url=address, viewport={"width": width, "height": height}, locale="de-DE")
-    page = watched(context)
-    page.add_init_script(_TEXTS)
-    counts = [int(text.replace(",", "")) for text in drawn(page, "/?range=1h") if re.fullmatch(r"[\d,]+", text)]
-    assert max(counts) > most * 0.7 or most == 7
-    assert not page.evaluate(_EDGE), "a label begins outside of the chart"
-    assert troubles_of(page) == []
-    context.close()
+    with opened(browser, address, size=SIZES[look], locale="de-DE") as page:
+        page.add_init_script(_TEXTS)
+        counts = [int(text.replace(",", "")) for text in drawn(page, "/?range=1h") if re.fullmatch(r"[\d,]+", text)]
+        assert max(counts) > most * 0.7 or most == 7
+        assert not page.evaluate(_EDGE), "a label begins outside of the chart"
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -74,15 +70,13 @@ def test_days_of_a_week_have_one_label_each(
 ) -> None:
     for day in range(1, 7):
         ended(admin, lw, "mail", "send", minute - day * 1440, done=day)
-    context = browser.new_context(base_url=address, viewport={"width": width, "height": 900}, locale="en-US")
-    page = watched(context)
-    page.add_init_script(_TEXTS)
-    days = [text for text in drawn(page, "/queues/mail?range=7d") if re.match(r"[A-Z]", text)]
-    last = days[-len(set(days)) :]  # it may be drawn more than once
-    assert len(last) >= 3
-    assert len(set(last)) == len(last)
-    assert all(re.fullmatch(r"[A-Z][a-z]{2} \d{1,2}", text) for text in last)
-    context.close()
+    with opened(browser, address, size=(width, 900), locale="en-US") as page:
+        page.add_init_script(_TEXTS)
+        days = [text for text in drawn(page, "/queues/mail?range=7d") if re.match(r"[A-Z]", text)]
+        last = days[-len(set(days)) :]  # it may be drawn more than once
+        assert len(last) >= 3
+        assert len(set(last)) == len(last)
+        assert all(re.fullmatch(r"[A-Z][a-z]{2} \d{1,2}", text) for text in last)
 
 
 def parts(page: Page) -> list[str]:
@@ -175,13 +169,11 @@ def test_counts_below_the_pointer_are_those_of_one_bar_and_follow_the_server(
 
 
 def test_chosen_time_is_in_the_zone_of_the_viewer(browser: Browser, address: str, minute: int) -> None:
-    context = browser.new_context(base_url=address, timezone_id="Asia/Tokyo", locale="en-US")
-    page = watched(context)
-    begin = (minute - 21) * 60
-    page.goto(f"/tasks?from={begin}&to={begin + 120}")
-    hour = datetime.fromtimestamp(begin + 9 * 3600, UTC)
-    expect(page.locator("a.chip")).to_contain_text(f"{hour:%b} {hour.day}, {hour:%H:%M} to ")
-    context.close()
+    with opened(browser, address, timezone_id="Asia/Tokyo", locale="en-US") as page:
+        begin = (minute - 21) * 60
+        page.goto(f"/tasks?from={begin}&to={begin + 120}")
+        hour = datetime.fromtimestamp(begin + 9 * 3600, UTC)
+        expect(page.locator("a.chip")).to_contain_text(f"{hour:%b} {hour.day}, {hour:%H:%M} to ")
 
 
 def test_held_row_of_a_job_that_moved_on_is_not_shown_in_its_old_state(page: Page, lw: Lockwork) -> None:

@@ -101,3 +101,23 @@ def test_added_users_have_hashed_passwords(tmp_path: Path) -> None:
     assert list(users) == ["ada", "bob"]
     assert users_file.password_matches("secret of bob", users["bob"])
     assert users["bob"].endswith(":view")
+
+
+def test_dashboard_shows_queues_of_discovered_tasks(url: str, tmp_path: Path) -> None:
+    (tmp_path / "shelf" / "orders").mkdir(parents=True)
+    app = f"from lockwork import Lockwork\nlw = Lockwork({url!r}, prefix='{tmp_path.name}')\n"
+    (tmp_path / "shelf" / "app.py").write_text(app)
+    task = "from shelf.app import lw\n@lw.task(queue='parcels')\ndef send() -> None: ...\n"
+    (tmp_path / "shelf" / "orders" / "tasks.py").write_text(task)
+    port = free_port()
+    words = ["shelf.app", "--discover", "shelf", "--port", str(port)]
+    with started(command(*words), folder=tmp_path, url=url):
+        assert until(lambda: get(port), "it serves") == 200
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/queues", timeout=10) as answer:
+            assert "parcels" in answer.read().decode()
+
+
+def test_discover_without_an_app_is_refused() -> None:
+    result = CliRunner().invoke(dashboard, ["--discover", "shelf"])
+    assert result.exit_code == 2
+    assert "--discover needs the app" in result.output

@@ -52,6 +52,16 @@ def test_other_tasks_and_other_neighbors_are_other_boxes() -> None:
     assert folded(both) == [[1], [2], [3], [4], [5]]
 
 
+def test_jobs_after_a_failure_are_another_box() -> None:
+    handled = [node(1, "list", (2, 3)), node(2, "resize"), node(3, "resize")]
+    assert folded(handled) == [[1], [2, 3]]
+    handled[0] = FlowNode(1, "flow.00001", "succeeded", "list", (2, 3), after_failure=(3,))
+    assert folded(handled) == [[1], [2], [3]]
+    drawn = picture(handled)
+    assert drawn is not None
+    assert drawn.after_failure == {("1", "3")}
+
+
 def test_parallel_chains_fold_step_by_step() -> None:
     chains = [node(at, "load", (at + 1,)) if at % 2 else node(at, "save", (9,)) for at in range(1, 9)]
     assert folded([*chains, node(9, "report")]) == [[1, 3, 5, 7], [2, 4, 6, 8], [9]]

@@ -35,6 +35,30 @@ def tasks(lw: Lockwork) -> tuple[Any, Any]:
     return write, lw.task(queue="office", name="charge", retries=0)(lambda card: None)
 
 
+async def test_jobs_of_other_queues_are_drawn_with_their_queue(
+    office: Started, browser: httpx.AsyncClient, own_url: str
+) -> None:
+    with Lockwork(own_url) as lw:
+        write, _ = tasks(lw)
+        send = lw.task(queue="mail", name="send")(lambda page: None)
+        plan = lw.flow()
+        first = plan.add(write.call(0))
+        plan.add(send.call(1), after=[first])
+        run = aside(plan.enqueue)
+        until(lambda: aside(run.job(2).state) == "ready", "it may run")
+        for queue in ("office", "mail"):
+            page = (await browser.get(f"/flow/{run.id}?queue={queue}")).text
+            assert "ready in mail</text>" in page
+            assert "send in queue mail: ready" in page
+            assert re.search(rf"/job/{run.id}.00002\?queue=mail", page)
+            assert re.search(rf"/job/{run.id}.00001\?queue=office", page)
+        page = (await browser.get(f"/job/{run.id}.00002?queue=mail")).text
+        assert re.search(rf"/job/{run.id}.00001\?queue=office", page)
+        assert "Open the flow" in page
+        assert run.id in (await browser.get("/flows?queue=office")).text
+        assert run.id not in (await browser.get("/flows?queue=mail")).text
+
+
 async def test_flows_are_listed_by_state_with_their_first_and_last_task(
     office: Started, browser: httpx.AsyncClient, own_url: str
 ) -> None:
@@ -57,6 +81,27 @@ async def test_flows_are_listed_by_state_with_their_first_and_last_task(
         assert "No flow matches" in (await browser.get("/flows?state=cancelled")).text
         assert "No flow matches" in (await browser.get("/flows?queue=other")).text
         assert len(re.findall(r'id="flow-office-', (await browser.get("/flows?queue=office")).text)) == 3
+
+
+async def test_jobs_after_a_failure_are_drawn_with_dashed_lines(
+    office: Started, browser: httpx.AsyncClient, own_url: str
+) -> None:
+    with Lockwork(own_url) as lw:
+        write, charge = tasks(lw)
+        plan = lw.flow()
+        first = plan.add(write.call(0))
+        plan.add(charge.call("7"), after_failure=first)
+        run = aside(plan.enqueue)
+        until(lambda: aside(run.inspect).state == "succeeded", "it ends")
+        page = (await browser.get(f"/flow/{run.id}?queue=office")).text
+        boxes = re.findall(r'<a href="[^"]+" aria-label="([^"]+)" class="box s-(\w+)', page)
+        assert boxes == [("write: succeeded", "done"), ("charge: skipped", "skipped")]
+        assert "<title>only after a failure</title>" in page
+        assert "2 of 2 ended, 1 skipped" in page
+        assert re.search(r"failure of 1\s*</td>", page)
+        job = (await browser.get(f"/job/{run.id}.00002?queue=office")).text
+        assert re.search(r'class="state s-skipped">.*?skipped</span>', job)
+        assert "Skipped in flows" in (await browser.get("/queues/office")).text
 
 
 async def test_flow_is_drawn_folded_and_cancelled(office: Started, browser: httpx.AsyncClient, own_url: str) -> None:

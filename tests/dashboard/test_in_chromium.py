@@ -13,7 +13,19 @@ import pytest
 import redis
 from playwright.sync_api import Browser, Page, expect
 
-from dashboard.browsing import CHROMIUM, SHOTS, SIZES, aside, barriers, serving, troubles_of, watched
+from dashboard.browsing import (
+    CHROMIUM,
+    FRAMES,
+    SIZES,
+    aside,
+    barriers,
+    looks_of,
+    opened,
+    photograph,
+    serving,
+    troubles_of,
+    watched,
+)
 from dashboard.payloads import PAYLOADS
 from lockwork import Lockwork
 from lockwork.dashboard.pages import PAGES
@@ -89,7 +101,6 @@ _WIDE = """
     .filter((each) => each.offsetWidth > each.parentElement.clientWidth + 1)
     .map((each) => each.id)
 """
-_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 _SHIFTS = """
   window.shifts = 0;
   new PerformanceObserver((list) => { for (const each of list.getEntries()) window.shifts += each.value; })
@@ -97,50 +108,28 @@ _SHIFTS = """
 """
 
 
-@pytest.mark.parametrize("look", SIZES)
-def test_page_is_accessible_and_matches_its_layout(browser: Browser, address: str, shop: Lockwork, look: str) -> None:
-    width, height = SIZES[look]
-    context = browser.new_context(
-        viewport={"width": width, "height": height},
-        base_url=address,
-        color_scheme="dark" if look == "dark" else "light",
-        reduced_motion="reduce",
-    )
-    page = watched(context)
-    SHOTS.mkdir(exist_ok=True)
-    for name, path in paths(shop).items():
-        page.goto(path)
-        expect(page.locator("main h1, main h2").first).to_be_visible()
-        expect(page.locator(".live")).to_have_attribute("data-state", "on")
-        # given a path, Playwright writes it on a thread that stays until the browser is closed
-        (SHOTS / f"{name}-{look}.png").write_bytes(page.screenshot())
-        assert not (found := barriers(page)), f"{name}, {look}: {found}"
-        scrolls = page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        assert not scrolls, f"{name}, {look}: the page is wider than the screen"
-        wide = page.evaluate(_WIDE)
-        assert wide == [], f"{name}, {look}: a table is wider than the screen"
-    assert troubles_of(page) == []
-    context.close()
+def shown(page: Page, path: str, size: str) -> Iterator[str]:
+    """Open a page, and show its looks."""
+    page.goto(path)
+    expect(page.locator("main h1, main h2").first).to_be_visible()
+    expect(page.locator(".live")).to_have_attribute("data-state", "on")
+    yield from looks_of(page, size)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_page_is_accessible_and_matches_its_layout(browser: Browser, address: str, shop: Lockwork, size: str) -> None:
+    with opened(browser, address, size=SIZES[size], reduced_motion="reduce") as page:
+        for name, look in ((name, look) for name, path in paths(shop).items() for look in shown(page, path, size)):
+            photograph(page, f"{name}-{look}")
+            assert not (found := barriers(page, look)), f"{name}, {look}: {found}"
+            scrolls = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            assert not scrolls, f"{name}, {look}: the page is wider than the screen"
+            wide = page.evaluate(_WIDE)
+            assert wide == [], f"{name}, {look}: a table is wider than the screen"
 
 
 @pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
-def test_page_does_not_move_while_it_loads(
-    browser: Browser, address: str, shop: Lockwork, size: tuple[int, int]
-) -> None:
-    context = browser.new_context(base_url=address, viewport={"width": size[0], "height": size[1]})
-    page = watched(context)
-    page.add_init_script(_SHIFTS)
-    for name, path in paths(shop).items():
-        page.goto(f"{path}{'&' if '?' in path else '?'}paused=1")
-        expect(page.locator("html.js")).to_be_attached()
-        page.evaluate(_FRAMES)
-        assert page.evaluate("window.shifts") < 0.01, name
-    assert troubles_of(page) == []
-    context.close()
-
-
-@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
-def test_page_does_not_move_while_it_is_live(
+def test_page_does_not_move_while_it_loads_and_is_live(
     browser: Browser, address: str, shop: Lockwork, size: tuple[int, int]
 ) -> None:
     """Times grow from seconds to hours, counts by a digit, and jobs come and go."""
@@ -150,14 +139,19 @@ def test_page_does_not_move_while_it_is_live(
     page.add_init_script(_SHIFTS)
     moved: dict[str, float] = {}
     visited = {**paths(shop), "jobs-of-task": "/jobs?state=ready&task=sent-jobs-of-task"}
-    del visited["locks"]  # here the deadlock ends and begins again each second
     for name, path in visited.items():
         send = shop.task(queue="mail", name=f"sent-{name}")(lambda n: None)
-        page.goto(path)
-        expect(page.locator(".live")).to_have_attribute("data-state", "on")
+        is_live = name != "locks"  # there a deadlock ends and begins again each second
+        page.goto(path if is_live else f"{path}?paused=1")
+        if is_live:
+            expect(page.locator(".live")).to_have_attribute("data-state", "on")
+        page.evaluate(FRAMES)
+        assert page.evaluate("window.shifts") < 0.01, name
+        if not is_live:
+            continue
         for away in ("00:08", "00:55", "09:00", "50:00", "09:00:00"):
             page.clock.fast_forward(away)
-            page.evaluate(_FRAMES)
+            page.evaluate(FRAMES)
         for many in (1, 9, 90):
             aside(functools.partial(send.enqueue_many, [(n,) for n in range(many)]))
             page.wait_for_timeout(500)  # it is updated, if this changes it
@@ -300,12 +294,12 @@ def test_deadlock_is_named_and_a_lock_is_released_after_its_name_is_typed(page: 
     expect(page.get_by_text("No such lock is held")).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["/queues/none", "/job/none", "/jobs?after=zz", "/nothing"])
-def test_missing_page_is_static_and_accessible(page: Page, shop: Lockwork, path: str) -> None:
-    page.goto(path)
-    page.wait_for_timeout(600)
-    expect(page.locator(".lost")).to_be_hidden()
-    assert barriers(page) == []
+def test_missing_page_is_static_and_accessible(page: Page, shop: Lockwork) -> None:
+    for path in ("/queues/none", "/job/none", "/jobs?after=zz", "/nothing"):
+        page.goto(path)
+        page.wait_for_timeout(600)
+        expect(page.locator(".lost")).to_be_hidden()
+        assert barriers(page) == [], path
 
 
 def test_theme_is_switched_and_kept(page: Page, shop: Lockwork) -> None:
@@ -320,13 +314,11 @@ def test_theme_is_switched_and_kept(page: Page, shop: Lockwork) -> None:
 
 
 def test_times_are_relative_and_exact_in_the_zone_of_the_viewer(browser: Browser, address: str, shop: Lockwork) -> None:
-    context = browser.new_context(base_url=address, timezone_id="Asia/Tokyo", locale="en-US")
-    page = watched(context)
-    page.goto("/queues/mail")
-    time = page.locator("td time").first
-    expect(time).to_have_text(re.compile(r"^(now|\d+ s ago)$"))
-    assert "GMT+9" in (time.get_attribute("title") or "")
-    context.close()
+    with opened(browser, address, timezone_id="Asia/Tokyo", locale="en-US") as page:
+        page.goto("/queues/mail")
+        time = page.locator("td time").first
+        expect(time).to_have_text(re.compile(r"^(now|\d+ s ago)$"))
+        assert "GMT+9" in (time.get_attribute("title") or "")
 
 
 AGES = (0, 1, 59, 60, 62, 600, 604, 3599, 3600, 3660, 36_000, 86_399, 86_400, 273_600, 864_000, 1_000_000, 100_000_000)
@@ -350,21 +342,19 @@ def test_ages_have_one_spelling_in_the_browser_and_on_the_server(page: Page) -> 
 
 
 def test_pages_read_and_act_without_javascript(browser: Browser, address: str, shop: Lockwork) -> None:
-    context = browser.new_context(base_url=address, java_script_enabled=False)
-    page = context.new_page()
-    page.goto("/queues/images")
-    time = page.locator("td time").first
-    expect(time).to_have_text(re.compile(r"^(now|\d+ s ago)$"))
-    expect(time).to_have_attribute("title", re.compile(r"UTC$"))
-    page.get_by_text("Clear…").click()
-    page.get_by_label("Type images").fill("images")
-    page.get_by_role("button", name="Delete 5 jobs").click()
-    expect(page.get_by_role("status")).to_have_text("Deleted 5 waiting jobs of queue images.")
-    page.goto("/locks")
-    page.get_by_label("Name").fill("order")
-    page.get_by_role("button", name="Filter").click()
-    expect(page.locator("table#locks tbody tr")).to_have_count(4)
-    context.close()
+    with opened(browser, address, java_script_enabled=False) as page:
+        page.goto("/queues/images")
+        time = page.locator("td time").first
+        expect(time).to_have_text(re.compile(r"^(now|\d+ s ago)$"))
+        expect(time).to_have_attribute("title", re.compile(r"UTC$"))
+        page.get_by_text("Clear…").click()
+        page.get_by_label("Type images").fill("images")
+        page.get_by_role("button", name="Delete 5 jobs").click()
+        expect(page.get_by_role("status")).to_have_text("Deleted 5 waiting jobs of queue images.")
+        page.goto("/locks")
+        page.get_by_label("Name").fill("order")
+        page.get_by_role("button", name="Filter").click()
+        expect(page.locator("table#locks tbody tr")).to_have_count(4)
 
 
 def test_nothing_of_a_job_is_ever_html(page: Page, lw: Lockwork, admin: redis.Redis) -> None:

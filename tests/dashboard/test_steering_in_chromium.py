@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from dashboard.browsing import CHROMIUM, SHOTS, SIZES, aside, barriers, serving, troubles_of, watched
+from dashboard.browsing import CHROMIUM, SIZES, aside, barriers, looks_of, opened, photograph, serving
 from lockwork import Lockwork
 from lockwork.dashboard.pages import jobs
 from lockwork.jobs.search import JobState
@@ -88,28 +88,24 @@ def test_search_goes_on_by_itself_to_its_end_or_until_it_is_stopped(
 
 
 def test_matching_jobs_are_deleted_without_javascript(browser: Browser, address: str, mail: Lockwork) -> None:
-    context = browser.new_context(base_url=address, java_script_enabled=False)
-    page = context.new_page()
-    page.goto("/jobs?queue=mail")
-    page.get_by_role("link", name="Delete all…").click()
-    expect(page.locator(".ask-many")).to_contain_text("Delete all 60 jobs? This cannot be undone.")
-    page.get_by_role("button", name="Delete 60 jobs").click()
-    expect(page.locator(".ask-many")).to_have_text("60 jobs are deleted.")
-    assert aside(mail.queue("mail").status).ready == 0
-    context.close()
+    with opened(browser, address, java_script_enabled=False) as page:
+        page.goto("/jobs?queue=mail")
+        page.get_by_role("link", name="Delete all…").click()
+        expect(page.locator(".ask-many")).to_contain_text("Delete all 60 jobs? This cannot be undone.")
+        page.get_by_role("button", name="Delete 60 jobs").click()
+        expect(page.locator(".ask-many")).to_have_text("60 jobs are deleted.")
+        assert aside(mail.queue("mail").status).ready == 0
 
 
 def test_selected_rows_are_cancelled_without_javascript(browser: Browser, address: str, mail: Lockwork) -> None:
-    context = browser.new_context(base_url=address, java_script_enabled=False)
-    page = context.new_page()
-    page.goto("/jobs")
-    page.locator("input[data-select]").nth(0).check()
-    page.locator("input[data-select]").nth(3).check()
-    page.locator("[data-bulk]").get_by_role("button", name="Cancel…").click()
-    page.get_by_role("button", name="Cancel 2 jobs").click()
-    expect(page.locator(".ask-many")).to_have_text("2 jobs are cancelled.")
-    assert aside(mail.queue("mail").status).ready == 58
-    context.close()
+    with opened(browser, address, java_script_enabled=False) as page:
+        page.goto("/jobs")
+        page.locator("input[data-select]").nth(0).check()
+        page.locator("input[data-select]").nth(3).check()
+        page.locator("[data-bulk]").get_by_role("button", name="Cancel…").click()
+        page.get_by_role("button", name="Cancel 2 jobs").click()
+        expect(page.locator(".ask-many")).to_have_text("2 jobs are cancelled.")
+        assert aside(mail.queue("mail").status).ready == 58
 
 
 def test_new_rows_wait_until_one_asks_for_them(page: Page, mail: Lockwork) -> None:
@@ -156,25 +152,22 @@ def test_t_changes_between_light_and_dark(page: Page, mail: Lockwork) -> None:
 def test_filters_are_folded_on_a_phone_and_nothing_scrolls_sideways(
     browser: Browser, address: str, mail: Lockwork
 ) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 844}, base_url=address)
-    page = watched(context)
-    page.goto("/jobs")
-    field = page.get_by_label("Queue")
-    expect(field).to_be_hidden()
-    page.get_by_text("Filter", exact=True).first.click()
-    field.fill("mail")
-    expect(page).to_have_url(re.compile("queue=mail"))
-    expect(field).to_be_visible()  # also after the page was updated
-    job = aside(lambda: mail.queue("mail").peek(1))[0].id
-    for path in ("/", "/queues", "/queues/mail", "/jobs", f"/job/{job}", "/dead", "/jobs/change?do=cancel"):
-        page.goto(path)
-        wide = page.evaluate(
-            "[document.documentElement, ...document.querySelectorAll('.scroll')]"
-            ".filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.outerHTML.slice(0, 200))"
-        )
-        assert wide == [], path
-    assert troubles_of(page) == []
-    context.close()
+    with opened(browser, address, size=(390, 844)) as page:
+        page.goto("/jobs")
+        field = page.get_by_label("Queue")
+        expect(field).to_be_hidden()
+        page.get_by_text("Filter", exact=True).first.click()
+        field.fill("mail")
+        expect(page).to_have_url(re.compile("queue=mail"))
+        expect(field).to_be_visible()  # also after the page was updated
+        job = aside(lambda: mail.queue("mail").peek(1))[0].id
+        for path in ("/", "/queues", "/queues/mail", "/jobs", f"/job/{job}", "/dead", "/jobs/change?do=cancel"):
+            page.goto(path)
+            wide = page.evaluate(
+                "[document.documentElement, ...document.querySelectorAll('.scroll')]"
+                ".filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.outerHTML.slice(0, 200))"
+            )
+            assert wide == [], path
 
 
 @pytest.fixture
@@ -208,82 +201,80 @@ def test_tables_fit_and_no_cell_covers_the_next(browser: Browser, worked: Lockwo
     aside(lambda: worked.runtime.run(announcements.put("lw", announcements.WORKERS, large.name, encoded)))
     (dead,) = aside(lambda: worked.jobs("office", state="dead").jobs)
     with serving(own_url, allow_actions=True) as address:
-        context = browser.new_context(viewport={"width": width, "height": 800}, base_url=address)
-        page = watched(context)
-        for path in ("/", "/workers", "/schedules", "/queues", "/queues/office", "/tasks", "/dead", f"/job/{dead.id}"):
-            page.goto(path)
-            expect(page.locator(".live")).to_have_attribute("data-state", "on")
-            bad = page.evaluate(
-                "[document.documentElement, ...document.querySelectorAll('.scroll, td')]"
-                ".filter((one) => getComputedStyle(one).overflowX !== 'hidden' && one.scrollWidth > one.clientWidth)"
-                ".map((one) => one.outerHTML.slice(0, 200))"
-            )
-            assert bad == [], path
-        assert troubles_of(page) == []
-        context.close()
+        with opened(browser, address, size=(width, 800)) as page:
+            for path in (
+                "/",
+                "/workers",
+                "/schedules",
+                "/queues",
+                "/queues/office",
+                "/tasks",
+                "/dead",
+                f"/job/{dead.id}",
+            ):
+                page.goto(path)
+                expect(page.locator(".live")).to_have_attribute("data-state", "on")
+                bad = page.evaluate(
+                    "[document.documentElement, ...document.querySelectorAll('.scroll, td')]"
+                    ".filter((one) => getComputedStyle(one).overflowX !== 'hidden')"
+                    ".filter((one) => one.scrollWidth > one.clientWidth)"
+                    ".map((one) => one.outerHTML.slice(0, 200))"
+                )
+                assert bad == [], path
 
 
-@pytest.mark.parametrize("look", SIZES)
+@pytest.mark.parametrize("size", SIZES)
 def test_pages_of_work_that_was_done_are_accessible(
-    browser: Browser, worked: Lockwork, own_url: str, look: str
+    browser: Browser, worked: Lockwork, own_url: str, size: str
 ) -> None:
-    SHOTS.mkdir(exist_ok=True)
-    width, height = SIZES[look]
     (done, *_), (dead,) = aside(lambda: [worked.jobs("office", state=state).jobs for state in ENDS])
     paths = {"overview": "/?range=15m", "workers": "/workers", "schedules": "/schedules", "tasks": "/tasks",
              "dead": "/dead", "job-done": f"/job/{done.id}", "job-dead": f"/job/{dead.id}"}  # fmt: skip
     with serving(own_url, allow_actions=True, token="0123456789abcdef") as address:
-        context = browser.new_context(
-            viewport={"width": width, "height": height},
-            base_url=address,
-            color_scheme="dark" if look == "dark" else "light",
-            reduced_motion="reduce",
-        )
-        page = watched(context)
-        page.goto("/")
-        assert not (found := barriers(page)), f"login, {look}: {found}"
-        (SHOTS / f"login-{look}.png").write_bytes(page.screenshot())
-        page.get_by_label("Token").fill("0123456789abcdef")
-        page.keyboard.press("Enter")
-        expect(page.locator("h1")).to_have_text("Overview")
-        for name, path in paths.items():
-            page.goto(path)
-            expect(page.locator(".live")).to_have_attribute("data-state", "on")
-            (SHOTS / f"work-{name}-{look}.png").write_bytes(page.screenshot())
-            assert not (found := barriers(page)), f"{name}, {look}: {found}"
-            assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), f"{name}, {look}"
-        assert troubles_of(page) == []
-        context.close()
+        with opened(browser, address, size=SIZES[size], reduced_motion="reduce") as page:
+            page.goto("/")
+            for look in looks_of(page, size):
+                assert not (found := barriers(page, look)), f"login, {look}: {found}"
+                photograph(page, f"login-{look}")
+            page.get_by_label("Token").fill("0123456789abcdef")
+            page.keyboard.press("Enter")
+            expect(page.locator("h1")).to_have_text("Overview")
+            for name, path in paths.items():
+                page.goto(path)
+                expect(page.locator(".live")).to_have_attribute("data-state", "on")
+                for look in looks_of(page, size):
+                    photograph(page, f"work-{name}-{look}")
+                    assert not (found := barriers(page, look)), f"{name}, {look}: {found}"
+                assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), f"{name}, {size}"
 
 
 def test_charts_survive_restarts_have_marks_and_are_brushed(browser: Browser, worked: Lockwork, own_url: str) -> None:
     for _ in range(2):  # the second is a dashboard that was started again
         with serving(own_url) as address:
-            context = browser.new_context(base_url=address, viewport={"width": 1440, "height": 900})
-            page = watched(context)
-            for span in ("15m", "1h", "24h", "7d"):
-                page.goto(f"/?range={span}")
+            with opened(browser, address) as page:
+                for span in ("15m", "1h", "24h", "7d"):
+                    page.goto(f"/?range={span}")
+                    expect(page.locator("[data-part]").first).to_have_text("3")
+                    expect(page.locator("[data-part]").last).to_have_text("1")
+                page.goto("/?range=15m")
+                marks = page.locator(".marks li")
+                expect(marks.filter(has_text=re.compile(r"Queue office paused (now|\d+ s ago|\d min)"))).to_have_count(
+                    1
+                )
+                expect(marks.filter(has_text=re.compile(r"Queue office paused for \d+ ms"))).to_have_count(1)
+                expect(marks.filter(has_text="1 worker started")).to_have_count(1)
+                place = page.locator(".plot .u-over").bounding_box()
+                assert place is not None
+                page.mouse.move(place["x"] + 40, place["y"] + 50)
+                page.mouse.down()
+                page.mouse.move(place["x"] + place["width"] / 2, place["y"] + 60, steps=5)
+                page.mouse.up()
+                expect(page).to_have_url(re.compile(r"from=\d+&to=\d+"))
+                page.mouse.move(5, 5)
+                expect(page.locator("[data-part]").first).to_have_text("0")  # nothing was done then
+                page.reload()
+                jobs = page.get_by_role("link", name="Jobs of this time")
+                expect(jobs).to_have_attribute("href", re.compile(r"since=\d{4}-.*Z&until=\d{4}-.*Z"))
+                page.get_by_role("link", name="Whole time").click()
                 expect(page.locator("[data-part]").first).to_have_text("3")
-                expect(page.locator("[data-part]").last).to_have_text("1")
-            page.goto("/?range=15m")
-            marks = page.locator(".marks li")
-            expect(marks.filter(has_text=re.compile(r"Queue office paused (now|\d+ s ago|\d min)"))).to_have_count(1)
-            expect(marks.filter(has_text=re.compile(r"Queue office paused for \d+ ms"))).to_have_count(1)
-            expect(marks.filter(has_text="1 worker started")).to_have_count(1)
-            place = page.locator(".plot .u-over").bounding_box()
-            assert place is not None
-            page.mouse.move(place["x"] + 40, place["y"] + 50)
-            page.mouse.down()
-            page.mouse.move(place["x"] + place["width"] / 2, place["y"] + 60, steps=5)
-            page.mouse.up()
-            expect(page).to_have_url(re.compile(r"from=\d+&to=\d+"))
-            page.mouse.move(5, 5)
-            expect(page.locator("[data-part]").first).to_have_text("0")  # nothing was done then
-            page.reload()
-            jobs = page.get_by_role("link", name="Jobs of this time")
-            expect(jobs).to_have_attribute("href", re.compile(r"since=\d{4}-.*Z&until=\d{4}-.*Z"))
-            page.get_by_role("link", name="Whole time").click()
-            expect(page.locator("[data-part]").first).to_have_text("3")
-            assert "from=" not in page.url
-            assert troubles_of(page) == []
-            context.close()
+                assert "from=" not in page.url

@@ -19,13 +19,17 @@ import zygote
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w/]+\.py)\n")
-_HEAD = re.compile(r"^\| there \| here \| gives \| *\|$")
+_HEAD = re.compile(r"^\| (?:there|原来) \| (?:here|这里) \| (?:gives|结果) \| (?:note|说明)? *\|$")
+_PLACEHOLDER = re.compile(r"{(\w+)}")
 _PATIENCE = 120
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a page: a block of Python, or a cell of a table with its expected value."""
+    """A step of a page: a block of Python, or a cell of a table with its expected value.
+
+    A cell that begins with @ decorates a function whose parameters are the names in its braces.
+    """
 
     line: int
     code: str
@@ -97,6 +101,10 @@ class Reader:
         elif step.command:
             assert step.gives is None, f"line {step.line}: a command gives nothing to compare"
             self._command(step)
+        elif step.code.startswith("@"):
+            assert step.gives is None, f"line {step.line}: a decorator gives nothing to compare"
+            parameters = ", ".join(dict.fromkeys(_PLACEHOLDER.findall(step.code)))
+            self._python(Step(step.line, f"{step.code}\ndef line_{step.line}({parameters}): ..."))
         else:
             got = self._python(step)
             if step.gives is not None:

@@ -108,6 +108,7 @@ class Shell:
             printed = self._printed(here)
             if same(here, printed, shown) or _CHANGES.search(here) or time.monotonic() > end:
                 break
+            time.sleep(0.1)  # leaves the processor to the worker
         self._ids |= dict(zip(_NAME.findall(shown), _NAME.findall(printed), strict=False))
         return here, printed
 

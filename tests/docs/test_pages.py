@@ -1,15 +1,22 @@
-"""Every page is found from the README, its links lead somewhere, its code is code, and its commands are commands."""
+"""Every page is in the site, its links lead somewhere, its code is code, and its commands are commands."""
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
 from inspect import get_annotations
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
+import lockwork
 import lockwork.errors
-from docs.pages import links, problems
+import lockwork.types
+from docs.pages import problems
 from lockwork.cli.run import run
 from lockwork.cli.worker import worker
 from lockwork.config import Settings
@@ -21,16 +28,37 @@ from lockwork.tasks.options import CallSettings, TaskSettings
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [README, ROOT / "README.zh-CN.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
 def test_page_passes_all_checks(page: Path) -> None:
     assert problems(page) == []
 
 
-def test_pages_are_linked_from_the_readme() -> None:
-    assert {page.resolve() for page in PAGES} - {file for file, _ in links(README)} == {README.resolve()}
+def navigated(entries: list[Any]) -> Iterator[str]:
+    """Yield the pages of the site's navigation."""
+    for entry in entries:
+        for page in entry.values() if isinstance(entry, dict) else [entry]:
+            yield from navigated(page) if isinstance(page, list) else [page]
+
+
+def test_pages_are_once_in_the_navigation_of_the_site() -> None:
+    nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+    pages = [page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")]
+    assert sorted(navigated(nav)) == sorted([*pages, "changelog.md", "index.md", "zh-CN.md"])
+
+
+REFERENCE = re.compile(r"^::: (lockwork\.\S+)$", re.MULTILINE)
+
+
+def test_public_names_are_once_in_the_reference() -> None:
+    pages = [page.read_text() for page in (DOCS / "reference").glob("*.md")]
+    described = Counter(name for page in pages for name in REFERENCE.findall(page))
+    names = [f"lockwork.{name}" for name in lockwork.__all__ if not hasattr(lockwork.errors, name)]
+    names += [f"lockwork.types.{name}" for name in lockwork.types.__all__]
+    assert [name for name in names if described[name] != 1] == []
 
 
 @pytest.mark.parametrize(

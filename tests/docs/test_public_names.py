@@ -18,8 +18,11 @@ from lockwork import errors, testing, types
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = re.compile(r"lockwork(\.(types|errors|dashboard|testing|telemetry\.prometheus|(contrib|compat)\.\w+))?")
-PROGRAMS = {"examples/flashsale/play/stage.py": {"lockwork.runtime.embedded"}}
-"""Other modules that examples import: the demo stops and kills a private server."""
+PROGRAMS = {
+    "examples/flashsale/play/main.py": {"lockwork.version"},
+    "examples/flashsale/play/stage.py": {"lockwork.runtime.embedded"},
+}
+"""Other modules that examples import: the demo names its extra, and stops and kills a private server."""
 INTERNAL = {
     "Config", "Interruptible", "LockScripts", "Leased", "Lease", "NewJob", "QueueContext", "QueueRules", "QuorumApp",
     "Registry", "ResultWait", "Runtime", "StockKeys",
@@ -28,7 +31,7 @@ INTERNAL = {
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    for page in (*ROOT.glob("docs/*.md"), ROOT / "README.md"):
+    for page in (*ROOT.glob("docs/**/*.md"), ROOT / "README.md"):
         for block in re.findall(r"^ *```python\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL):
             yield page.relative_to(ROOT).as_posix(), textwrap.dedent(block)
     for program in ROOT.glob("examples/**/*.py"):

@@ -14,7 +14,7 @@ import pytest
 import zygote
 from docs.snippets import Reader, steps
 from lockwork import Lockwork
-from processes import worker
+from processes import until, worker
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,14 +24,17 @@ ROOT = Path(__file__).parents[2]
     [
         ("compat.md", {}),
         ("dead.md", {}),
+        ("encryption.md", {}),
         ("delay-queue.md", {}),
         ("errors.md", {}),
         ("fencing.md", {}),
         ("flows.md", {}),
         ("history.md", {}),
+        ("install.md", {}),
         ("jobs.md", {}),
         ("middleware.md", {}),
         ("observability.md", {}),
+        ("own-ids.md", {}),
         ("queues.md", {}),
         ("schedules.md", {}),
         ("synchronizers.md", {"make_report": str.upper}),
@@ -79,6 +82,18 @@ def test_readme_program_runs_as_printed(own_url: str, tmp_path: Path) -> None:
     assert "available=9" in second
 
 
+def test_tests_of_the_fastapi_page_pass_as_printed(own_url: str, tmp_path: Path) -> None:
+    for at in (0, 1):
+        text = program("docs/fastapi.md", at)
+        (tmp_path / text.split()[1]).write_text(text)
+    # not this run's options, nor its plugins that need them
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), "-p", "no:cacheprovider"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment |= {"LOCKWORK_URL": own_url, "LOCKWORK_EMBEDDED": "off"}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, text=True, capture_output=True, check=False)
+    assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
+
+
 def test_quick_start_programs_run_as_printed(own_url: str, tmp_path: Path) -> None:
     first, more, stock = (program("docs/quick-start.md", at) for at in (2, 3, 4))
     (tmp_path / "mails.py").write_text(first)
@@ -88,3 +103,37 @@ def test_quick_start_programs_run_as_printed(own_url: str, tmp_path: Path) -> No
         assert (ran.stdout, ran.stderr) == ("sent to user 42\n", "")
         ran = run(tmp_path, own_url, "more.py")
         assert (ran.returncode, ran.stderr) == (0, "")
+
+
+PRINTER = """
+from lockwork import Lockwork
+
+lw = Lockwork()
+
+
+@lw.task(name="receipts.print", queue="printer")
+def print_receipt(order: int, copies: int = 1) -> int:
+    return copies
+
+
+@lw.task(name="archive.store", queue="printer")
+def store(copies: int) -> int:
+    return copies
+"""
+
+
+def test_page_about_remote_tasks_runs_as_printed(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCKWORK_URL", own_url)
+    (tmp_path / "printer.py").write_text(PRINTER)
+    reader = Reader(tmp_path, lambda _: None)
+    with worker("printer:lw", url=own_url, folder=tmp_path):
+        with Lockwork(own_url) as app:
+            until(app.apps, "the worker announces its app")
+        for step in steps(ROOT / "docs" / "remote.md"):
+            reader.run(step)
+        lw = reader.names["lw"]
+        assert reader.names["flow"].enqueue().result(timeout=30) == 1
+        with pytest.raises(TypeError, match="copies"):
+            reader.names["receipt"].enqueue(42, copy=2)
+    assert lw.queue("urgent").status().ready == 1
+    lw.close()

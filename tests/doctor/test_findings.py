@@ -160,7 +160,7 @@ def test_jobs_that_no_worker_can_run_are_named(mail: Lockwork, clock: Stepping, 
     if not version:
         announce(mail, APPS, App("shop:lw", [AnnouncedTask("other", "mail", "thread", None, 3)], {}, [], "1"))
     (found,) = findings(mail)
-    said = "do not fit the task in any worker" if version else "wait for a worker that knows it"
+    said = "does not fit the task in any worker" if version else "waits for a worker that knows it"
     assert (found.level, found.subject) == ("warning", "Queue mail")
     assert found.text.startswith(f"1 job of task 'send' {said}, for ")
 

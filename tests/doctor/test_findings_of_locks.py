@@ -60,8 +60,10 @@ def test_deadlock_is_in_status_doctor_overview_and_top(shop: Lockwork, own_url: 
     with deadlock(shop):
         (found,) = findings(shop)
         assert (found.level, found.subject, found.link) == ("serious", "Deadlock", "locks")
-        assert "A holds lock a and waits for lock b; " in found.text
-        assert found.fix == "Release one of the locks: `lockwork locks release a`."
+        assert "A holds lock a and waits for lock b" in found.text
+        assert found.fix.removesuffix("`.") in [
+            f"Release one of the locks: `lockwork locks release {name}" for name in "ab"
+        ]
         assert listed(own_url, "status") == listed(own_url, "doctor") == Watcher(shop).read().findings == [found]
         status = printed(own_url, "status")
         assert "nothing is wrong" not in status
@@ -167,7 +169,8 @@ def test_watched_status_searches_once_in_15_seconds(shop: Lockwork, own_url: str
         with started(command, folder=Path(__file__).parent, url=own_url) as process:
             before = command_calls(admin, "type")
             shown: list[Any] = [json.loads(process.line()) for _ in range(5)]
-            assert command_calls(admin, "type") - before == once
+            # this process may know a lock of an earlier test as well
+            assert 0 < command_calls(admin, "type") - before <= once
     assert all(each["findings"][0]["subject"] == "Deadlock" for each in shown)
 
 

@@ -158,12 +158,12 @@ def test_worker_of_queues_that_never_had_a_job_is_named(clinic: Any, own_url: st
         found = examine(own_url)
         (idle,) = found.about("Worker")
         assert (idle.level, idle.text) == ("info", "No queue that it serves ever had a job: other.")
-        assert idle.fix == "Check its --queues, and the prefix of the producers."
+        assert idle.fix == "Check its --queues, and the URL and prefix of the producers."
         assert found.about("Queue") == [queue("serious", "1 ready, and no worker.", START)]
 
 
 def test_apps_that_differ_in_partitions_and_versions_are_found(clinic: Any, own_url: str, apps: Path) -> None:
-    newer = "from lockwork.worker.supervisor import announcer; announcer.version = lambda _: '99.0'; "
+    newer = "from lockwork.worker.supervisor import announcer; announcer.VERSION = '99.0'; "
     newer += "import sys; sys.argv[0] = 'lockwork'; from lockwork.cli import main; main()"
     command = [sys.executable, "-c", newer, "worker", "clinic:split"]
     with worker("clinic:lw", url=own_url, folder=apps), started(command, folder=apps, url=own_url):

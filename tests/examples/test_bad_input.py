@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from lockwork.cli.commands import cli
 from lockwork.errors import ConfigError
+from lockwork.version import install_command
 from play import main
 from play.failure import DemoFailed
 from play.signals import Signals
@@ -31,7 +32,7 @@ def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else ModuleSpec(name, None))
     with Signals() as signals, pytest.raises(DemoFailed) as raised:
         main.run(1, 1, 1, None, signals, as_object=False)
-    assert str(raised.value) == 'the demo needs aiohttp and uvicorn: pip install "lockwork[demo]"'
+    assert str(raised.value) == f"the demo needs aiohttp and uvicorn: {install_command('demo')}"
 
 
 def test_folder_without_a_shop_is_refused(tmp_path: Path) -> None:

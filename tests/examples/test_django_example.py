@@ -41,6 +41,12 @@ def test_store_charges_each_order_once_although_a_worker_dies(
         os.kill(child, signal.SIGKILL)
         until(lambda: client.get(f"/orders/{order}").json()["state"] == "confirmed", "the order is charged", START)
         assert client.get(f"/orders/{order}").json() == {"state": "confirmed", "charges": 1}
+        id = client.post(f"/orders/{order}/invoice").json()["invoice"]
+        path = f"/invoices/{id}"
+        until(lambda: client.get(path).json()["status"] == "SUCCESSFUL", "the task of Django is done", START)
+        text = f"Invoice {order} for ada@example.com: 1 charge"
+        assert client.get(path).json() == {"status": "SUCCESSFUL", "text": text, "attempts": 1}
+        assert client.get(f"/invoices/{job.id}").status_code == 404
         assert client.get("/admin/lockwork/").headers["location"] == "/admin/login/?next=/admin/lockwork/"
         worker.send(signal.SIGTERM)
         assert worker.wait(START) == 0

@@ -11,6 +11,7 @@ import pytest
 
 from lockwork import Lockwork
 from processes import started, until, worker
+from terminals import typist
 
 FOLDER = Path(__file__).parents[2] / "examples" / "script"
 
@@ -43,3 +44,16 @@ def test_script_runs_without_files_and_again(own_url: str, files: list[str]) -> 
         for _ in range(2):
             with started([sys.executable, "pages.py", *files], folder=FOLDER, url=own_url) as script:
                 assert script.wait(60) == 0, script.errors
+
+
+@pytest.mark.timeout(180)
+def test_script_maps_ten_thousand_items_with_a_bar(own_url: str) -> None:
+    command = [sys.executable, "collatz.py"]
+    with (
+        worker("collatz", url=own_url, folder=FOLDER),
+        typist(command, FOLDER, own_url, columns=100, environment={"TERM": "xterm-256color"}) as terminal,
+    ):
+        assert "10000/10000" in terminal.sees("10,000 jobs: 6171 needs 261 steps")
+        with started([*command, "20"], folder=FOLDER, url=own_url) as script:
+            assert script.wait(60) == 0
+            assert script.errors == "", "no bar without a terminal"

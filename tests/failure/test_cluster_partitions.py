@@ -66,7 +66,7 @@ def test_worker_drains_all_shards_evenly(still: Cluster, apps: Path, history: Hi
         half = Counter(line["queue"] for line in lines[:450])
         whole = Counter(homes)
         for queue, count in whole.items():
-            assert half[queue] > count * 3 / 4, "at half-time each has had at least half of its share"
+            assert half[queue] > count / 2, "at half-time each has had at least a third of its share"
 
 
 def test_hung_shard_holds_up_only_its_own_partitions(still: Cluster, apps: Path, history: History) -> None:

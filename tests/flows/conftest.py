@@ -6,3 +6,4 @@ from app_modules import own_app, shared_app
 
 busy_url, flowing, aflowing = shared_app("flowing")
 own = own_app("flowing")
+idle = own_app("crossing")

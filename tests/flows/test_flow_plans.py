@@ -11,15 +11,6 @@ from lockwork.protocol.flows import flows
 from lockwork.protocol.keys import QueueKeys
 
 
-def test_plan_with_jobs_of_several_queues_is_refused(own: Any) -> None:
-    flow = own.lw.flow()
-    flow.add(own.number.call(1))
-    with pytest.raises(ConfigError, match="a flow belongs to one queue.*'elsewhere' belongs to queue 'elsewhere'"):
-        flow.add(own.elsewhere.call(1))
-    with pytest.raises(ConfigError, match="one queue"):
-        flow.add(own.number.call(1), compensate=own.elsewhere.call(1))
-
-
 def test_nodes_of_another_flow_are_refused(own: Any) -> None:
     stranger = own.lw.flow().add(own.number.call(1))
     flow = own.lw.flow()
@@ -29,6 +20,11 @@ def test_nodes_of_another_flow_are_refused(own: Any) -> None:
         flow.add(own.number.call(1), after=stranger)
     with pytest.raises(ConfigError, match="not a job of this flow"):
         flow.returning([stranger])
+
+
+def test_step_that_ignores_the_result_waits_for_the_previous_one(own: Any) -> None:
+    run = own.lw.chain(own.number.call(1), lambda _: own.number.call(2), own.number.call(3)).enqueue()
+    assert [job.state() for job in run.jobs()] == ["ready", "blocked", "blocked"]
 
 
 def test_result_reference_outside_of_its_flow(own: Any) -> None:
@@ -146,7 +142,6 @@ def test_refused_call_does_not_change_the_plan(own: Any) -> None:
     flow = own.lw.flow()
     call, stranger = own.number.call(1), own.lw.flow().add(own.number.call(1))
     wrong: list[dict[str, Any]] = [
-        {"compensate": own.elsewhere.call(1)},
         {"compensate": own.number.options(delay=1).call(1)},
         {"compensate": 5},
         {"after": [stranger]},
@@ -158,8 +153,8 @@ def test_refused_call_does_not_change_the_plan(own: Any) -> None:
             flow.add(call, **policy)
     with pytest.raises(ConfigError, match="the flow is empty"):
         flow.enqueue()
-    flow.add(own.elsewhere.call(1))  # the queue of the flow is not decided yet
-    assert repr(flow) == "<Flow of 1 jobs>"
+    assert flow.add(own.elsewhere.call(1)).number == 1
+    assert flow.enqueue().queue == "elsewhere"
 
 
 def test_group_of_tasks_instead_of_calls_is_refused(own: Any) -> None:

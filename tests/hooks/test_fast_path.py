@@ -49,6 +49,9 @@ class Settled:
     def add(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
 
+    async def confirmed(self, id: str) -> bool:
+        return False
+
 
 Steps = list[str]
 

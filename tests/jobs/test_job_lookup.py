@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -52,22 +55,53 @@ async def test_job_state_is_ready_or_running(tasks: Lockwork) -> None:
 def test_result_timeout_names_the_state_of_the_job(tasks: Lockwork) -> None:
     add = tasks.registry.get("add")
     job = add.enqueue(1)
-    said = f"job {job.id} in queue 'default' has not ended yet: it is "
-    for also in ("ready, and no worker serves the queue", "ready, and the queue is paused"):
+    said = f"job {job.id} in queue 'default' has not ended yet: "
+    for also in ("it is ready, and no worker serves the queue", "it is ready, and the queue is paused"):
         with pytest.raises(ResultTimeout) as late:
             job.result(0)
         assert str(late.value) == said + also
         tasks.queue().pause()
     tasks.queue().resume()
     lease(tasks)
-    for also in ("running, and 1 worker process serves the queue", "running, and 2 worker processes serve the queue"):
+    with pytest.raises(ResultTimeout) as late:
+        job.result(0.01)
+    assert re.fullmatch(
+        re.escape(said) + rf"attempt 1 of 4 has been running for [\d.]+ m?s on worker {SESSION}", str(late.value)
+    )
+    begin(tasks, session="host/2/b")
+    later = add.options(delay="1h").enqueue(1)
+    text = "it is scheduled, to start in (1 h|59 min 59 s|60.0 s)[^,]*, and 2 worker processes serve the queue"
+    with pytest.raises(ResultTimeout, match=text):
+        later.result(0)
+
+
+def test_result_timeout_tells_the_last_failure(lw: Lockwork) -> None:
+    @lw.task(retries=3, backoff="1h")
+    def fail(text: str) -> None:
+        raise TypeError(text)
+
+    @lw.task(max_deliveries=2, backoff="1h")
+    def fail_twice() -> None:
+        raise LookupError
+
+    jobs = [fail.enqueue("no\nnumber"), fail.enqueue("x" * 1000), fail_twice.enqueue()]
+    worker = lw.worker()
+    thread = threading.Thread(target=worker.run, name="lockwork-test-worker")
+    thread.start()
+    while any(job.state() != "scheduled" or not job.attempts() for job in jobs):
+        time.sleep(0.01)
+    worker.stop()
+    thread.join()
+    texts = []
+    for job in jobs:
         with pytest.raises(ResultTimeout) as late:
             job.result(0.01)
-        assert str(late.value) == said + also
-        begin(tasks, session="host/2/b")
-    later = add.options(delay="1h").enqueue(1)
-    with pytest.raises(ResultTimeout, match="it is scheduled, and 2 worker processes serve the queue"):
-        later.result(0)
+        texts.append(str(late.value).partition(" has not ended yet: ")[2])
+    pause = r"; next attempt in [^,]+, and no worker serves the queue"
+    assert re.fullmatch(f"attempt 1 of 4 failed: TypeError: no number{pause}", texts[0])
+    assert re.fullmatch(f"attempt 1 of 4 failed: TypeError: x+\\.\\.\\.{pause}", texts[1])
+    assert len(texts[1]) < 320
+    assert re.fullmatch(f"attempt 1 of 2 failed: LookupError{pause}", texts[2])
 
 
 def test_worker_with_expired_lease_does_not_serve_its_queue(tasks: Lockwork) -> None:

@@ -62,6 +62,9 @@ class _Settled:
     def add(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
 
+    async def confirmed(self, id: str) -> bool:
+        return False
+
 
 @pytest.mark.parametrize(
     ("names", "itself", "kind", "delay_ms"),

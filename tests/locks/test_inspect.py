@@ -17,9 +17,9 @@ from lockwork import ConfigError, Lockwork
 from lockwork.protocol.effects import script_call
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.overview import plain
-from model.bench import Bench
+from models.bench import Bench
 from processes import script, until
-from simulation.server import Build, Server
+from simulator.server import Build, Server
 
 HOLDER = """
 from lockwork import Lockwork

@@ -1,13 +1,12 @@
 """Sticky locks among many threads, tasks and processes: no overlap, no lost release, no starvation.
 
-LOCKWORK_CHAOS_SECONDS is the length of each test; `make chaos` also runs these tests, for longer.
+`make chaos` also runs these tests, for longer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import sys
 import threading
@@ -19,11 +18,12 @@ from pathlib import Path
 import pytest
 import redis
 
+from chaos import tiers
 from history import History
 from lockwork import LockLost, Lockwork, NotHeld
 from processes import script
 
-SECONDS = float(os.environ.get("LOCKWORK_CHAOS_SECONDS", "2"))
+SECONDS = tiers.counts("locks").seconds / 5
 
 pytestmark = pytest.mark.timeout(SECONDS * 2 + 120)
 

@@ -10,8 +10,8 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import enqueue, leases, record_header
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import Leased, Outcome
-from model.bench import Bench
-from simulation.server import Build, Server
+from models.bench import Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 SESSION = "host/1/crashes"

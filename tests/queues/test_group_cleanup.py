@@ -12,8 +12,8 @@ from lockwork.protocol.queue import limits as queue_limits
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import Outcome
 from lockwork.protocol.queue.record_header import JobLimits
-from model.bench import CHANNEL, SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import CHANNEL, SECOND, Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 SESSION = "host/1/a"

@@ -12,8 +12,8 @@ from lockwork.protocol.queue import enqueue, leases, record_header, sessions
 from lockwork.protocol.queue import status as queue_status
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import SessionOver
-from model.bench import Bench
-from simulation.server import Build, Server
+from models.bench import Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 DEAD, OTHER = "host/1/a", "host/2/b"

@@ -14,8 +14,8 @@ from lockwork.protocol.queue import limits as queue_limits
 from lockwork.protocol.queue import status as queue_status
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import Batch, Outcome
-from model.bench import CHANNEL, SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import CHANNEL, SECOND, Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 ANN, BOB = "host/1/a", "host/2/b"

@@ -9,8 +9,8 @@ from lockwork.protocol.queue import enqueue, leases, record_header, sessions
 from lockwork.protocol.queue import limits as queue_limits
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import Leased, Outcome
-from model.bench import SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import SECOND, Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 WINDOW_MS = 60_000

@@ -13,9 +13,9 @@ from lockwork.protocol.queue.ages import ReadyAge
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.protocol.queue.record_header import JobLimits
-from model.bench import SECOND, Bench
+from models.bench import SECOND, Bench
 from processes import until
-from simulation.server import Build, Server
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 ANN, BOB = "host/1/a", "host/2/b"

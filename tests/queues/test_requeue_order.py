@@ -11,8 +11,8 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import enqueue, job_control, leases, record_header
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import Outcome
-from model.bench import Bench
-from simulation.server import Build, Server
+from models.bench import Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 FIRST, OTHER = "host/1/a", "host/2/b"

@@ -11,8 +11,8 @@ from lockwork.protocol.queue import enqueue, leases, sessions
 from lockwork.protocol.queue import record_header as queue_heads
 from lockwork.protocol.queue import status as queue_status
 from lockwork.protocol.queue.enqueue import NewJob
-from model.bench import SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import SECOND, Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 ANN, BOB = "host/1/a", "host/2/b"

@@ -15,8 +15,8 @@ from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.protocol.queue.record_header import JobLimits
 from lockwork.protocol.queue.unique import Terms, push_unique
-from model.bench import CHANNEL, SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import CHANNEL, SECOND, Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 ANN, BOB, ISOLATION, OTHER = "host/1/a", "host/2/b", "host/3/c", "host/4/d"

@@ -11,9 +11,9 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import browse, enqueue, leases, record_header
 from lockwork.protocol.queue import limits as queue_limits
 from lockwork.protocol.queue.enqueue import NewJob
-from model.bench import CHANNEL, Bench
+from models.bench import CHANNEL, Bench
 from processes import until
-from simulation.server import Build, Server
+from simulator.server import Build, Server
 
 KEYS = QueueKeys("lw", "default")
 WINDOW_MS = 60_000

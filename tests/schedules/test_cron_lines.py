@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -112,3 +112,41 @@ def test_unknown_time_zone_is_refused(zone: str) -> None:
 def test_wrong_period_is_refused(period: float | str) -> None:
     with pytest.raises(ConfigError, match="every"):
         Every.read(period)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("0 0 * * fri#2", ["01-09", "02-13", "03-13", "04-10"]),
+        ("0 0 * * 5L", ["01-30", "02-27", "03-27", "04-24"]),
+        ("0 0 * * friL", ["01-30", "02-27", "03-27", "04-24"]),
+        ("0 0 * * 7#1,sun#5", ["01-04", "02-01", "03-01", "03-29"]),
+        ("0 0 15W * *", ["01-15", "02-16", "03-16", "04-15"]),
+        ("0 0 1W * *", ["01-01", "02-02", "03-02", "04-01"]),
+        ("0 0 31W * *", ["01-30", "03-31", "05-29", "07-31"]),
+        ("0 0 LW * *", ["01-30", "02-27", "03-31", "04-30"]),
+        ("0 0 1W,LW 8 *", ["08-03", "08-31"]),
+        ("0 0 LW * fri#1", ["01-02", "01-30", "02-06", "02-27"]),
+    ],
+)
+def test_nth_weekdays_and_workdays(line: str, expected: list[str]) -> None:
+    read, day, found = CronLine.read(line), date(2026, 1, 1), list[str]()
+    while len(found) < len(expected):
+        if read.names(day):
+            found.append(f"{day:%m-%d}")
+        day += timedelta(days=1)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "line", ["0 0 * * fri#6", "0 0 * * #2", "0 0 * * L", "0 0 W * *", "0 0 32W * *", "0 0 1-5W * *"]
+)
+def test_wrong_nth_weekdays_and_workdays_are_refused(line: str) -> None:
+    with pytest.raises(ConfigError, match="it can be"):
+        CronLine.read(line)
+
+
+@pytest.mark.parametrize("line", ["0 0 */31 * mon#2", "0 0 15W * */7", "0 0 31W 2 *"])
+def test_workdays_that_never_come_are_refused(line: str) -> None:
+    with pytest.raises(ConfigError, match="never fires"):
+        CronLine.read(line)

@@ -10,12 +10,13 @@ import pytest
 
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue import record_header
 from lockwork.protocol.schedules import schedules
 from lockwork.protocol.schedules.schedules import SchedulePlan, Ticker, slot_id
 from lockwork.schedules.options import ScheduleRules, ScheduleSettings
 from lockwork.tasks.call import TaskCall
-from model.bench import SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import SECOND, Bench
+from simulator.server import Build, Server
 
 _QUEUE = QueueKeys("sim", "a")
 _NINE = int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp()) * SECOND
@@ -100,7 +101,7 @@ def test_missed_slots_when_no_ticker_ran(bench: _Counting, options: dict[str, An
     _go(bench, bench.now + 10 * SECOND, Ticker(_QUEUE, [plan]), Ticker(_QUEUE, [plan]))
     assert _jobs(bench) == _at(*wanted)
     _, (known,) = bench.run(schedules.listed(_QUEUE))
-    assert known.missed == (0 if plan.overlap is False else 4 - len(wanted))
+    assert known.missed == (0 if plan.rules.overlap is False else 4 - len(wanted))
 
 
 def test_slots_during_a_pause_are_not_missed(bench: _Counting) -> None:
@@ -234,3 +235,16 @@ def test_resent_run_now_is_the_same_run_after_a_slot(bench: _Counting) -> None:
     assert known is not None
     assert (known.job, known.enqueued) == (_at("09:02:00")[0], 2)
     assert _jobs(bench) == ["s@by-hand", *_at("09:02:00")]
+
+
+def test_late_job_of_a_schedule_has_its_whole_retry_time(bench: _Counting) -> None:
+    """Its id has the time of its slot, which may be long past."""
+    plan = ScheduleRules.read({"cron": "*/10 * * * *"}).plan("s", TaskCall("a", b'1,4///60000,,;["x",[]]', 0))
+    _go(bench, _NINE + SECOND, Ticker(_QUEUE, [plan]))
+    bench.now = _NINE + 45 * 60 * SECOND
+    _go(bench, bench.now + 10 * SECOND, Ticker(_QUEUE, [plan]))
+    (id,) = _jobs(bench)
+    record = bench._server.command("HGET", _QUEUE.jobs, id)
+    limit = record_header.retry_until(record, id)
+    assert limit is not None
+    assert 0 <= limit - (_NINE // 1000 + 46 * 60_000) <= 10_000

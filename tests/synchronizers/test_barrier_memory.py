@@ -8,8 +8,8 @@ import pytest
 
 from lockwork.protocol.effects import Argument, script_call
 from lockwork.protocol.keys import barrier as barrier_keys
-from model.bench import SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import SECOND, Bench
+from simulator.server import Build, Server
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from lockwork.protocol.effects import script_call
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import limiter
 from lockwork.protocol.synchronizers.limiter import LimiterRules
-from model.bench import BEGIN, SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import BEGIN, SECOND, Bench
+from simulator.server import Build, Server
 
 KEYS = keys.limiter("sim", "a")
 BUCKET = LimiterRules(KEYS, "a", "7/s", "bucket", 7, SECOND, 7)

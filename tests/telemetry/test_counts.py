@@ -19,8 +19,8 @@ from lockwork.protocol.metrics.metrics import Times, Unit
 from lockwork.protocol.queue import enqueue, job_control, leases, record_header, status
 from lockwork.protocol.queue.enqueue import NewJob
 from lockwork.protocol.queue.leases import OTHER, Leased, Outcome
-from model.bench import Bench
-from simulation.server import Build, Server
+from models.bench import Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 SESSION = "host/1/counts"
@@ -39,7 +39,7 @@ MUTANTS = (
     Build("the tasks are mixed up", (("queue/settle", _RUN, "counts_of(OTHER), last"),)),
     Build("a run is one longer", (("queue/settle", _LENGTH, "last + 1 + (length or"),)),
     Build("a snooze is counted", (("queue/settle", _SNOOZE, f"{_SNOOZE} counts.r = (counts.r or 0) + 1"),)),
-    Build("an escaped name is not read", ((_COUNTS, "if not task then", "if false then"),)),
+    Build("an escaped name is not read", (("metrics/parts/task_name", "if not task then", "if false then"),)),
     Build("an expired job is not counted", (("queue/expire", "count_job(record, 'x')", ""),)),
     Build("a cancelled job is not counted", (("queue/cancel", "count_job(record, 'c')", ""),)),
     Build("a flow's cancelled job is not counted", (("flows/parts/jobs", "count_job(job_record, 'c')", ""),)),

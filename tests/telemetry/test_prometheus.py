@@ -35,16 +35,17 @@ from lockwork.protocol.queue.leases import Outcome
 from lockwork.telemetry.cluster import ClusterFamilies
 from lockwork.telemetry.families import Family, TaskFamilies, exposition
 from lockwork.telemetry.prometheus import LockworkCollector
+from lockwork.version import install_command
 from lockwork.worker.ipc.messages import JobTimes, Load
 from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.supervisor.status import WorkerStatus
 from lockwork.worker.supervisor.task_times import TaskTimes
 from lockwork.workers import Worker
-from model.bench import Bench
+from models.bench import Bench
 from ports import free_port
 from processes import started, until
 from scraping import answer, parsed
-from simulation.server import Build, Server
+from simulator.server import Build, Server
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SESSION = "host/1/exported"
@@ -325,7 +326,7 @@ def test_command_prints_once(lw: Lockwork, url: str, monkeypatch: pytest.MonkeyP
         patch.setitem(sys.modules, "prometheus_client.core", None)
         patch.delitem(sys.modules, "lockwork.telemetry.prometheus")
         refused = CliRunner().invoke(cli, ["metrics", "--print", "--url", url])
-    assert 'pip install "lockwork[metrics]"' in str(refused.exception)
+    assert install_command("metrics") in str(refused.exception)
 
 
 def test_server_that_is_away_and_queue_that_refuses(lw: Lockwork, admin: redis.Redis) -> None:

@@ -209,6 +209,8 @@ def test_innermost_recording_decides() -> None:
 def test_flows_are_refused() -> None:
     with inline(), pytest.raises(NoServer, match="run_all"):
         app.group([nested.call(0)]).enqueue()
+    with inline(), pytest.raises(NoServer, match="run_all"):
+        nested.options(then=nested.call(0)).enqueue(0)
 
 
 def test_result_of_a_failed_job_is_unknown() -> None:

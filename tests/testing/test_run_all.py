@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -26,8 +25,9 @@ from lockwork.testing import (
     worker,
 )
 from lockwork.testing.servers import stop_server
-from lockwork.types import Succeeded
+from lockwork.types import JobFailure, Succeeded
 
+pytestmark = pytest.mark.usefixtures("only_its_apps")
 URL = "redis://127.0.0.1:1"
 log: list[Any] = []
 
@@ -41,7 +41,6 @@ def stopped() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def forget() -> None:
     log.clear()
-    gc.unfreeze()  # conftest.py exempts the apps of earlier tests, whose schedules would run, from garbage collection
 
 
 @pytest.fixture
@@ -165,6 +164,29 @@ def test_unique_jobs_flows_hooks_and_middlewares(shop: Lockwork) -> None:
     assert log.count("begin add") == log.count("end add") == 2
     assert log.count("report") == 1
     assert shop.hooks.on_dead == ()
+
+
+def test_callbacks(shop: Lockwork) -> None:
+    @shop.task(retries=1, backoff="1s")
+    def charge(order: int) -> str:
+        if order < 0:
+            raise ValueError(order)
+        return f"payment {order}"
+
+    @shop.task
+    def receipt(payment: str) -> None:
+        log.append(payment)
+
+    @shop.task
+    def alert(error: JobFailure) -> None:
+        log.append(f"{error.type} {error.text}")
+
+    with record() as recorded:
+        for order in (7, -7):
+            charge.options(then=receipt, on_error=alert).enqueue(order)
+        recorded.assert_enqueued(charge, args=[7], count=1)
+        run_all(raise_errors=False)
+    assert sorted(log) == ["ValueError -7", "payment 7"]
 
 
 def test_job_that_enqueues_itself_is_stopped(shop: Lockwork) -> None:
@@ -359,3 +381,15 @@ def test_clock_of_the_next_test_is_right(shop: Lockwork) -> None:
         assert abs((local.clock.now - dt.datetime.now(dt.UTC)).total_seconds()) < 5
         with shop.lock("a"):
             pass
+
+
+def test_run_all_runs_jobs_of_every_queue_that_was_chosen() -> None:
+    with server(), Lockwork() as app:
+
+        @app.task
+        def send(user: int) -> int:
+            return user
+
+        job = send.options(queue="urgent").enqueue(1)
+        assert run_all().attempts == 1
+        assert job.result(timeout=1) == 1

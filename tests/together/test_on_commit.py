@@ -310,3 +310,21 @@ def test_unique_name_is_checked_at_the_commit(lw: Lockwork, engine: Any) -> None
     assert (first.state(), met.state()) == ("ready", "unknown")
     with pytest.raises(ConfigError, match="a unique job cannot wait for replicas"):
         ship.options(replicas=1)
+
+
+def test_callbacks_are_enqueued_with_their_job(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    linked = ship.options(then=ship.call(2), on_error=ship.call(3))
+    with orm.Session(engine) as session:
+        session.execute(INSERT)
+        job = linked.on_commit(session).enqueue(1)
+        session.flush()
+        savepoint = session.begin_nested()
+        linked.on_commit(session).enqueue(4)
+        savepoint.rollback()
+        jobs = linked.on_commit(session).enqueue_many([(5,), (6,)])
+        assert lw.queue("mail").status().enqueued == 0
+        session.commit()
+    assert [each.state() for each in (job, *jobs)] == ["ready"] * 3
+    status = lw.queue("mail").status()
+    assert (status.enqueued, status.blocked) == (9, 6)
+    assert len({each.inspect().flow for each in (job, *jobs)}) == 3

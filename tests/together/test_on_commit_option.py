@@ -117,3 +117,34 @@ def test_option_needs_an_integration() -> None:
     task = lw.task(on_commit=False)(ship)
     with pytest.raises(ConfigError, match="needs an integration"):
         task.options(on_commit="default")
+
+
+def test_callbacks_wait_for_the_commit(lw: Lockwork, database: Database) -> None:
+    @lw.task
+    def pay(order: int) -> None: ...
+
+    database.is_open = True
+    job = pay.options(then=pay.call(2)).enqueue(1)
+    assert job.state() == "unknown"
+    database.commit()
+    assert job.state() == "ready"
+    assert pay.options(then=pay.call(2)).enqueue(3).state() == "ready", "without a transaction"
+
+
+async def test_callbacks_of_async_enqueues_wait_for_the_commit(own_url: str) -> None:
+    async with Lockwork(own_url) as alw:
+        database = Database()
+        alw.registry.context.commits.register(database, default=True)
+
+        @alw.task
+        async def pay(order: int) -> None: ...
+
+        database.is_open = True
+        jobs = [await pay.options(then=pay.call(2)).aenqueue(1)]
+        jobs += await pay.options(then=pay.call(2)).aenqueue_many([(3,), (4,)])
+        assert [await job.astate() for job in jobs] == ["unknown"] * 3
+        for callback in database.callbacks:
+            sent = callback()
+            assert isinstance(sent, Awaitable)
+            await sent
+        assert [await job.astate() for job in jobs] == ["ready"] * 3

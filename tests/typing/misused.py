@@ -31,6 +31,6 @@ async def awaited() -> None:
 
 
 def wrong_options() -> None:
-    lw.lock("x", patience=1)  # type: ignore[call-arg]
+    lw.lock("x", patience=1)  # type: ignore[arg-type]
     lw.lock(7)  # type: ignore[arg-type]
     lw.lock("x", replicas="2")  # type: ignore[arg-type]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, assert_type
 
-from lockwork import Depends, Lockwork
+from lockwork import Depends, Job, Lockwork
 from lockwork.flows.flow import Flow, Node
 from lockwork.flows.runs import FlowRun
 from lockwork.injection import INJECTED
 from lockwork.tasks.call import ResultCall
+from lockwork.types import JobFailure
 
 lw = Lockwork()
 
@@ -98,6 +99,24 @@ def wrong_steps() -> None:
     flow.add(length.call(b""), compensate=stored)  # type: ignore[arg-type]
 
 
+@lw.task
+def alert(error: JobFailure, who: str = "") -> bool:
+    return bool(error.text or who)
+
+
+async def callbacks() -> None:
+    """Callbacks do not change the type of the task."""
+    linked = fetch.options(then=length, on_error=[alert, alert.call(JobFailure("", "", "", "")), lambda error: error])
+    assert_type(linked.enqueue(1), Job[bytes])
+    assert_type(await linked.aenqueue(1), Job[bytes])
+    assert_type(linked.enqueue_many([(1,)]), list[Job[bytes]])
+    linked.enqueue("one")  # type: ignore[arg-type]
+    fetch.options(then=lambda page: length.call(page), on_error=None)
+    fetch.options(then=5)  # type: ignore[arg-type]
+    fetch.options(on_error="alert")  # type: ignore[arg-type]
+    lw.remote_task("other", returns=int).options(then=halved).enqueue(1)
+
+
 async def flows() -> None:
     """Results keep their types on the way from job to job."""
     flow = lw.flow()
@@ -112,6 +131,9 @@ async def flows() -> None:
     length.call(size.value)  # type: ignore[arg-type]
     fetch.call("one")  # type: ignore[arg-type]
     flow.add(fetch.call(2), on_failure="skip")  # type: ignore[arg-type]
+    assert_type(size.error, JobFailure)
+    assert_type(flow.add(alert.call(size.error)), Node[bool])
+    flow.add(alert.call(7), after_failure=[page, total])  # type: ignore[arg-type]
     assert_type(await flow.aenqueue(), FlowRun)
     assert_type(lw.chain(fetch.call(1), length, lambda size: add_up.call([size])), Flow)
     assert_type(lw.chord([length.call(b"")], add_up).enqueue(), FlowRun)

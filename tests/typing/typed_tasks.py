@@ -57,6 +57,45 @@ def enqueued(rows: list[tuple[Any, ...]]) -> None:
     assert_type(two.on_commit(None).enqueue_many([(1, "a")]), list[Job[bytes]])
 
 
+remote = lw.remote_task("other.task", queue="mail")
+typed = lw.remote_task("other.task", returns=int)
+
+
+async def by_name() -> None:
+    assert_type(remote.enqueue(1, subject="hi"), Job[Any])
+    assert_type(await typed.aenqueue(1), Job[int])
+    assert_type(typed.options(delay="1m", queue="urgent").enqueue(), Job[int])
+    assert_type(typed.enqueue_many([(1,), (2,)]), list[Job[int]])
+    assert_type(await typed.aenqueue_many([(1, "a"), (2, "b")]), list[Job[int]])
+    assert_type(typed.map([1, 2]), list[int])
+    assert_type(typed.job("id").result(), int)
+    assert_type(await typed.job("id"), int)
+    assert_type(typed.on_commit(None).enqueue(1), Job[int])
+    lw.chain(one.call(1), typed, remote)
+    lw.chain(await typed.acall(1), lambda number: one.call(number))
+
+
+def gathered(jobs: list[Job[str]], *, maybe: bool) -> None:
+    assert_type(lw.gather(jobs), list[str])
+    assert_type(lw.gather(one.enqueue_many([(1,)]), timeout="1m", progress=True), list[str])
+    assert_type(lw.gather(jobs, return_exceptions=False), list[str])
+    assert_type(lw.gather(jobs, return_exceptions=maybe), list[str | Exception])
+    assert_type([job.result() for job in lw.completed(jobs)], list[str])
+    assert_type(one.map(range(5)), list[str])
+    assert_type(two.options(delay="1m").map([1, 2], chunk=10, progress=True), list[bytes])
+    assert_type(by_keyword.map([1, None]), list[str])
+    assert_type(lengths.map(["a"]), list[int])
+    assert_type(one.map([1], return_exceptions=True), list[str | Exception])
+    assert_type([row.id for row in lw.jobs(task="one")], list[str])
+
+
 async def awaited() -> None:
+    jobs = await one.aenqueue_many([(1,), (2,)])
+    assert_type(await jobs[0], str)
+    assert_type(await lw.agather(jobs), list[str])
+    assert_type(await lw.agather(jobs, return_exceptions=True), list[str | Exception])
+    assert_type([await job async for job in lw.acompleted(jobs)], list[str])
+    assert_type(await one.amap([1, 2]), list[str])
+    assert_type([row.id async for row in await lw.ajobs()], list[str])
     assert_type(await one.aenqueue_many([(1,), (2,)]), list[Job[str]])
     assert_type(await two.aenqueue_many([(1, "a")]), list[Job[bytes]])

@@ -7,16 +7,16 @@ import inspect
 from importlib import import_module
 from pathlib import Path
 
-from model.table import MODELS
-from simulation.server import Build
-from simulation.table import RUNS
+from models.table import MODELS
+from simulator.server import Build
+from simulator.table import RUNS
 
 _TESTS = Path(__file__).parents[1]
 
 
 def _builds() -> list[Build]:
     """Return every build that a module of the simulator or the models makes when it is imported."""
-    for path in sorted([*_TESTS.glob("simulation/**/*.py"), *_TESTS.glob("model/**/*.py")]):
+    for path in sorted([*_TESTS.glob("*/simulation/*.py"), *_TESTS.glob("*/model/*.py")]):
         import_module(".".join(path.relative_to(_TESTS).with_suffix("").parts))
     gc.unfreeze()  # another test of this process may have frozen its objects
     return [object for object in gc.get_objects() if issubclass(type(object), Build)]

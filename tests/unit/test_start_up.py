@@ -19,7 +19,7 @@ def test_app_imports_the_client_at_the_first_use_of_its_server(url: str) -> None
         f"lw = Lockwork({url!r})\n"
         "lw.task(print)\n"
         "lw.lock('x'), lw.queue('q'), lw.limiter('api', '1/s')\n"
-        "print(*{'redis', 'importlib.metadata'} & sys.modules.keys())"
+        "print(*{'redis', 'importlib.metadata', 'asyncio', 'ssl', '_hashlib'} & sys.modules.keys())"
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert finished.stdout == "\n"
@@ -32,3 +32,15 @@ def test_app_imports_the_client_at_the_first_use_of_its_server(url: str) -> None
 def test_wrong_url_is_refused_before_the_first_use(url: str) -> None:
     with pytest.raises(ConfigError):
         Lockwork(url)
+
+
+def test_first_call_needs_no_redis_py(url: str) -> None:
+    program = (
+        "import sys\n"
+        "from lockwork import Lockwork\n"
+        f"with Lockwork({url!r}) as lw:\n"
+        "    lw.queue('q').status()\n"
+        "print(*{'redis', 'asyncio', 'ssl', '_hashlib'} & sys.modules.keys())"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "\n"

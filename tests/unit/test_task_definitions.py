@@ -299,6 +299,7 @@ def test_redefined_task_replaces_the_old_one(app: Lockwork) -> None:
         ("apply_async", 'mail.options(delay="10m").enqueue(...)'),
         ("s", "mail.call(...)"),
         ("starmap", "mail.enqueue_many([(...), (...)])"),
+        ("AsyncResult", "mail.job(id)"),
     ],
 )
 def test_option_names_of_other_queues_get_a_hint(app: Lockwork, name: str, meant: str) -> None:

@@ -45,7 +45,7 @@ def app() -> Iterator[Lockwork]:
         ("backoff", "soon", "backoff must be seconds"),
         ("timeout", 0, "timeout must be more than 0"),
         ("timeout", -5, "timeout must be between 0"),
-        ("priority", "urgent", "priority must be one of high, normal, low, not 'urgent'"),
+        ("priority", "urgent", "priority must be one of high, normal, low, or, in a queue of ten_priorities"),
         ("queue", "a b", "a queue's name must be"),
         ("queue", "a/b", "must not contain a slash"),
         ("name", "a b", "a task's name must be"),

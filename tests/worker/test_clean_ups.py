@@ -126,3 +126,22 @@ async def test_thread_that_has_left_its_call_is_not_interrupted() -> None:
 def _spins() -> None:
     while True:
         pass
+
+
+async def test_time_out_inside_a_call_of_the_server_is_raised(lw: Lockwork) -> None:
+    """JobTimeout is an OSError, but it does not mean that the connection broke."""
+    pool, queue = ThreadPool(1), lw.queue("busy")
+
+    def calls() -> None:
+        while True:
+            queue.status()
+
+    for _ in range(5):
+        await asyncio.to_thread(queue.status)  # opens the connection
+        run = ThreadRun(calls, (), {})
+        ending = asyncio.get_running_loop().create_task(pool.finish(run, None))
+        while not run.time_out(again=True):
+            await asyncio.sleep(0)
+        with pytest.raises(JobTimeout):
+            await asyncio.wait_for(ending, 10)
+    pool.close()

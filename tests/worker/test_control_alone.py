@@ -8,12 +8,12 @@ import os
 import pytest
 
 from lockwork.protocol.queue.leases import Outcome
-from lockwork.worker.ipc.messages import KilledJob, PipeControl, RaiseUrgency, Urgency, encoded_line
+from lockwork.worker.ipc.messages import KilledJob, PipeControl, RaiseUrgency, UnreportedEnd, Urgency, encoded_line
 
 _ENDED = KilledJob("q", "task", Outcome("a", b"1 2 x", "d"), 1.5)
 
 
-async def _received(lines: bytes) -> tuple[Urgency, KilledJob]:
+async def _received(lines: bytes) -> tuple[Urgency, KilledJob | UnreportedEnd]:
     """Read `lines` while the supervisor lives; return the urgency, and the job that follows them."""
     reading, writing = os.pipe()
     reader = asyncio.StreamReader()

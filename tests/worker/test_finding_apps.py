@@ -112,7 +112,7 @@ def test_broken_module_is_named(write: Write, file: str) -> None:
 def test_tasks_of_another_app_are_reported(write: Write, caplog: pytest.LogCaptureFixture) -> None:
     write(SHELF | {"shelf/mails/tasks/__init__.py": f"{MAKE}lw = Lockwork()\n"})
     find("shelf.app", ["shelf"])
-    assert "shelf.mails.tasks:lw is not shelf.app:lw, which this worker runs" in caplog.text
+    assert "shelf.mails.tasks:lw is not shelf.app:lw, whose tasks are used here" in caplog.text
 
 
 def test_worker_runs_discovered_tasks_in_all_its_processes(

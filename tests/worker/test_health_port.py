@@ -129,10 +129,13 @@ def test_metrics_count_jobs_that_never_ran(shift: Any, own_url: str, apps: Path,
         assert shift.mark.options(delay="1h").enqueue(history.path).cancel()
         flow = shift.lw.flow()
         flow.add(shift.mark.call(history.path), after=[flow.add(shift.mark.call(history.path))])
-        flow.enqueue()
+        first = flow.add(shift.mark.call(history.path))
+        flow.add(shift.mark.call(history.path), after_failure=first)
+        assert flow.enqueue().job(first).cancel()
         wanted = {
             'jobs_expired_total{queue="default"}': 1,
-            'jobs_cancelled_total{queue="default"}': 1,
+            'jobs_cancelled_total{queue="default"}': 2,
+            'jobs_skipped_total{queue="default"}': 1,
             'jobs{queue="default",state="blocked"}': 1,
         }
 

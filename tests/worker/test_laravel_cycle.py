@@ -1,4 +1,4 @@
-"""The worker cycle of Laravel's queue, operation by operation; see docs/migrating.md."""
+"""The worker cycle of Laravel's queue, operation by operation; see docs/coming-from/laravel.md."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lockwork.failures import Errors, line
+from lockwork.jobs.fake import serverless_queue
 from lockwork.protocol.queue.leases import Leased, Outcome
 from lockwork.tasks.options import TaskOptions
 from lockwork.worker.execution.job_log import PERIOD, JobLog
@@ -23,6 +24,9 @@ class _Settled:
     def add(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
 
+    async def confirmed(self, id: str) -> bool:
+        return False
+
 
 def test_error_text_is_escaped_to_one_line() -> None:
     logged = line(ValueError(FORGED))
@@ -34,7 +38,7 @@ def test_error_text_is_escaped_to_one_line() -> None:
 @pytest.mark.parametrize("attempt", [1, 4])
 def test_failed_job_is_logged_in_one_line(caplog: pytest.LogCaptureFixture, attempt: int) -> None:
     settled = _Settled()
-    endings = Outcomes(settled, Errors(), 1000, "default", JobLog())
+    endings = Outcomes(settled, Errors(), 1000, serverless_queue("default"), JobLog())
     job: Any = Leased("id", b"1 x", b"1,4,,;", attempt, 7)
     endings.failed(job, ValueError(FORGED), TaskOptions())
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -49,7 +53,7 @@ def _refuses() -> None:
 
 
 async def test_failure_record_has_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    endings = Outcomes(_Settled(), Errors(), 1000, "mail", JobLog())
+    endings = Outcomes(_Settled(), Errors(), 1000, serverless_queue("mail"), JobLog())
     job: Any = Leased("id", b"1 x", b"1,4,,;", 1, 7)
     try:
         _refuses()

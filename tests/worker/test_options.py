@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from lockwork import ConfigError
+from lockwork.version import install_command
 from lockwork.worker import environment
 from processes import started, until, worker
 
@@ -22,6 +24,9 @@ from processes import started, until, worker
         (("--max-jobs", "0"), 2, "--max-jobs"),
         (("--max-jobs", "many"), 2, "--max-jobs"),
         (("--max-memory", "512"), 1, 'lockwork: --max-memory must be a size such as "512MB"'),
+        (("--exit-memory", "512"), 1, 'lockwork: --exit-memory must be a size such as "512MB"'),
+        (("--max-time", "0"), 1, "lockwork: --max-time must be"),
+        (("--exit-after", "soon"), 1, "lockwork: --exit-after must be"),
         (("--queues", "a:0"), 1, "the weight of queue 'a' must be a whole number from 1 to 1000"),
         (("--queues", "a,a"), 1, "names 'a' twice"),
         (("--once", "-p", "2"), 1, "omit --processes"),
@@ -81,7 +86,7 @@ def test_uvloop_is_used_when_it_is_installed(monkeypatch: pytest.MonkeyPatch) ->
     assert environment.chosen(None) == "uvloop"
     monkeypatch.setattr("lockwork.worker.environment.find_spec", lambda _name: None)
     assert environment.chosen(None) == "asyncio"
-    with pytest.raises(ConfigError, match=r"uvloop is not installed here: pip install 'lockwork\[fast\]'"):
+    with pytest.raises(ConfigError, match=re.escape(f"uvloop is not installed here: {install_command('fast')}")):
         environment.chosen("uvloop")
 
 

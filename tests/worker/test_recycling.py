@@ -1,8 +1,10 @@
-"""--max-jobs and --max-memory: processes are replaced while jobs run (celery#4843, celery#2927)."""
+"""--max-jobs, --max-memory and --max-time replace processes while jobs run (celery#4843, celery#2927); --exit-after and
+--exit-memory stop the worker."""
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -73,3 +75,49 @@ def test_replaced_process_leaves_no_session(shift: Any, own_url: str, apps: Path
         until(lambda: "is replaced" in process.errors, "it is replaced")
         until(lambda: [info.pid for info in shift.lw.queue().workers()] == process.children(), "one session is left")
         assert not any(info.pid == os.getpid() for info in shift.lw.queue().workers())
+
+
+def test_process_is_replaced_after_max_time(shift: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("shift:lw", "--max-time", "1.5s", "-p", "2", "--grace", "0", url=own_url, folder=apps) as process:
+        until(lambda: len(process.children()) == 2, "both have started")
+        first = set(process.children())
+        count, end = 0, time.monotonic() + 30
+        while first & set(process.children()) or process.errors.count("is replaced: it has worked for 1.5 s") < 4:
+            assert time.monotonic() < end, "they are not replaced"
+            shift.mark.enqueue_many([(history.path, count + number) for number in range(10)])
+            count += 10
+            time.sleep(0.05)
+        history.wait(count)
+        until(lambda: not shift.lw.queue().status().running, "all is settled")
+        assert shift.lw.queue().status().recovered == 0
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+    assert Counter(line["number"] for line in history.lines("ran")) == dict.fromkeys(range(count), 1)
+
+
+def test_worker_stops_in_order_after_exit_after(
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    with worker("shift:lw", "--exit-after", "6s", url=own_url, folder=apps) as process:
+        job = shift.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        until(lambda: "this worker stops: it has run for 6 s" in process.errors, "it says why")
+        gate.touch()
+        assert process.wait() == 0
+        assert job.result(1) == 1
+        assert shift.pid.enqueue().state() == "ready"
+
+
+def test_worker_stops_in_order_above_exit_memory(shift: Any, own_url: str, apps: Path) -> None:
+    with worker("shift:lw", "--exit-memory", "350MB", url=own_url, folder=apps) as process:
+        job = shift.hoards.enqueue(400)
+        until(lambda: "more than --exit-memory 350 MB" in process.errors, "it says why")
+        assert process.wait() == 0
+        assert job.result(10)
+
+
+def test_exit_memory_below_the_workers_memory_is_an_error(own_url: str, apps: Path) -> None:
+    with worker("shift:lw", "--exit-memory", "3MB", url=own_url, folder=apps) as process:
+        assert process.wait() == 1
+        assert "--exit-memory 3 MB is too low: the new worker already takes" in process.errors

@@ -1,12 +1,19 @@
 """The jobs of the shop; every worker of the project finds this module."""
 
 import time
+from typing import TYPE_CHECKING
 
+import django
 from django.db import transaction
 
 from lockwork.contrib.django import lw
 
 from .models import Order
+
+if TYPE_CHECKING or django.VERSION >= (6,):
+    from django.tasks import task
+else:
+    from django_tasks import task
 
 
 @lw.task(key="order:{number}")
@@ -26,3 +33,10 @@ def charge(number: int) -> None:
 async def confirm(number: int) -> None:
     """Write the customer a mail."""
     await Order.objects.filter(pk=number).aupdate(state="confirmed")
+
+
+@task
+def invoice(number: int) -> str:
+    """Return the text of an invoice; a task of Django, run by the same worker."""
+    order = Order.objects.get(pk=number)
+    return f"Invoice {number} for {order.email}: {order.charges} charge"

@@ -49,3 +49,4 @@ STATIC_URL = "static/"
 
 # without a URL: LOCKWORK_URL, else an embedded server
 LOCKWORK = {"on_commit": True}
+TASKS = {"default": {"BACKEND": "lockwork.contrib.django.tasks.LockworkBackend"}}

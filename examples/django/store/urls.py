@@ -9,4 +9,6 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("orders", views.create),
     path("orders/<int:number>", views.show),
+    path("orders/<int:number>/invoice", views.write_invoice),
+    path("invoices/<str:id>", views.show_invoice),
 ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from lockwork.errors import ConfigError, LockworkError
+from lockwork.version import install_command
 from play.failure import DemoFailed, Interrupted
 from play.live import LiveScreen
 from play.report import as_json, findings, print_table
@@ -37,7 +38,7 @@ def run(
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         extras = "demo,dashboard" if dashboard else "demo"
-        raise DemoFailed(f'the demo needs {" and ".join(missing)}: pip install "lockwork[{extras}]"')
+        raise DemoFailed(f"the demo needs {' and '.join(missing)}: {install_command(extras)}")
     plan = SalePlan(buyers, stock, seed, _home(home), dashboard)
     console = Console(stderr=as_object, highlight=False)
     try:

@@ -6,20 +6,22 @@ import math
 import os
 import platform
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from typing import Protocol as Interface
 
 import msgspec
 
 from lockwork.config import Config
+from lockwork.naming import has_braces
 from lockwork.protocol.announcements.announcements import APPS, put
 from lockwork.protocol.effects import Protocol
 from lockwork.schedules.plans import SchedulePlans
 from lockwork.tasks.fingerprint import digest
 from lockwork.tasks.registry import Registry
 from lockwork.tasks.task import Task
+from lockwork.version import VERSION
 from lockwork.workers import AnnouncedTask, App
 
 _PART = 500
@@ -49,7 +51,7 @@ def announce(app: AnnouncingApp, name: str) -> Protocol[App]:
         partitions = {} if part else whole.partitions
         record = replace(whole, tasks=whole.tasks[some], schedules=whole.schedules[some], partitions=partitions)
         key = f"{name} {whole.app_version or '-'} {whole.code} {part}"
-        encoded = msgspec.msgpack.encode(record)
+        encoded = msgspec.msgpack.encode(_sent(record))
         yield from put(app.config.prefix, APPS, key, encoded, family=f"{name} ", replaced_ms=_REPLACED_MS)
     return whole
 
@@ -62,22 +64,30 @@ def announce_producer(app: AnnouncingApp) -> Protocol[None]:
 
 def announced_app(app: AnnouncingApp, name: str) -> App:
     """Describe the tasks, partitions and schedules of the app's code."""
-    from importlib.metadata import version  # noqa: PLC0415 - it imports much that an app may never need
-
     tasks = sorted(map(_described, app.registry.of(app.registry.queues())), key=lambda task: task.name)
     partitions = dict(sorted(app.config.partitions.counts.items()))
+    ten_priorities = sorted(app.config.ten_priorities)
     schedules = sorted({name for plans in app.plans.values() for name in plans})
     return App(
         name=name,
         tasks=tasks,
         partitions=partitions,
         schedules=schedules,
-        version=version("lockwork"),
+        version=VERSION,
         python=platform.python_version(),
         app_version=app_version(app),
-        code=digest(repr((tasks, partitions, schedules))),
+        code=digest(repr((tasks, partitions, schedules, *ten_priorities))),
+        codecs={} if app.config.payloads is None else app.config.payloads.kinds,
         parts=max(1, math.ceil(max(len(tasks), len(schedules)) / _PART)),
+        ten_priorities=ten_priorities,
     )
+
+
+def _sent(record: App) -> object:
+    """Return what is sent of an announcement: an app without codecs sends no field for them."""
+    if record.codecs:
+        return record
+    return {each.name: getattr(record, each.name) for each in fields(record) if each.name != "codecs"}
 
 
 def app_version(app: AnnouncingApp) -> str:
@@ -117,6 +127,8 @@ def _described(task: Task[..., object, object]) -> AnnouncedTask:
         parameters=task.signature.described(),
         priority=options.priority,
         max_deliveries=options.max_deliveries,
+        retry_until_ms=options.retry_until_ms,
+        limits=options.limits.stored,
         key=options.grouping.key,
         group=options.grouping.group,
         group_concurrency=limits.at_once or None,
@@ -125,7 +137,19 @@ def _described(task: Task[..., object, object]) -> AnnouncedTask:
         aliases=list(options.aliases),
         tags=list(options.tags),
         other_queues=[queue for queue in options.other_queues if queue != options.queue],
+        unique=options.unique.described() if options.unique else {},
+        expires_ms=options.expires_ms,
+        replicas=options.replicas,
+        keep_result=options.keep_result,
+        defaults=_defaults(task),
     )
+
+
+def _defaults(task: Task[..., object, object]) -> dict[str, Any]:
+    """Return the defaults that names of its jobs may use; none of a task that hides its arguments."""
+    options, grouping = task.options_in_force, task.options_in_force.grouping
+    named = options.unique or any(map(has_braces, filter(None, (grouping.key, grouping.group))))
+    return task.signature.plain_defaults() if named and not options.hide_arguments else {}
 
 
 def _kind(task: Task[..., object, object]) -> Literal["async", "thread", "process", "batch"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, Unpack
 
 from lockwork.config import Config
@@ -9,7 +10,7 @@ from lockwork.errors import ServerRefused
 from lockwork.jobs import search as job_search
 from lockwork.jobs.found import FoundJob
 from lockwork.jobs.job import Job, Origin
-from lockwork.jobs.search import JobFilter, JobPage, Visible
+from lockwork.jobs.search import FollowingPages, JobFilter, JobPage, Visible
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.index import index
 from lockwork.protocol.keys import QueueKeys, base_queue, checked, checked_queue
@@ -36,7 +37,7 @@ class JobSearch:
         if queue is None:
             names = [
                 name
-                for each in {"default": 0, **dict.fromkeys(self._registry.queues())}
+                for each in {"default": 0, **dict.fromkeys(self._registry.used_queues())}
                 for name in partitions.names(each)
             ]
         else:
@@ -44,6 +45,16 @@ class JobSearch:
         keys = [QueueKeys(self._config.prefix, name) for name in names]
         origins = [Origin(self._runtime, each, errors=errors) for each in keys]
         return FoundJob(origins, checked(id, "a job's id"), everywhere=queue is None)
+
+    def pages(
+        self, queue: str | None, limit: int, after: str | None, newest: bool, budget: int, matching: JobFilter
+    ) -> Protocol[JobPage]:
+        """Read a page that can be iterated over; see `Lockwork.jobs`."""
+
+        def page(after: str | None) -> Protocol[JobPage]:
+            return self.page(queue, limit, after, newest, budget, matching)
+
+        return replace((yield from page(after)), _following=FollowingPages(self._runtime, page))
 
     def page(
         self,

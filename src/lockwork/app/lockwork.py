@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from importlib import import_module
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from lockwork import introspection
+from lockwork.app.announced_tasks import AnnouncedTasks, stand_in
 from lockwork.app.flows import Flows
 from lockwork.app.job_search import JobSearch
 from lockwork.app.process_locks import ProcessLocks
@@ -20,23 +21,27 @@ from lockwork.app.task_registration import BatchTaskDecorator, TaskDecorator, ta
 from lockwork.config import Config, Settings
 from lockwork.durations import Duration, in_milliseconds
 from lockwork.failures import ErrorClass
-from lockwork.flows.flow import Flow, Next
+from lockwork.flows.flow import Flow
 from lockwork.flows.runs import FlowPage, FlowRun
+from lockwork.foreign_words import APP_METHODS, attribute_error
 from lockwork.hooks import Hooks
+from lockwork.jobs.gather import acompleted, agather, completed, gather
 from lockwork.jobs.job import Job
 from lockwork.jobs.search import JobFilter, JobPage
 from lockwork.lifespans import L, Lifespans
 from lockwork.protocol.flows.flows import Policy
-from lockwork.protocol.keys import StockKeys
+from lockwork.protocol.keys import StockKeys, checked, whole_queue
 from lockwork.protocol.search.search import BulkChange, Progress
 from lockwork.runtime.connect import opener
 from lockwork.runtime.runtime import Runtime
-from lockwork.schedules.options import ScheduledTaskSettings, ScheduleSettings
+from lockwork.schedules.options import CreatedScheduleSettings, ScheduledTaskSettings, ScheduleSettings
 from lockwork.schedules.plans import SchedulePlans
 from lockwork.schedules.schedule import Schedule, ScheduleStatus
-from lockwork.tasks.call import ResultCall, TaskCall
+from lockwork.signatures import Signature
+from lockwork.tasks.call import Next, ResultCall, TaskCall
 from lockwork.tasks.middleware import E, M
 from lockwork.tasks.registry import Registry
+from lockwork.tasks.remote import RemoteTask
 from lockwork.tasks.task import Task
 from lockwork.telemetry import metrics
 from lockwork.telemetry.metrics import MetricPoint, MetricSeries, Span
@@ -76,8 +81,13 @@ class Lockwork(SharedObjects):
             as "1d", or "off"; or a dict by queue, such as {"mail": "off"}.
         max_payload: maximum bytes of a job's encoded arguments. Default 1 MiB.
         max_result: maximum bytes of an encoded result. Default 4 MiB.
+        codec: encrypts or signs arguments, results and everything else that jobs store, such as AesGcmCodec(keys) or
+            HmacCodec(keys); or a dict by queue, such as {"partners": HmacCodec(keys)}. Default None.
+        codec_rollout: to introduce a codec: "read" accepts plain payloads and writes them, "write" accepts them and
+            encrypts or signs. Default None: plain payloads are refused.
         allow_eviction: accept a server whose maxmemory-policy may evict Lockwork's keys. Default False.
         partitions: number of partitions of a queue, such as {"mail": 4}; the same in all processes. Default none.
+        ten_priorities: queues whose jobs may have the priorities 0 (first) to 9, such as ["mail"]. Default none.
         app_name: names this app in `apps` and `workers`. Default: its `module:object`, as given to `lockwork worker`.
         app_version: the version of the app's code, such as a commit, shown with its workers and marked in the
             dashboard's chart when it changes. Default LOCKWORK_APP_VERSION, else none.
@@ -88,7 +98,7 @@ class Lockwork(SharedObjects):
         self.made_in: str = introspection.calling_module("lockwork.")
         self.server_arguments: tuple[str | None, object] = url, client
         self.registry: Registry = Registry()
-        self.plans: SchedulePlans = SchedulePlans(self.config.partitions)
+        self.plans: SchedulePlans = SchedulePlans(self.config.partitions, self.config.payloads)
         self.lifespans: Lifespans = Lifespans()
         self.warned_stocks: set[StockKeys] = set()
         _apps.add(self)
@@ -98,14 +108,21 @@ class Lockwork(SharedObjects):
             patience=self.config.patience,
             allow_eviction=self.config.allow_eviction,
             window_ms=in_milliseconds(self.config.result_ttl),
+            payloads=self.config.payloads,
         )
         self._locks = ProcessLocks(self.runtime, self.config.prefix)
         self._jobs = JobSearch(self.runtime, self.config, self.registry)
-        self._flows = Flows(self.runtime, self.config, self.registry.context.errors)
+        self._flows = Flows(self.runtime, self.config, self.registry.context)
+        self._announced_tasks = AnnouncedTasks(self.runtime, self.config, self.registry)
         self._schedules = Schedules(self.runtime, self.config, self.registry, self.plans)
 
     def __repr__(self) -> str:
         return f"<Lockwork on {opened}>" if (opened := self.runtime.opened) else "<Lockwork, not open>"
+
+    if not TYPE_CHECKING:  # type checkers must report these names as unknown
+
+        def __getattr__(self, name: str) -> Any:
+            raise attribute_error(type(self).__name__, name, APP_METHODS)
 
     def close(self) -> None:
         """Close connections and threads; locks still held end with their lease. A later call opens them again."""
@@ -159,7 +176,8 @@ class Lockwork(SharedObjects):
             name: the task's name in jobs. Default: the function's name.
             aliases: former names of the task; workers run jobs that were enqueued under them. Default none.
             queue: the queue of its jobs. Default "default".
-            other_queues: queues that `task.options(queue=...)` may select; their workers run the task. Default none.
+            other_queues: queues, besides `queue`, that its jobs are often in, by `task.options(queue=...)`; workers
+                serve them, and set up the task's dependencies before the first job. Default none.
             retries: maximum number of retries of a failed job. Default 3.
             backoff: pause before the first retry, doubled each time, half of it jitter (default 1 s); or an
                 `Exponential`, a list of pauses, or a function of the attempt that failed.
@@ -168,7 +186,13 @@ class Lockwork(SharedObjects):
             max_deliveries: maximum number of starts that fail, or whose process dies or is stopped; with 1, such a
                 start is the last. `retries` still limits failures. A snoozed start does not count. None (default):
                 `retries` limits failures, and 3 limits crashes: deaths of a process that ran only this job.
+            rate: maximum number of its jobs that start per period, over all workers, such as "10/s". Default None.
+            concurrency: maximum number of its jobs that run at once, over all workers. Default None.
+            pause_after: a circuit breaker, such as "5 failures in 1m": then no job of the task starts for `pause_for`.
+                Default None.
+            pause_for: length of that pause; then one job runs, and its success resumes the task.
             expires: a job that has not started by then ends as expired. Default None: never.
+            retry_until: no attempt begins after this time, and a failed job that would have to is dead. Default None.
             timeout: maximum time of an attempt before it is cancelled or interrupted, and fails. Default None.
             hard_timeout: maximum time of an attempt before its process is killed. Default None.
             executor: "process" runs each job alone in a process. Default None: event loop or thread.
@@ -204,6 +228,32 @@ class Lockwork(SharedObjects):
         """
         register = task_decorator(self, batch, linger, options)
         return register if function is None else register(function)
+
+    @overload
+    def remote_task(self, name: str, *, queue: str | None = ..., returns: type[R]) -> RemoteTask[R]: ...
+    @overload
+    def remote_task(self, name: str, *, queue: str | None = ...) -> RemoteTask[Any]: ...
+
+    def remote_task(self, name: str, *, queue: str | None = None, returns: Any = Any) -> RemoteTask[Any]:
+        """Return a task whose code lives elsewhere: `lw.remote_task("other.task", queue="mail").enqueue(42)`.
+
+        Workers and producers of other apps with the same server and prefix announce their tasks: calls are checked
+        against the announced parameters, and get the task's retries, priority, key, group, unique name, expiry and
+        tags. Sends nothing yet. A task of this app is that task.
+
+        Args:
+            name: the task's name, or an alias.
+            queue: the queue of its jobs. Default: the queue that its app has announced.
+            returns: the type of `job.result()`. Default: what JSON has.
+
+        Raises ConfigError.
+        """
+        checked(name, "a task's name")
+        if queue is not None:
+            whole_queue(queue, "a task's queue")
+        if returns is not Any:
+            Signature(stand_in(name, (), {}, returns), task=name).check_types(result=True)
+        return RemoteTask(self.runtime, self._announced_tasks, name, queue, returns)
 
     @property
     def hooks(self) -> Hooks:
@@ -278,13 +328,14 @@ class Lockwork(SharedObjects):
 
         Args:
             queue: the name of a queue, or of a partition; None (default): all queues on the server.
-            limit: maximum number of jobs per page, at most 1,000. Default 50.
+            limit: maximum number of jobs per page, at most 1,000. Default 50. Iterating over the page also yields the
+                jobs of all following pages.
             after: the `next` of the previous page.
             newest: False for the reverse order.
             budget: about the maximum number of records read for the page; ten ids count as one record. Default 1,000.
                 If the page is empty, continue after `next`.
         """
-        return self.runtime.run(self._jobs.page(queue, limit, after, newest, budget, matching))
+        return self.runtime.run(self._jobs.pages(queue, limit, after, newest, budget, matching))
 
     async def ajobs(
         self,
@@ -297,7 +348,91 @@ class Lockwork(SharedObjects):
         **matching: Unpack[JobFilter],
     ) -> JobPage:
         """Async version of `jobs`."""
-        return await self.runtime.arun(self._jobs.page(queue, limit, after, newest, budget, matching))
+        return await self.runtime.arun(self._jobs.pages(queue, limit, after, newest, budget, matching))
+
+    @overload
+    def gather(
+        self,
+        jobs: Iterable[Job[R]],
+        *,
+        timeout: Duration | None = ...,
+        return_exceptions: Literal[False] = ...,
+        progress: bool = ...,
+    ) -> list[R]: ...
+    @overload
+    def gather(
+        self,
+        jobs: Iterable[Job[R]],
+        *,
+        timeout: Duration | None = ...,
+        return_exceptions: bool,
+        progress: bool = ...,
+    ) -> list[R | Exception]: ...
+
+    def gather(
+        self,
+        jobs: Iterable[Job[Any]],
+        *,
+        timeout: Duration | None = None,
+        return_exceptions: bool = False,
+        progress: bool = False,
+    ) -> list[Any]:
+        """Wait for all jobs and return their results in the order of `jobs`, many in one round trip.
+
+        Args:
+            jobs: jobs of any queues; one may be there more than once.
+            timeout: maximum time until all have ended, else ResultTimeout. Default None: no limit.
+            return_exceptions: return errors in place of results, also ResultTimeout. Default False: raise the error of
+                the first job that fails, as `job.result()` does; the other jobs still run.
+            progress: show a progress bar on standard error, in a terminal or a notebook. Default False.
+        """
+        return gather(jobs, timeout, return_exceptions=return_exceptions, progress=progress)
+
+    @overload
+    async def agather(
+        self,
+        jobs: Iterable[Job[R]],
+        *,
+        timeout: Duration | None = ...,
+        return_exceptions: Literal[False] = ...,
+        progress: bool = ...,
+    ) -> list[R]: ...
+    @overload
+    async def agather(
+        self,
+        jobs: Iterable[Job[R]],
+        *,
+        timeout: Duration | None = ...,
+        return_exceptions: bool,
+        progress: bool = ...,
+    ) -> list[R | Exception]: ...
+
+    async def agather(
+        self,
+        jobs: Iterable[Job[Any]],
+        *,
+        timeout: Duration | None = None,
+        return_exceptions: bool = False,
+        progress: bool = False,
+    ) -> list[Any]:
+        """Async version of `gather`."""
+        return await agather(jobs, timeout, return_exceptions=return_exceptions, progress=progress)
+
+    def completed(
+        self, jobs: Iterable[Job[R]], *, timeout: Duration | None = None, progress: bool = False
+    ) -> Iterator[Job[R]]:
+        """Yield each job when it ends. Jobs that ended before the call come first.
+
+        The next `job.result()` needs no call. Raises ResultTimeout if they have not all ended within `timeout` of the
+        first step. `progress`: show a progress bar, as `gather` does.
+        """
+        return completed(jobs, timeout, progress=progress)
+
+    def acompleted(
+        self, jobs: Iterable[Job[R]], *, timeout: Duration | None = None, progress: bool = False
+    ) -> AsyncIterator[Job[R]]:
+        """Async version of `completed`: `async for job in lw.acompleted(jobs)`."""
+        return acompleted(jobs, timeout, progress=progress)
 
     def cancel_jobs(
         self,
@@ -380,8 +515,8 @@ class Lockwork(SharedObjects):
     def flow(self, *, on_failure: Policy = "fail", id: str | None = None, queue: str = "default") -> Flow | FlowRun:
         """Create an empty flow, or with `id` return the handle of an enqueued one.
 
-        `on_failure` ("fail", "ignore" or "compensate") is the default policy of its jobs: see `Flow.add`. `id` and
-        `queue` select an enqueued flow: see the attributes of its `FlowRun`.
+        `on_failure` ("fail", "ignore" or "compensate") is the default policy of its jobs: see `Flow.add`. `id`, of
+        the flow or of one of its jobs, and `queue` select an enqueued flow: see the attributes of its `FlowRun`.
         """
         if id is None:
             return Flow(self.runtime, self.config, self.registry.context, on_failure)
@@ -423,23 +558,49 @@ class Lockwork(SharedObjects):
 
         Each slot is enqueued once in the whole cluster, by the first worker of the queue that has this line in its
         code. For the options see `cron` to `overlap` of `lw.task`. With the name of a schedule instead of a
-        call, return the handle of a schedule that was declared elsewhere; a task's own schedule has the task's name.
-        Raises ConfigError.
+        call, return the handle of a schedule that was declared or created elsewhere; a task's own schedule has the
+        task's name. Outside of workers, `create_schedule` makes a schedule at run time. Raises ConfigError.
         """
         if isinstance(what, TaskCall):
             return self._schedules.declare(what, options)
         return self._schedules.find(what, options)
 
-    def schedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
-        """List the schedules of running workers, each with its next `count` slots.
+    def create_schedule(self, call: TaskCall, /, *, name: str, **options: Unpack[CreatedScheduleSettings]) -> Schedule:
+        """Store a schedule on the server: `create_schedule(send.call(42), name="evening-mail:42", cron="30 18 * * *")`.
 
-        `queue` selects one queue; without it, all queues of this app's tasks.
+        Workers of the queue fire it, and need no such line in their code. It stays until `delete` of its handle. A
+        second call with the same name changes it, and keeps its pause and counters. Slots of a new `cron`, `every` or
+        `at` begin now.
+
+        Args:
+            call: the call of a task to enqueue at each slot.
+            name: unique among the schedules of the call's queue, also those in code.
+            options: `cron` to `overlap` of `lw.task`, or `at`: one moment, a datetime with a time zone, after which the
+                schedule is deleted.
+
+        Raises ConfigError, also if code declares a schedule of that name.
         """
-        return self.runtime.run(self._schedules.statuses(queue, count))
+        return self.runtime.run(self._schedules.create(call, {"name": name, **options}))
 
-    async def aschedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
+    async def acreate_schedule(
+        self, call: TaskCall, /, *, name: str, **options: Unpack[CreatedScheduleSettings]
+    ) -> Schedule:
+        """Async version of `create_schedule`."""
+        return await self.runtime.arun(self._schedules.create(call, {"name": name, **options}))
+
+    def schedules(self, queue: str | None = None, *, count: int = 1, limit: int | None = None) -> list[ScheduleStatus]:
+        """List the schedules of running workers and of `create_schedule`, each with its next `count` slots.
+
+        `queue` selects one queue; without it, all queues of this app's tasks. `limit` reads only the first schedules of
+        each queue, or partition, by name.
+        """
+        return self.runtime.run(self._schedules.statuses(queue, count, limit))
+
+    async def aschedules(
+        self, queue: str | None = None, *, count: int = 1, limit: int | None = None
+    ) -> list[ScheduleStatus]:
         """Async version of `schedules`."""
-        return await self.runtime.arun(self._schedules.statuses(queue, count))
+        return await self.runtime.arun(self._schedules.statuses(queue, count, limit))
 
     def metrics(self, queue: str | None = None, task: str | None = None, *, span: Span = "1h") -> MetricSeries:
         """Counts and times of jobs by minute ("15m", "1h") or by hour ("24h", "7d"), over all workers and partitions.
@@ -469,8 +630,9 @@ class Lockwork(SharedObjects):
     def queue_ages(self) -> dict[str, float | None]:
         """For each queue, return how many seconds its oldest ready job has waited; 0 if no job is ready.
 
-        The age of jobs with a key or a group is exact. That of other jobs is estimated from their ids. It is None if
-        the ids of ready jobs contain no time, or if more than 10,000 keys and groups have waiting jobs.
+        The age of jobs with a key or a group is exact. That of other jobs is estimated from their ids or, with their
+        callers' own ids, from their records. It is None if ready jobs have no time, or if more than 10,000 keys and
+        groups have waiting jobs.
         """
         return metrics.known_ages(self.runtime.run(metrics.queue_ages(self.config.prefix)))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
 from lockwork.app.process_locks import ProcessLocks
 from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError
+from lockwork.foreign_words import LOCK_OPTIONS, unknown_argument
 from lockwork.locks.candidacy import Callback
 from lockwork.locks.election import Election
 from lockwork.locks.fenced_register import Register
@@ -54,6 +56,7 @@ class SharedObjects:
         replicas: int = 0,
         sticky: bool = False,
         tags: Sequence[str] = (),
+        **unknown: Never,
     ) -> Lock:
         """A re-entrant, fair, fenced lock.
 
@@ -73,6 +76,8 @@ class SharedObjects:
 
         Raises ConfigError for an invalid option.
         """
+        if unknown:
+            raise unknown_argument("lock", next(iter(unknown)), LOCK_OPTIONS)
         if not sticky:
             return Lock(
                 self.runtime,
@@ -248,14 +253,21 @@ class SharedObjects:
         """
         return Barrier(self.runtime, self.config, name, parties)
 
-    def limiter(self, name: str, rate: str, *, burst: int | None = None, algorithm: Algorithm = "bucket") -> Limiter:
+    def limiter(
+        self,
+        name: str,
+        rate: str | Sequence[str],
+        *,
+        burst: int | None = None,
+        algorithm: Algorithm = "bucket",
+    ) -> Limiter:
         """A rate limit for all processes together.
 
         As a decorator, the name may contain arguments of the function: `@lw.limiter("user:{user_id}", "5/m")`.
 
         Args:
             name: names the limiter.
-            rate: units per time, such as "100/s", "5/m" or "10/30s".
+            rate: units per time, such as "100/s", "5/m" or "10/30s"; or several, `["10/s", "1000/h"]`, which all hold.
             burst: units that a "bucket" allows at once; None (default): the units of the rate.
             algorithm: "bucket" (default) refills evenly. "window" never allows more than the rate's units in any
                 period, and remembers each unit for one period.

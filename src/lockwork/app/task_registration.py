@@ -11,6 +11,7 @@ from lockwork.app.announcement import AnnouncingApp, announce_producer
 from lockwork.config import check_names
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError
+from lockwork.foreign_words import TASK_OPTIONS
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import ScheduledTaskSettings, split
@@ -40,7 +41,7 @@ def task_decorator(
 ) -> Callable[[Callable[..., Any]], Task[Any, Any, Any]]:
     """Check the options, and return the decorator that registers a function with them; see `Lockwork.task`."""
     single = get_annotations(CallSettings), "set it for single jobs, task.options({name}=...)"
-    check_names(options, _TaskSettings, "a task has no option", single)
+    check_names(options, _TaskSettings, "a task has no option", single, TASK_OPTIONS)
     batching = Batching.read(batch, linger)
     own, timing = split(options)
     chosen = TaskOptions.read(own)
@@ -49,6 +50,7 @@ def task_decorator(
     name = own.get("name")
 
     def batchers(queue: str) -> list[EnqueueBatcher]:
+        app.registry.use(queue)
         keys = [QueueKeys(app.config.prefix, each) for each in app.config.partitions.names(queue)]
         return [app.registry.batcher(app.runtime, each) for each in keys]
 

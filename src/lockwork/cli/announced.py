@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable
-from typing import Any
-
 from msgspec import Struct
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.errors import ServerRefused
-from lockwork.protocol.keys import PRIORITIES
-from lockwork.tasks.task import Task
-from lockwork.workers import AnnouncedTask, newest
+from lockwork.workers import AnnouncedTask, CodecKind, newest
 
 
 class Announced(Struct, frozen=True):
@@ -21,6 +15,10 @@ class Announced(Struct, frozen=True):
     tasks: dict[tuple[str, str], AnnouncedTask]
     """By name and queue."""
     partitions: dict[str, int]
+    codecs: dict[str, CodecKind]
+    """How apps protect payloads, by queue."""
+    ten_priorities: list[str]
+    """The queues that have ten priorities."""
 
     @classmethod
     def read(cls, lw: Lockwork) -> Announced:
@@ -30,9 +28,16 @@ class Announced(Struct, frozen=True):
         except ServerRefused:
             apps = []
         partitions: dict[str, int] = {}
+        codecs: dict[str, CodecKind] = {}
+        ten_priorities: set[str] = set()
         for app in apps:
             partitions |= app.partitions
-        return cls({(task.name, task.queue): task for app in apps for task in app.tasks}, partitions)
+            if "" in app.codecs:
+                codecs |= {queue: app.codecs[""] for task in app.tasks for queue in task.queues}
+            codecs |= {queue: kind for queue, kind in app.codecs.items() if queue}
+            ten_priorities.update(app.ten_priorities)
+        tasks = {(task.name, task.queue): task for app in apps for task in app.tasks}
+        return cls(tasks, partitions, codecs, sorted(ten_priorities))
 
     @property
     def queues(self) -> set[str]:
@@ -44,43 +49,3 @@ class Announced(Struct, frozen=True):
     def hidden(self) -> frozenset[str]:
         """The tasks whose arguments must not be shown."""
         return frozenset(task.name for task in self.tasks.values() if task.hidden)
-
-
-def register(lw: Lockwork, task: AnnouncedTask) -> Task[..., Any, Any]:
-    """Register a task without its code, as far as its jobs depend on it."""
-
-    def function(*args: Any, **kwargs: Any) -> None:
-        """Replace the function, which only the workers have."""
-
-    function.__name__ = task.name
-    function.__signature__ = inspect.Signature(list(_parameters(task.parameters)))  # type: ignore[attr-defined]
-    priority: Any = PRIORITIES[task.priority]
-    registered: Task[..., Any, Any] = lw.task(
-        name=task.name,
-        queue=task.queue,
-        retries=task.retries,
-        max_deliveries=task.max_deliveries,
-        priority=priority,
-        key=task.key,
-        group=task.group,
-        group_concurrency=task.group_concurrency,
-        group_rate=task.group_rate,
-        hide_arguments=task.hidden,
-        tags=task.tags,
-    )(function)
-    return registered
-
-
-def _parameters(described: Iterable[str]) -> Iterable[inspect.Parameter]:
-    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    for each in described:
-        name = each.strip("*=")
-        if each.startswith("**"):
-            yield inspect.Parameter(name, inspect.Parameter.VAR_KEYWORD)
-            continue
-        if each.startswith("*"):
-            if name:
-                yield inspect.Parameter(name, inspect.Parameter.VAR_POSITIONAL)
-            kind = inspect.Parameter.KEYWORD_ONLY
-            continue
-        yield inspect.Parameter(name, kind, default=None if each.endswith("=") else inspect.Parameter.empty)

@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from lockwork.cli import INTERRUPTED
+from lockwork.foreign_words import COMMANDS
 from lockwork.suggestions import closest
 
 _COMMANDS = {
@@ -31,7 +32,7 @@ _COMMANDS = {
     "stocks": "Show the sold, reserved and available units of stocks.",
     "top": "Show queues, workers, running jobs and locks live.",
     "worker": "Run the jobs of an app.",
-    "workers": "Show workers and their jobs; quiet, resume or stop a worker.",
+    "workers": "Show workers; quiet, resume, stop or restart a worker.",
 }
 """The help text of each command; its module here has the same name."""
 _SECTIONS = {
@@ -60,6 +61,7 @@ class _Commands(click.Group):
         if args and args[0] not in _COMMANDS and not ctx.resilient_parsing and not args[0].startswith("-"):
             close = closest(args[0], _COMMANDS)
             hint = f"did you mean {close}?" if close else f"there are {', '.join(_COMMANDS)}"
+            hint = COMMANDS.get(args[0], hint)
             ctx.fail(f"no command is named {args[0]!r}: {hint}")
         return super().resolve_command(ctx, args)
 

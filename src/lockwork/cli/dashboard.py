@@ -13,9 +13,10 @@ import click
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.help import Command
-from lockwork.cli.options import connected, names_the_app
+from lockwork.cli.options import connected, discovers_tasks, names_the_app, warn_if_embedded
 from lockwork.cli.project import Project
 from lockwork.errors import ConfigError
+from lockwork.version import install_command
 from lockwork.worker.loading import load
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ PORT = 8787
 @click.option(
     "--root-path", default="", help="The URL prefix at which a proxy serves the dashboard, such as /lockwork."
 )
+@discovers_tasks
 @click.argument("app", required=False, metavar="[MODULE[:OBJECT]]")
 def dashboard(
     *,
@@ -88,6 +90,7 @@ def dashboard(
     allowed_host: tuple[str, ...],
     trust_proxy: tuple[str, ...],
     root_path: str,
+    discover: tuple[str, ...],
     app: str | None,
 ) -> None:
     """Serve the dashboard, a web page with live queues, jobs, workers, schedules and locks.
@@ -99,7 +102,7 @@ def dashboard(
         from lockwork.dashboard import app as dashboard_app  # noqa: PLC0415 - an extra
         from lockwork.dashboard import users as accounts  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise ConfigError(f'the dashboard needs {error.name}: pip install "lockwork[dashboard]"') from None
+        raise ConfigError(f"the dashboard needs {error.name}: {install_command('dashboard')}") from None
     if add_user is not None:
         if users is None:
             raise click.UsageError("--add-user needs --users FILE")
@@ -120,7 +123,10 @@ def dashboard(
     project = Project.current()
     if app is None and project is not None and url is None and prefix == project.prefix:
         app = project.app
-    lw = connected(url, prefix) if app is None else load(app)
+    if app is None and discover:
+        raise click.UsageError("--discover needs the app, such as shop.app:lw")
+    lw = connected(url, prefix) if app is None else load(app, discover)
+    warn_if_embedded(lw)
     asgi = dashboard_app(
         lw,
         token=token,

@@ -15,6 +15,7 @@ from lockwork.cli.table import Column, Listing, facts
 from lockwork.cli.text import HIDDEN, STYLES, printable, unfolded
 from lockwork.jobs.snapshot import process_deaths
 from lockwork.protocol.dead.dead import DeadGroup, DeadJob, DeadPage
+from lockwork.protocol.queue.envelope import ENCRYPTED
 
 _SHOWN = 300
 """Characters of an error's text in a table."""
@@ -87,13 +88,15 @@ def job_report(job: DeadJob, hidden: Collection[str] = ()) -> Report:
         "task": _task(job),
         "arguments": HIDDEN
         if _hides(job, hidden)
+        else ENCRYPTED
+        if job.call.encrypted
         else ""
         if job.call.args is None
         else json.dumps(job.call.args, ensure_ascii=False),
         "keywords": json.dumps(job.call.kwargs, ensure_ascii=False)
         if job.call.kwargs and not _hides(job, hidden)
         else "",
-        "priority": job.call.priority,
+        "priority": str(job.call.priority),
         "attempts": _attempts(job),
         "died": f"{words.age(job.dead_for)} ago",
         "enqueued": "" if job.age is None else f"{words.age(job.age)} ago",
@@ -127,6 +130,7 @@ def _job(job: DeadJob, hidden: Collection[str]) -> dict[str, Any]:
         "task": job.call.task,
         "args": None if _hides(job, hidden) else job.call.args,
         "kwargs": None if _hides(job, hidden) else job.call.kwargs,
+        "encrypted": job.call.encrypted,
         "priority": job.call.priority,
         "attempts": job.attempts,
         "crashes": job.crashes,

@@ -19,7 +19,14 @@ from lockwork.cli.report import Output, Report, reports
 from lockwork.cli.text import printable, state
 from lockwork.doctor.finding import Finding
 from lockwork.doctor.findings import Examination, examine
-from lockwork.errors import FunctionsMissing, LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
+from lockwork.errors import (
+    ConfigError,
+    FunctionsMissing,
+    LockworkError,
+    ServerRefused,
+    ServerUnavailable,
+    ServerUnsuitable,
+)
 from lockwork.inspection.overview import OverviewReader
 
 _FIXES = (
@@ -68,6 +75,8 @@ def _examine(lw: Lockwork, reader: OverviewReader, *, scan: bool) -> Examination
     """Return all findings; a server that does not answer is a finding."""
     try:
         return examine(lw, reader, scan=scan)
+    except ConfigError:  # its text says what to do
+        raise
     except LockworkError as error:
         fix = next((fix for kind, fix in _FIXES if isinstance(error, kind)), "See the server's log.")
         return Examination([Finding("serious", "server", _sentence(str(error)), fix)], [], 0, 0, 0)

@@ -21,6 +21,7 @@ from lockwork.cli.table import Column, Listing, facts
 from lockwork.cli.text import ago, count, printable, state
 from lockwork.errors import ConfigError
 from lockwork.flows.runs import FlowPage, FlowRun, FlowStatus, FlowSummary
+from lockwork.jobs.waits import on_embedded
 from lockwork.protocol.flows.flow_graph import FlowNode
 from lockwork.words import several
 
@@ -45,7 +46,8 @@ flows: ActionGroup = ActionGroup(
     default="show",
     help="""Show flows, or a flow and its jobs as a tree; cancel a flow.
 
-    In the tree, a job is below the last job that it waits for, followed by the names of the others.
+    In the tree, a job is below the last job that it waits for, followed by its queue if that is not the flow's, by the
+    numbers of the others, and by those whose failure it waits for.
     """,
 )
 _scope = scoped(queue_option("The queue of the flow. [default: all of them]"))
@@ -94,7 +96,8 @@ def _found(lw: Lockwork, id: str, queue: str | None) -> FlowRun:
         run = lw.flow(id=id, queue=name)
         if run.inspect().state != "unknown":
             return run
-    raise unknown("flow", id, [each.id for each in lw.flows(queue).flows], ids=True)
+    known = [each.id for each in lw.flows(queue).flows]
+    raise unknown("flow", id, known, ids=True, on_embedded=on_embedded(lw.runtime))
 
 
 def _list_report(page: FlowPage) -> Report:
@@ -128,7 +131,7 @@ def _counts(status: FlowStatus) -> dict[str, Any]:
     return {name: getattr(status, name) for name in ("state", *_COUNTS)}
 
 
-_COUNTS = ("jobs", "succeeded", "failed", "cancelled", "compensated", "uncompensated")
+_COUNTS = ("jobs", "succeeded", "failed", "cancelled", "skipped", "compensated", "uncompensated")
 
 
 def _flow_report(lw: Lockwork, run: FlowRun) -> Report:
@@ -149,10 +152,11 @@ def _flow_report(lw: Lockwork, run: FlowRun) -> Report:
 
 def graph(lw: Lockwork, id: str, queue: str) -> list[FlowNode]:
     """Read the first jobs of a flow; the tasks of ended jobs come from history."""
-    nodes = lw.flow(id=id, queue=queue).graph(SHOWN)
+    run = lw.flow(id=id, queue=queue)
+    nodes = run.graph(SHOWN)
     unnamed = [at for at, node in enumerate(nodes) if node.task is None][:_NAMED]
     for at in unnamed:
-        nodes[at] = replace(nodes[at], task=lw.job(nodes[at].id, queue).inspect().task)
+        nodes[at] = replace(nodes[at], task=lw.job(nodes[at].id, nodes[at].queue or run.queue).inspect().task)
     return nodes
 
 
@@ -174,9 +178,12 @@ class _Drawing:
         self.marked = marked
         self._by_number = {node.number: node for node in nodes}
         self.parents: defaultdict[int, list[int]] = defaultdict(list)
+        self._causes: defaultdict[int, list[int]] = defaultdict(list)
         for node in nodes:
             for child in node.children:
                 self.parents[child].append(node.number)
+            for child in node.after_failure:
+                self._causes[child].append(node.number)
 
     def add(self, top: Tree, first: FlowNode) -> None:
         """Add a job and those under it, without recursion: a chain may be long."""
@@ -196,10 +203,17 @@ class _Drawing:
         text.append(printable(node.task or "?"), style="bold")
         text.append("  ")
         text.append_text(state(node.state))
-        others = self.parents[node.number][:-1]
-        if others:
-            numbers = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
-            text.append(f"  also after {numbers}", style="color(244)")
+        if node.queue is not None:
+            text.append(f"  in {printable(node.queue)}", style="color(244)")
+        causes = self._causes[node.number]
+        if others := [number for number in self.parents[node.number][:-1] if number not in causes]:
+            text.append(f"  also after {_numbers(others)}", style="color(244)")
+        if causes:
+            text.append(f"  after a failure of {_numbers(causes)}", style="color(244)")
         if node.id == self.marked:
             text.append("  <- this job")
         return text
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from lockwork.foreign_words import WORKER_OPTIONS
 from lockwork.suggestions import closest
 
 _NUMBER = re.compile(r"\d+(\.\d*)?|\.\d+")
@@ -35,6 +36,8 @@ class Command(click.Command):
 
     def _hint(self, ctx: click.Context, option: str, args: Sequence[str]) -> str:
         """Suggest options for an unknown option, by its value (--state done) or its name; "" for click's suggestion."""
+        if self.name == "worker" and option in WORKER_OPTIONS:
+            return WORKER_OPTIONS[option]
         options = [each for each in self.params if isinstance(each, click.Option)]
         flags = [name for each in options if each.is_flag for name in each.opts]
         at = next((at for at, word in enumerate(args) if word.partition("=")[0] == option), len(args))

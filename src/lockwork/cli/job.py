@@ -22,8 +22,9 @@ from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing, facts
 from lockwork.cli.text import EMPTY, HIDDEN, ago, arguments, moment, printable, size, state, unfolded, until, value
 from lockwork.errors import ConfigError
-from lockwork.jobs.job import Job
+from lockwork.jobs.job import Job, shown_snapshot
 from lockwork.jobs.snapshot import Attempt, JobSnapshot, State, process_deaths
+from lockwork.jobs.waits import on_embedded
 from lockwork.protocol.flows.flow_graph import FlowNode
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -172,11 +173,12 @@ def _found(lw: Lockwork, id: str, queue: str | None) -> Job[Any]:
         job = lw.job(id, queue=name)
         if job.inspect().state != "unknown":
             return job
-    raise unknown("job", id, [each.id for each in lw.jobs(queue, limit=200).jobs], ids=True)
+    known = [each.id for each in lw.jobs(queue, limit=200).jobs]
+    raise unknown("job", id, known, ids=True, on_embedded=on_embedded(lw.runtime))
 
 
 def _report(lw: Lockwork, job: Job[Any]) -> Report:
-    snapshot = job.inspect()
+    snapshot = shown_snapshot(job)
     nodes = [] if snapshot.flow is None else graph(lw, snapshot.flow, job.queue)
     document = {field.name: getattr(snapshot, field.name) for field in fields(JobSnapshot)} | {"graph": nodes}
     hidden = snapshot.hidden or snapshot.task in Announced.read(lw).hidden
@@ -203,8 +205,9 @@ def _facts(seen: JobSnapshot, now: datetime, *, hidden: bool) -> Iterator[tuple[
     yield "queue", printable(seen.queue)
     yield "task", printable(seen.task or "")
     yield "state", shown_state(seen.state, retrying=seen.state == "scheduled" and seen.error is not None)
-    if seen.args is not None or seen.kwargs is not None:
-        yield "arguments", HIDDEN if hidden else _cut(arguments(seen.args, seen.kwargs))
+    if seen.encrypted or seen.args is not None or seen.kwargs is not None:
+        text = _cut(arguments(seen.args, seen.kwargs, encrypted=seen.encrypted))
+        yield "arguments", HIDDEN if hidden else text
     if seen.progress is not None:
         yield "progress", _cut(value(seen.progress))
     if seen.state == "succeeded":
@@ -215,6 +218,8 @@ def _facts(seen: JobSnapshot, now: datetime, *, hidden: bool) -> Iterator[tuple[
     if seen.state == "scheduled":
         yield "due", f"{moment(seen.due)}, {until(seen.due, now)}"
     yield "expires", f"{moment(seen.expires)}, {until(seen.expires, now)}" if seen.expires else ""
+    if seen.retry_until:
+        yield "retry until", f"{moment(seen.retry_until)}, {until(seen.retry_until, now)}"
     yield "started", _time_and_age(seen.started, now)
     yield "ended", _time_and_age(seen.ended, now)
     if seen.started and seen.enqueued:
@@ -226,7 +231,7 @@ def _facts(seen: JobSnapshot, now: datetime, *, hidden: bool) -> Iterator[tuple[
     deaths = process_deaths(seen.crashes, seen.shared_crashes)
     yield "crashes", f"{deaths}; it runs alone next" if seen.suspect else deaths
     yield "worker", place(seen.worker)
-    yield "priority", "" if seen.priority == "normal" else seen.priority
+    yield "priority", "" if seen.priority == "normal" else str(seen.priority)
     yield "key", HIDDEN if hidden and seen.key is not None else _name(seen.key)
     yield "group", HIDDEN if hidden and seen.group is not None else _name(seen.group)
     yield "tags", printable(", ".join(seen.tags))

@@ -224,7 +224,7 @@ def _row(job: JobRow, now: datetime, *, single: bool) -> list[str | Text]:
         printable(job.id),
         "" if single and job.partition == job.queue else printable(job.partition),
         printable(job.task or "?"),
-        HIDDEN if job.hidden else arguments(job.args, job.kwargs),
+        HIDDEN if job.hidden else arguments(job.args, job.kwargs, encrypted=job.encrypted),
         shown_state(job.state, retrying=job.state == "scheduled" and job.error is not None),
         str(job.attempt) if job.attempt else "",
         _when(job, now),

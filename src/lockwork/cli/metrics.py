@@ -8,7 +8,7 @@ import threading
 import click
 
 from lockwork.cli.help import Command
-from lockwork.cli.options import connected, names_the_app
+from lockwork.cli.options import connected, names_the_app, warn_if_embedded
 from lockwork.errors import ConfigError
 
 
@@ -30,6 +30,7 @@ def metrics(url: str | None, prefix: str, port: int, host: str, *, once: bool) -
     registry = CollectorRegistry()
     with connected(url, prefix) as lw:
         lw.queues()  # an error now is better than none at every scrape
+        warn_if_embedded(lw)
         registry.register(LockworkCollector(lw))
         if once:
             click.echo(generate_latest(registry).decode(), nl=False)

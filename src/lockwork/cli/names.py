@@ -17,10 +17,13 @@ _ID_CUTOFF = 0.8
 """The least similarity of ids: the ids of one day begin alike."""
 
 
-def unknown(what: str, name: str, known: Iterable[str], *, ids: bool = False) -> ConfigError:
-    """Return the error for an unknown name, with the closest known name; for `ids`, only if it is close."""
+def unknown(what: str, name: str, known: Iterable[str], *, ids: bool = False, on_embedded: str = "") -> ConfigError:
+    """Return the error for an unknown name, with the closest known name; for `ids`, only if it is close.
+
+    on_embedded: names the embedded server, see `waits.on_embedded`.
+    """
     names = sorted(known)
-    text = f"no {what} {printable(name)} exists"
+    text = f"no {what} {printable(name)} exists{on_embedded}"
     if ids and not closest(name, names, _ID_CUTOFF):
         return ConfigError(text)
     return ConfigError(f"{text}: {hint(name, names)}")

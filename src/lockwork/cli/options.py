@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -58,8 +58,8 @@ class Scope(Struct, frozen=True):
             counts = announced.partitions
             if self.queue is not None and self.partitions is not None:
                 counts = counts | {self.queue: self.partitions}
-            if counts:
-                lw = stack.enter_context(connected(self.url, self.prefix, counts))
+            if counts or announced.ten_priorities:
+                lw = stack.enter_context(connected(self.url, self.prefix, counts, announced.ten_priorities))
             if self.queue is not None:
                 check_queue(lw, self.queue, announced.queues, read_only=read_only, create=create)
             yield lw
@@ -155,17 +155,42 @@ def names_the_app(command: F) -> F:
     return command
 
 
+def discovers_tasks(command: F) -> F:
+    """Give a command that imports an app --discover."""
+    return click.option(
+        "--discover",
+        multiple=True,
+        metavar="PACKAGE",
+        help="Also import all modules named tasks below a package, such as shop. Can be repeated.",
+    )(command)
+
+
 def prefix_option(command: F) -> F:
     """Give a command --prefix."""
     return _OPTIONS[1](command)
 
 
-def connected(url: str | None, prefix: str, partitions: Mapping[str, int] | None = None) -> Lockwork:
-    """Open the app that the options name, for a `with`; `partitions` by queue.
+def connected(
+    url: str | None, prefix: str, partitions: Mapping[str, int] | None = None, ten_priorities: Sequence[str] = ()
+) -> Lockwork:
+    """Open the app that the options name, for a `with`; `partitions` by queue, and the queues with `ten_priorities`.
 
     A server that may evict keys is no error here: the app has accepted it, or the doctor reports it.
     """
     url, client = server(url)
     return Lockwork(
-        url, client=client, prefix=prefix, patience=_PATIENCE, partitions=partitions or {}, allow_eviction=True
+        url,
+        client=client,
+        prefix=prefix,
+        patience=_PATIENCE,
+        partitions=partitions or {},
+        ten_priorities=ten_priorities,
+        allow_eviction=True,
     )
+
+
+def warn_if_embedded(lw: Lockwork) -> None:
+    """Open the server of a command that serves, and name it if it is the embedded one; raises ConfigError."""
+    server = lw.runtime.server
+    if lw.runtime.embedded:
+        click.echo(f"lockwork: this is {server}; for another server, set LOCKWORK_URL", err=True)

@@ -19,11 +19,15 @@ from lockwork.cli.progress import progress
 from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing
 from lockwork.cli.text import count, printable, state
+from lockwork.errors import ConfigError
 from lockwork.inspection.overview import OverviewReader, Part
 from lockwork.inspection.queue_state import QueueOverview
 from lockwork.protocol.queue.status import QueueStatus
+from lockwork.protocol.queue.task_limits import TaskLimitState
 from lockwork.queues.limits import LimitSettings, QueueLimits
 from lockwork.queues.queue import Queue
+from lockwork.tasks.limits import breaker_text, rate_text
+from lockwork.words import duration as duration_text
 from lockwork.words import several
 
 _COLUMNS = (
@@ -36,6 +40,17 @@ _COLUMNS = (
     Column("dead", right=True),
     Column("workers", right=True),
     Column("limits"),
+)
+
+
+_TASK_COLUMNS = (
+    Column("task", whole=True),
+    Column("state", whole=True),
+    Column("pause"),
+    Column("running", right=True),
+    Column("rate", right=True),
+    Column("held", right=True),
+    Column("pauses after"),
 )
 
 
@@ -92,9 +107,32 @@ def _limits_text(limits: QueueLimits) -> str:
     return ", ".join(f"{what} {limit}" for what, limit in texts if limit is not None)
 
 
-def _report(seen: Sequence[_QueueView], *, single: bool) -> Report:
-    document = seen[0].document if single else {"queues": [each.document for each in seen]}
-    return Report(document, [Listing(_COLUMNS, [each.row for each in seen], empty="no queue has had a job")])
+def _report(seen: Sequence[_QueueView], tasks: Sequence[TaskLimitState] | None = None) -> Report:
+    """Report all queues, or one with its tasks that have limits."""
+    document = {"queues": [each.document for each in seen]} if tasks is None else seen[0].document
+    listings = [Listing(_COLUMNS, [each.row for each in seen], empty="no queue has had a job")]
+    if tasks:
+        document["task_limits"] = [_task_document(each) for each in tasks]
+        listings.append(Listing(_TASK_COLUMNS, [_task_row(each) for each in tasks], title="tasks with limits"))
+    return Report(document, listings)
+
+
+def _task_document(task: TaskLimitState) -> dict[str, Any]:
+    return {**asdict(task), "limits": task.limits._asdict()}
+
+
+def _task_row(task: TaskLimitState) -> list[str | Text]:
+    limits = task.limits
+    paused = "" if task.pause_ends_in is None else f"ends in {duration_text(task.pause_ends_in)}"
+    return [
+        printable(task.task),
+        state(task.state),
+        paused,
+        f"{task.running:,}" + (f" of {limits.at_once:,}" if limits.at_once else ""),
+        rate_text(limits) or "",
+        count(task.waiting),
+        breaker_text(limits) or "",
+    ]
 
 
 _NONE = "none"
@@ -128,7 +166,7 @@ def _show(*, scope: Scope, output: Output) -> None:
         name = scope.queue
         if name is None:
             reader = OverviewReader()
-            output.show(lambda: _report(_QueueView.read_all(lw, reader), single=False))
+            output.show(lambda: _report(_QueueView.read_all(lw, reader)))
         else:
             _show_queue(lw.queue(name), lw, output)
 
@@ -143,13 +181,23 @@ def _pause(*, scope: Scope, create: bool, output: Output) -> None:
         chosen.pause()
 
 
-@queue.command("resume", examples={"lockwork queue resume mail": "Start its jobs again."})
+@queue.command(
+    "resume",
+    examples={
+        "lockwork queue resume mail": "Start its jobs again.",
+        "lockwork queue resume mail --task send": "End the pause of one task, by its circuit breaker.",
+    },
+)
+@click.option("--task", help="Resume only this task, which its circuit breaker has paused.")
 @scoped(queue_argument())
 @prints_json
-def _resume(*, scope: Scope, output: Output) -> None:
-    """Start the jobs of a paused queue again."""
+def _resume(*, scope: Scope, task: str | None, output: Output) -> None:
+    """Start the jobs of a paused queue, or of a paused task, again."""
     with _changed(scope, output) as chosen:
-        chosen.resume()
+        if task is None:
+            chosen.resume()
+        elif not chosen.resume_task(task):
+            raise ConfigError(f"task {printable(task)} is not paused in queue {printable(chosen.name)}")
 
 
 @queue.command(
@@ -218,7 +266,7 @@ def _changed(scope: Scope, output: Output, *, create: bool | None = None) -> Ite
 
 
 def _show_queue(chosen: Queue, lw: Lockwork, output: Output) -> None:
-    output.show(lambda: _report([_QueueView.read(lw, chosen.name)], single=True))
+    output.show(lambda: _report([_QueueView.read(lw, chosen.name)], chosen.task_limits()))
 
 
 def _remaining(chosen: Queue, *, delayed: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import click
@@ -10,9 +11,11 @@ from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.action_group import ActionGroup
-from lockwork.cli.completion import schedule_names
+from lockwork.cli.announced import Announced
+from lockwork.cli.completion import schedule_names, task_names
+from lockwork.cli.enqueue import check_task, json_option
 from lockwork.cli.names import unknown
-from lockwork.cli.options import Scope, queue_option, scoped
+from lockwork.cli.options import Scope, duration, queue_option, scoped
 from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing
 from lockwork.cli.text import moment, printable, state, until
@@ -24,6 +27,7 @@ _COLUMNS = (
     Column("queue"),
     Column("task", least=100),
     Column("when"),
+    Column("origin", least=110),
     Column("state", whole=True),
     Column("next", whole=True),
     Column("last", whole=True, least=120),
@@ -35,12 +39,13 @@ _COLUMNS = (
 schedules: ActionGroup = ActionGroup(
     "schedules",
     default="show",
-    help="""Show the schedules that workers have declared; pause, resume or run a schedule now.
+    help="""Show the schedules of workers and of `create`; create, delete, pause, resume or run one.
 
-    A schedule does not fire if no running worker has it in its code.
+    A schedule in code fires only while a worker with this code runs. `create` stores one on the server.
     """,
 )
 _scope = scoped(queue_option("The queue of the schedule. [default: all of them]"))
+_task_scope = scoped(queue_option("The queue. [default: the task's]"))
 _NAME = click.argument("name", shell_complete=schedule_names)
 
 
@@ -58,6 +63,68 @@ def _show(*, name: str | None, scope: Scope, output: Output) -> None:
     """Show all schedules, or the schedules of one name."""
     with scope.open(read_only=True) as lw:
         output.show(lambda: _report(lw, _chosen(_all(lw, scope.queue), name)))
+
+
+@schedules.command(
+    "create",
+    examples={
+        "lockwork schedules create mail:42 send --args '[42]' --cron '30 18 * * *'": "Every evening, in UTC.",
+        "lockwork schedules create sweep sweep --every 10m --overlap skip": "Unless the last job has not ended.",
+        "lockwork schedules create party send --args '[1]' --at 2026-12-31T18:00+01:00": "Once.",
+    },
+)
+@click.option("--args", "positional", default="[]", metavar="JSON", help="Positional arguments, a JSON array.")
+@click.option("--kwargs", "named", default="{}", metavar="JSON", help="Keyword arguments, a JSON object.")
+@click.option("--cron", metavar="LINE", help="Minute, hour, day of the month, month, day of the week; or @daily.")
+@click.option("--tz", metavar="ZONE", help="The time zone of --cron. [default: UTC]")
+@click.option("--every", metavar="PERIOD", help="A period, such as 10m, instead of --cron.")
+@click.option("--at", metavar="TIME", help="One time with its zone, such as 2026-12-31T18:00Z, instead of --cron.")
+@click.option("--overlap", type=click.Choice(["allow", "skip"]), help="skip: not while the last job has not ended.")
+@click.option("--misfire", type=click.Choice(["once", "skip", "all"]), help="Which missed slots run. [default: once]")
+@click.argument("name")
+@click.argument("task", shell_complete=task_names)
+@_task_scope
+@prints_json
+def _create(
+    *,
+    name: str,
+    task: str,
+    positional: str,
+    named: str,
+    at: str | None,
+    every: str | None,
+    scope: Scope,
+    output: Output,
+    **options: Any,
+) -> None:
+    """Create the schedule NAME for TASK, or change it; it stays until `delete`."""
+    args, kwargs = json_option(positional, "--args", list), json_option(named, "--kwargs", dict)
+    given = {option: value for option, value in options.items() if value is not None}
+    if every is not None:
+        given["every"] = duration(every, "--every")
+    if at is not None:
+        given["at"] = _moment(at)
+    with scope.open(read_only=False) as lw:
+        check_task(Announced.read(lw), task, scope.queue, create=False)
+        try:
+            call = lw.remote_task(task, queue=scope.queue).call(*args, **kwargs)
+        except TypeError as error:
+            raise ConfigError(f"{error}: see --args and --kwargs") from None
+        schedule = lw.create_schedule(call, name=name, **given)
+        output.show(lambda: _report(lw, _chosen(lw.schedules(schedule.queue), name)))
+
+
+@schedules.command("delete", examples={"lockwork schedules delete mail:42": "A schedule of `create`."})
+@_NAME
+@_scope
+@prints_json
+def _delete(*, name: str, scope: Scope, output: Output) -> None:
+    """Delete a schedule that was created at run time; enqueued jobs stay."""
+    with scope.open(read_only=True) as lw:
+        status = _only(lw, name, scope.queue)
+        deleted = lw.schedule(status.name, queue=status.queue).delete()
+        text = f"schedule {printable(name)} of queue {printable(status.queue)} is deleted"
+        output.show(lambda: Report({"schedule": name, "queue": status.queue, "deleted": deleted}, [text]))
 
 
 @schedules.command("pause", examples={"lockwork schedules pause nightly": "Skip its slots until `resume`."})
@@ -97,6 +164,13 @@ def _run(*, name: str, scope: Scope, output: Output) -> None:
         output.show(lambda: Report(document, [text]))
 
 
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(f"--at must be a time such as 2026-12-31T18:00+01:00, not {text!r:.60}") from None
+
+
 def _change(name: str, scope: Scope, output: Output, change: Callable[[Schedule], bool]) -> None:
     """Pause or resume a schedule, and show it."""
     with scope.open(read_only=True) as lw:
@@ -131,7 +205,7 @@ def _chosen(schedules: Sequence[ScheduleStatus], name: str | None) -> Sequence[S
 def _report(lw: Lockwork, schedules: Sequence[ScheduleStatus]) -> Report:
     served = {name: bool(lw.queue(name).workers()) for name in {each.queue for each in schedules}}
     rows = [_row(each, fires=each.declared and served[each.queue]) for each in schedules]
-    empty = "no worker has declared a schedule: it is @lw.task(cron=...) or lw.schedule(...)"
+    empty = "there is no schedule: it is @lw.task(cron=...), lw.schedule(...) or lw.create_schedule(...)"
     return Report({"schedules": [_document(each) for each in schedules]}, [Listing(_COLUMNS, rows, empty=empty)])
 
 
@@ -142,6 +216,7 @@ def _row(each: ScheduleStatus, *, fires: bool) -> list[str | Text]:
         printable(each.queue),
         printable(each.task),
         printable(each.when),
+        "run time" if each.created else "",
         _state(each, fires=fires),
         until(following) if fires and not each.paused else "",
         moment(each.last),

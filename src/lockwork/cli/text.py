@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from typing import Any
-
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from lockwork import words
+from lockwork.protocol.queue.envelope import ENCRYPTED, Encrypted
 from lockwork.protocol.queue.records import ResultOf
+
+if TYPE_CHECKING:  # most commands, such as `lockwork worker`, print plain text
+    from rich.text import Text
 
 STYLES: dict[str, str] = {
     "running": "color(33)",
@@ -30,6 +32,7 @@ STYLES: dict[str, str] = {
     "blocked": "color(244)",
     "cancelled": "color(244)",
     "expired": "color(244)",
+    "skipped": "color(244)",
     "unknown": "color(244)",
 }
 """Colors that are legible on black and on white; the word is always beside them."""
@@ -44,6 +47,8 @@ def printable(text: str) -> str:
 
 def unfolded(text: str) -> Text:
     """A line that is not folded at the width of the screen, as of a traceback."""
+    from rich.text import Text  # noqa: PLC0415 - see above
+
     return Text(printable(text), no_wrap=True, overflow="ignore")
 
 
@@ -55,6 +60,11 @@ def duration(seconds: float | None) -> str:
 def ago(then: datetime | None, now: datetime | None = None) -> str:
     """Return how long ago a time was; empty if it is unknown."""
     return "" if then is None else words.age(((now or datetime.now(UTC)) - then).total_seconds())
+
+
+def rough_age(then: datetime) -> str:
+    """Return the time since a moment, in at most 10 characters."""
+    return words.rough_age((datetime.now(UTC) - then).total_seconds())
 
 
 def until(then: datetime | None, now: datetime | None = None) -> str:
@@ -77,13 +87,15 @@ def size(count: int | None) -> str:
 
 def value(result: Any) -> str:
     """A value of a job as JSON, in one line; a result that is not known yet by the id of its job."""
-    if isinstance(result, ResultOf):
+    if isinstance(result, ResultOf | Encrypted):
         return printable(result)
     return printable(json.dumps(result, ensure_ascii=False, default=str))
 
 
-def arguments(args: Any, kwargs: Any) -> str:
+def arguments(args: Any, kwargs: Any, *, encrypted: bool = False) -> str:
     """The arguments of a call as JSON, separated by commas; "..." where they were not read."""
+    if encrypted:
+        return ENCRYPTED
     if args is None and kwargs is None:
         return "..."
     return ", ".join(
@@ -93,6 +105,8 @@ def arguments(args: Any, kwargs: Any) -> str:
 
 def count(number: int, word: str = "") -> Text:
     """Format a number in a table, in the color of the state `word`; a zero is faint, to emphasize other numbers."""
+    from rich.text import Text  # noqa: PLC0415 - see above
+
     return Text(f"{number:,}", style=STYLES.get(word, "") if number else _FAINT)
 
 
@@ -104,4 +118,6 @@ HIDDEN = "(hidden)"
 
 def state(word: str, text: str = "") -> Text:
     """Return a state in its color; `text` replaces the word, and the color stays."""
+    from rich.text import Text  # noqa: PLC0415 - see above
+
     return Text(text or word, style=STYLES.get(word, ""))

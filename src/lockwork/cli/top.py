@@ -11,6 +11,7 @@ from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.top_watcher import Watcher
 from lockwork.errors import ConfigError
+from lockwork.version import install_command
 
 
 @click.command(
@@ -35,7 +36,7 @@ def top(*, every: float, url: str | None, prefix: str) -> None:
     It needs the extra `lockwork[top]`.
     """
     if find_spec("textual") is None:
-        raise ConfigError('lockwork top needs Textual: pip install "lockwork[top]"')
+        raise ConfigError(f"lockwork top needs Textual: {install_command('top')}")
     from lockwork.cli.top_screen import Top  # noqa: PLC0415 - it needs the extra
 
     if not sys.stdout.isatty():

@@ -160,7 +160,7 @@ def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
 def _running(view: Screen) -> Iterable[Sequence[str | Text]]:
     now = datetime.now(UTC)
     for job in view.running:
-        call = HIDDEN if job.hidden else arguments(job.args, job.kwargs)
+        call = HIDDEN if job.hidden else arguments(job.args, job.kwargs, encrypted=job.encrypted)
         yield [
             printable(job.id),
             printable(job.partition),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable
+from logging import INFO, WARNING
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -13,23 +16,25 @@ from click.core import ParameterSource
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.help import Command
-from lockwork.cli.options import size, unit_or_seconds
+from lockwork.cli.options import discovers_tasks, size, unit_or_seconds
 from lockwork.cli.project import Project
 from lockwork.cli.terminal import fill_standard_streams
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
 from lockwork.logs import Log
 from lockwork.protocol.keys import base_queue, checked_queue
+from lockwork.runtime.connect import EMBEDDED
 from lockwork.suggestions import closest
 from lockwork.worker.environment import FORMATS, LEVELS, LOOPS, configured, overruled
 from lockwork.worker.loading import find, named_by_environment
-from lockwork.worker.monitoring.health import Health
-from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.settings import WorkerOptions
 from lockwork.worker.supervisor.banner import log_start
 from lockwork.worker.supervisor.reload import Reloader
 from lockwork.worker.supervisor.session_cleanup import warn_of_leftovers
 from lockwork.worker.supervisor.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from lockwork.worker.monitoring.health import Health
 
 log: Log = Log("lockwork.worker")
 
@@ -76,7 +81,9 @@ def queues_of(app: Lockwork, options: WorkerOptions, named: dict[str, int | None
     for name in named:
         whole = base_queue(name)
         if whole not in app_queues:
-            log.warning("no task of %s belongs to queue %r%s", options.app, name, _meant(name, app_queues))
+            hint = _meant(name, app_queues)
+            # `options(queue=...)` may select any queue
+            log.log(WARNING if hint else INFO, "no task of %s belongs to queue %r%s", options.app, name, hint)
         elif whole != name and whole in named and name in partitions.names(whole):
             raise ConfigError(f"--queues names {name!r} twice: it is a partition of {whole!r}")
         elif whole != name and name not in partitions.names(whole):
@@ -113,12 +120,7 @@ _MANY = click.IntRange(1, 1000)
     },
 )
 @click.argument("app", metavar="MODULE[:OBJECT]", required=False, callback=_app)
-@click.option(
-    "--discover",
-    multiple=True,
-    metavar="PACKAGE",
-    help="Also import all modules named tasks below a package, such as shop. Can be repeated.",
-)
+@discovers_tasks
 @click.option(
     "--queues",
     "--queue",
@@ -144,6 +146,13 @@ _MANY = click.IntRange(1, 1000)
 @click.option("--no-wait", is_flag=True, help="Exit if the server does not answer when the worker starts.")
 @click.option("--max-jobs", type=click.IntRange(1), metavar="N", help="Replace a process after about N jobs.")
 @click.option("--max-memory", metavar="SIZE", help="Replace a process that uses more memory, such as 512MB.")
+@click.option("--max-time", metavar="TIME", help="Replace a process that has worked this long, such as 1h.")
+@click.option("--exit-after", metavar="TIME", help="Stop the worker after this time, as SIGTERM does.")
+@click.option(
+    "--exit-memory",
+    metavar="SIZE",
+    help="Stop the worker, as SIGTERM does, when all its processes together use more memory.",
+)
 @click.option(
     "--lease",
     default="15s",
@@ -184,6 +193,9 @@ def worker(
     health_host: str,
     max_jobs: int | None,
     max_memory: str | None,
+    max_time: str | None,
+    exit_after: str | None,
+    exit_memory: str | None,
     runners: int | None,
     log_level: str | None,
     log_format: str | None,
@@ -224,12 +236,15 @@ def worker(
         wait=not (no_wait or burst or once),
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else size(max_memory, "--max-memory"),
+        max_time=_period(max_time, "--max-time"),
+        exit_after=_period(exit_after, "--exit-after"),
+        exit_memory=None if exit_memory is None else size(exit_memory, "--exit-memory"),
         runners=runners,
         log_level=log_level,
         log_format=log_format,
         discover=list(discover),
     )
-    health = None if health_port is None else Health(health_host, health_port)
+    health = None if health_port is None else _health(health_host, health_port)
     try:
         with configured(log_level, log_format):
             app, loaded_app = find(app, discover)
@@ -246,10 +261,20 @@ def worker(
     sys.exit(status)
 
 
+def _period(text: str | None, option: str) -> float | None:
+    return None if text is None else seconds(unit_or_seconds(text), option)
+
+
 def _named(option: str) -> str:
     """Return where an option's value comes from, for errors."""
     source = click.get_current_context().get_parameter_source(option)
     return f"LOCKWORK_{option.upper()}" if source is ParameterSource.ENVIRONMENT else f"--{option}"
+
+
+def _health(host: str, port: int) -> Health:
+    from lockwork.worker.monitoring.health import Health  # noqa: PLC0415 - few workers need a web server
+
+    return Health(host, port)
 
 
 def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health | None) -> int:
@@ -257,6 +282,8 @@ def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health
     warn_of_leftovers(app, options.queues)
     supervisor = Supervisor(app, options, loop=loop)
     if health is not None:
+        from lockwork.worker.monitoring.metrics import Metrics  # noqa: PLC0415 - as above
+
         names = [name for queue in options.queues for name in app.config.partitions.names(queue)]
         health.start(supervisor.status, Metrics(app, names, supervisor.status, options.lease))
     return supervisor.run()
@@ -266,6 +293,7 @@ def _reload(*, burst: bool, once: bool) -> int:
     if burst or once:
         raise ConfigError("--reload cannot be used with --burst or --once")
     project = Project.current()
+    os.environ[EMBEDDED] = os.environ.get(EMBEDDED) or "on"  # for development: the worker need not warn about it
     restart = (sys.executable, "-m", "lockwork") if project is None else project.restart
     words = sys.argv[1:] if project is None else project.words
     return Reloader([*restart, *(word for word in words if word != "--reload")], Path.cwd()).run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import TypedDict, TypeVar, Unpack
 
@@ -9,13 +10,15 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
+from lockwork.app.lockwork import Lockwork
 from lockwork.cli.action_group import ActionGroup
 from lockwork.cli.completion import worker_names
 from lockwork.cli.names import unknown
 from lockwork.cli.options import connected, names_the_app
+from lockwork.cli.options import duration as seconds_of
 from lockwork.cli.report import Output, Report, prints_json, reports
 from lockwork.cli.table import Column, Listing, facts
-from lockwork.cli.text import ago, duration, moment, printable, size, state
+from lockwork.cli.text import ago, duration, moment, printable, rough_age, size, state
 from lockwork.errors import ConfigError
 from lockwork.words import several
 from lockwork.workers import Worker, WorkerHandle
@@ -28,7 +31,7 @@ COLUMNS = (
     Column("busy", right=True),
     Column("memory", right=True, least=80),
     Column("lag", right=True, least=100),
-    Column("age", right=True),
+    Column("age", right=True, least=50),
     Column("seen", right=True, least=120),
     Column("version", least=140),
 )
@@ -40,6 +43,8 @@ _JOB_COLUMNS = (
     Column("since"),
     Column("waits for"),
 )
+_PAUSE = 0.25
+"""Seconds between two looks for the successor of a worker."""
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -55,7 +60,7 @@ class _OrderOptions(TypedDict):
 
 
 workers: ActionGroup = ActionGroup(
-    "workers", default="show", help="Show workers and their jobs; quiet, resume or stop a worker."
+    "workers", default="show", help="Show workers; quiet, resume, stop or restart a worker."
 )
 
 
@@ -104,6 +109,76 @@ def _resume(**options: Unpack[_OrderOptions]) -> None:
 def _stop(**options: Unpack[_OrderOptions]) -> None:
     """Stop as SIGTERM does, when the running jobs have ended."""
     _send("stop", WorkerHandle.stop, "stops when its jobs have ended", **options)
+
+
+@workers.command(
+    "restart",
+    examples={
+        "lockwork workers restart --one-by-one": "All workers, each when the successor of the last one runs.",
+        "lockwork workers restart web1/4711/3f2a": "One worker.",
+    },
+)
+@click.argument("name", required=False, shell_complete=worker_names)
+@click.option("--one-by-one", is_flag=True, help="All workers, one after the other.")
+@click.option(
+    "--timeout", default="2m", show_default=True, help="How long to wait for the end and the successor of each worker."
+)
+@click.option("--yes", is_flag=True, help="With --one-by-one: do not ask for confirmation.")
+@prints_json
+@names_the_app
+def _restart(
+    *, name: str | None, one_by_one: bool, timeout: str, yes: bool, output: Output, url: str | None, prefix: str
+) -> None:
+    """Stop workers, and wait until the process manager has started a successor of each.
+
+    A successor is a new worker of the same app and the same queues, on any machine.
+    """
+    if one_by_one == (name is not None):
+        raise click.UsageError(
+            "pass the name of a worker, or --one-by-one; to stop all at once, use workers stop --all"
+        )
+    patience = seconds_of(timeout, "--timeout")
+    with connected(url, prefix) as lw:
+        chosen = [worker for worker in _chosen(lw.workers(), name) if worker.alive or name is not None]
+        if not chosen:
+            raise ConfigError("nothing to restart: no worker runs")
+        if name is None and not yes:
+            click.confirm(f"restart {several(len(chosen), 'worker')}, one by one?", err=True, abort=True)
+        successors: dict[str, str] = {}
+        for number, worker in enumerate(chosen, 1):
+            left = len(chosen) - number
+            after = f"; {several(left, 'worker')} not restarted" if left else ""
+            successor = _replaced(lw, worker, set(successors.values()), patience, after)
+            successors[worker.name] = successor
+            if not output.as_json:
+                click.echo(f"worker {printable(worker.name)} stopped, and {printable(successor)} runs")
+        if output.as_json:
+            output.show(lambda: Report({"order": "restart", "successors": successors}, []))
+
+
+def _replaced(lw: Lockwork, worker: Worker, taken: set[str], patience: float, after: str) -> str:
+    """Stop a worker, and return the name of its successor; raises ConfigError if there is none in time."""
+    known = {each.name for each in lw.workers()} - taken
+    if not lw.worker(worker.name).stop():
+        raise ConfigError(f"worker {printable(worker.name)} is lost and takes no orders{after}")
+    give_up = time.monotonic() + patience
+    while True:
+        found = [each for each in lw.workers() if each.alive]
+        runs = any(each.name == worker.name for each in found)
+        for each in found:
+            new = each.name not in known and each.name not in taken and each.state == "running"
+            if not runs and new and (each.app, set(each.queues)) == (worker.app, set(worker.queues)):
+                return each.name
+        if time.monotonic() >= give_up:
+            break
+        time.sleep(_PAUSE)
+    limit = duration(patience)
+    if runs:
+        raise ConfigError(f"worker {printable(worker.name)} has not ended within {limit}: its jobs run{after}")
+    raise ConfigError(
+        f"worker {printable(worker.name)} has ended, and no process manager started a successor within {limit}: "
+        f"start a worker, and see docs/worker.md{after}"
+    )
 
 
 def _send(order: str, send: Callable[[WorkerHandle], bool], effect: str, **options: Unpack[_OrderOptions]) -> None:
@@ -185,7 +260,7 @@ def listing(workers: list[Worker], *, title: str = "") -> Listing:
             f"{worker.busy}/{worker.slots}",
             size(worker.memory),
             duration(worker.lag),
-            ago(worker.started),
+            rough_age(worker.started),
             ago(worker.seen),
             printable(worker.app_version or worker.version),
         )

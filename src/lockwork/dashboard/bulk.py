@@ -14,8 +14,9 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.dashboard.formats import refusal
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockworkError
-from lockwork.jobs.job import Job
-from lockwork.jobs.search import JobFilter, JobPage, JobState
+from lockwork.jobs.job import Job, ashown_snapshot
+from lockwork.jobs.search import JobFilter, JobPage, JobRow, JobState
+from lockwork.jobs.snapshot import JobSnapshot
 from lockwork.logs import Log
 from lockwork.words import several
 
@@ -117,6 +118,12 @@ class Preview(Struct, frozen=True):
     args: tuple[Any, ...] | None
     kwargs: dict[str, Any] | None
     hidden: bool
+    encrypted: bool
+
+    @classmethod
+    def of(cls, job: JobRow | JobSnapshot, partition: str) -> Preview:
+        """Return the preview of a job."""
+        return cls(job.id, partition, job.state, job.task, job.args, job.kwargs, job.hidden, job.encrypted)
 
 
 Search = Callable[..., Awaitable[JobPage]]
@@ -258,19 +265,16 @@ class Change:
 
     async def _look_at(self, picked: Sequence[tuple[str, str]]) -> None:
         fit = {*self.verb.states, *(_ENDED if "done" in self.verb.states else ())}
-        for job in await asyncio.gather(*(self._job(each).ainspect() for each in picked)):
+        for job in await asyncio.gather(*(ashown_snapshot(self._job(each)) for each in picked)):
             if job.state in fit:
                 self.count += 1
                 self._picked.append((job.queue, job.id))
-                self.preview.append(Preview(job.id, job.queue, job.state, job.task, job.args, job.kwargs, job.hidden))
+                self.preview.append(Preview.of(job, job.queue))
             else:
                 self.unfit += 1
 
     def _show(self, page: JobPage) -> None:
-        self.preview += [
-            Preview(job.id, job.partition, job.state, job.task, job.args, job.kwargs, job.hidden)
-            for job in page.jobs[: _SHOWN - len(self.preview)]
-        ]
+        self.preview += [Preview.of(job, job.partition) for job in page.jobs[: _SHOWN - len(self.preview)]]
 
     async def _carry_out(self, most: int) -> None:
         change: Callable[[Job[Any]], Awaitable[bool]] = {"retry": Job.aretry, "cancel": Job.acancel}.get(

@@ -15,7 +15,7 @@ _MOST = 120
 """Maximum boxes of a picture; for a larger flow, the picture shows its beginning, or the surroundings of a job."""
 _LINES = 300
 """Maximum lines of a picture; beyond it, lines that follow from others are left out."""
-STATES = ("failed", "running", "active", "ready", "scheduled", "blocked", "cancelled", "succeeded")
+STATES = ("failed", "running", "active", "ready", "scheduled", "blocked", "cancelled", "skipped", "succeeded")
 """The states of a flow's jobs by importance; a box shows the first state that one of its jobs has."""
 
 
@@ -40,10 +40,16 @@ class FlowBox(Struct, frozen=True):
         return [(state, totals[state]) for state in STATES if state in totals]  # type: ignore[index]
 
     @property
+    def queue(self) -> str | None:
+        """The queue of the jobs, if that is not the flow's."""
+        return self.nodes[0].queue
+
+    @property
     def words(self) -> str:
         """Text for screen readers."""
         counts = ", ".join(f"{count:,} {state}" for state, count in self.counts)
-        return f"{self.task or 'unknown task'}: {counts if len(self.nodes) > 1 else self.state}"
+        place = f" in queue {self.queue}" if self.queue else ""
+        return f"{self.task or 'unknown task'}{place}: {counts if len(self.nodes) > 1 else self.state}"
 
 
 class FlowPicture(Struct, frozen=True):
@@ -51,18 +57,21 @@ class FlowPicture(Struct, frozen=True):
 
     boxes: list[FlowBox]
     lines: list[Line]
+    after_failure: frozenset[tuple[str, str]]
+    """The lines, by start and end, whose end runs only if the start fails."""
     width: float
     height: float
     left_out: int
 
 
 def fold(nodes: Sequence[FlowNode], marked: str = "") -> list[list[FlowNode]]:
-    """Group jobs with the same task whose predecessors and successors are in the same groups.
+    """Group jobs with the same task and queue whose predecessors and successors are in the same groups.
 
     The job with the id `marked` is alone. A job whose task is forgotten joins jobs that are otherwise similar.
     """
     there = {node.number for node in nodes}
     after = {node.number: [child for child in node.children if child in there] for node in nodes}
+    failing = {(node.number, child) for node in nodes for child in node.after_failure}
     before: defaultdict[int, list[int]] = defaultdict(list)
     for number, children in after.items():
         for child in children:
@@ -75,8 +84,8 @@ def fold(nodes: Sequence[FlowNode], marked: str = "") -> list[list[FlowNode]]:
             signs = {
                 number: (
                     kinds[number],
-                    frozenset(kinds[each] for each in before[number]),
-                    frozenset(kinds[each] for each in after[number]),
+                    frozenset((kinds[each], (each, number) in failing) for each in before[number]),
+                    frozenset((kinds[each], (number, each) in failing) for each in after[number]),
                 )
                 for number in kinds
             }
@@ -84,13 +93,15 @@ def fold(nodes: Sequence[FlowNode], marked: str = "") -> list[list[FlowNode]]:
             kinds = {number: short[sign] for number, sign in signs.items()}
         return kinds
 
-    shapes = refined({node.number: node.id == marked for node in nodes})
+    shapes = refined({node.number: (node.id == marked, node.queue) for node in nodes})
     task_names: defaultdict[object, set[str]] = defaultdict(set)
     for node in nodes:
         if node.task is not None:
             task_names[shapes[node.number]].add(node.task)
     alike = {shape: next(iter(tasks)) for shape, tasks in task_names.items() if len(tasks) == 1}
-    kinds = refined({node.number: (node.id == marked, node.task or alike.get(shapes[node.number])) for node in nodes})
+    kinds = refined(
+        {node.number: (node.id == marked, node.queue, node.task or alike.get(shapes[node.number])) for node in nodes}
+    )
     groups: defaultdict[object, list[FlowNode]] = defaultdict(list)
     for node in nodes:
         groups[kinds[node.number]].append(node)
@@ -114,6 +125,13 @@ def picture(nodes: Sequence[FlowNode], marked: str = "") -> FlowPicture | None:
         if child in names
     ]
     edges = list(dict.fromkeys(edges))
+    after_failure = frozenset(
+        (names[node.number], names[child])
+        for group in visible_groups
+        for node in group
+        for child in node.after_failure
+        if child in names
+    )
     if len(edges) > _LINES:
         edges = _reduced(edges)
     drawing = layered([str(group[0].number) for group in visible_groups], edges, WIDE, HIGH)
@@ -127,7 +145,9 @@ def picture(nodes: Sequence[FlowNode], marked: str = "") -> FlowPicture | None:
         for group in visible_groups
     ]
     left_out = len(nodes) - sum(len(box.nodes) for box in boxes)
-    return FlowPicture(boxes, drawing.lines, drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN, left_out)
+    return FlowPicture(
+        boxes, drawing.lines, after_failure, drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN, left_out
+    )
 
 
 def _reduced(edges: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from lockwork import words
 from lockwork.dashboard.redaction import Hidden
+from lockwork.protocol.queue.envelope import Encrypted
 from lockwork.protocol.queue.records import ResultOf
 
 _STEERING = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -72,7 +73,7 @@ def value(thing: object) -> str:
     """Format a value as JSON in one line; other types appear as in Python."""
     if isinstance(thing, Hidden):
         return MASK
-    if isinstance(thing, ResultOf):
+    if isinstance(thing, ResultOf | Encrypted):
         return thing
     try:
         return json.dumps(thing, ensure_ascii=False, default=_other)

@@ -25,6 +25,7 @@ from lockwork.inspection.queue_state import QueueOverview
 from lockwork.jobs.arguments import argument_in
 from lockwork.jobs.search import JobFilter, JobPage, JobRow, Visible
 from lockwork.protocol.keys import base_queue
+from lockwork.protocol.queue.envelope import ENCRYPTED
 from lockwork.telemetry.metrics import Activity, Span, activity
 
 _MOST = 1000
@@ -182,10 +183,13 @@ class View(Struct, frozen=True):
         kwargs: Mapping[str, object] | None,
         *,
         hidden: bool = False,
+        encrypted: bool = False,
     ) -> ShownText:
-        """Format the visible arguments of a job in one line; hidden: none is visible."""
+        """Format the visible arguments of a job in one line; hidden, encrypted: none is visible."""
         if hidden or (self.dashboard.known.hides(task) and (args is not None or kwargs is not None)):
             return ShownText(formats.value(Hidden()), _HIDDEN_BY)
+        if encrypted:
+            return ShownText(ENCRYPTED, "", ENCRYPTED)
         positional = None if args is None else [self._positional(task, at, each) for at, each in enumerate(args)]
         named = None if kwargs is None else {name: self.shown(task, name, each) for name, each in kwargs.items()}
         rules = [each.rule for each in (*(positional or ()), *(named or {}).values()) if isinstance(each, Hidden)]

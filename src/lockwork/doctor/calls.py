@@ -46,13 +46,15 @@ def _check_parked(queue: str, parked: ParkedTask, running: RunningVersions) -> I
     age = max(0.0, datetime.now(UTC).timestamp() - parked.since / 1000)
     about, link = f"Queue {queue}", f"queues/{queue}"
     jobs = words.several(parked.jobs, "job")
+    do, wait = ("does", "waits") if parked.jobs == 1 else ("do", "wait")
     if parked.versions and not running.versions(parked.task, queue) - set(parked.versions):
-        text = f"{jobs} of task {parked.task!r} do not fit the task in any worker, for {words.age(age)}."
-        yield Finding("warning", about, text, "Deploy the version of the app that made the calls.", link)
+        text = f"{jobs} of task {parked.task!r} {do} not fit the task in any worker, for {words.age(age)}."
+        fix = "Deploy the version of the app that made the calls, or give the workers the key that encrypted them."
+        yield Finding("warning", about, text, fix, link)
     elif not running.known(parked.task, queue):
-        text = f"{jobs} of task {parked.task!r} wait for a worker that knows it, for {words.age(age)}."
+        text = f"{jobs} of task {parked.task!r} {wait} for a worker that knows it, for {words.age(age)}."
         fix = "Start a worker of the app that has this task, or add its former name to `aliases=` of the task."
         yield Finding("warning", about, text, fix, link)
     elif age > _BRIEF:
-        text = f"{jobs} of task {parked.task!r} wait for a free worker that knows it, for {words.age(age)}."
+        text = f"{jobs} of task {parked.task!r} {wait} for a free worker that knows it, for {words.age(age)}."
         yield Finding("info", about, text, "Start more workers of the version that has the task.", link)

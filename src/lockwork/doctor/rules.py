@@ -58,6 +58,10 @@ def check(overview: SystemOverview) -> list[Finding]:
     findings += _check_workers(overview)
     findings += _check_apps(overview)
     findings += check_calls(overview)
+    if overview.embedded and not any(worker.alive for worker in overview.workers):
+        text = f"This is {overview.embedded}, and it has no worker."
+        fix = "If your apps and workers use another server, set LOCKWORK_URL."
+        findings.append(Finding("info", "server", text, fix))
     if unchecked := _unchecked(overview):
         text = f"{unchecked:,} further queues and partitions were not checked."
         findings.append(Finding("info", "queues", text, "Check them by name: `lockwork queue NAME`."))
@@ -197,7 +201,7 @@ def _check_workers(overview: SystemOverview) -> Iterator[Finding]:
             yield Finding("warning", about, text, fix, link)
         if not unchecked and used_queues.isdisjoint(worker.queues):
             text = f"No queue that it serves ever had a job: {', '.join(worker.queues[:5])}."
-            yield Finding("info", about, text, "Check its --queues, and the prefix of the producers.", link)
+            yield Finding("info", about, text, "Check its --queues, and the URL and prefix of the producers.", link)
     versions = {worker.version for worker in overview.workers if worker.alive}
     if len(versions) > 1:
         text = f"They run different versions of Lockwork: {', '.join(sorted(versions))}."

@@ -135,7 +135,9 @@ def _persistence(info: dict[str, str]) -> Iterator[Finding]:
 
 
 def _memory(info: dict[str, str]) -> Iterator[Finding]:
-    most, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
+    # the server does not count the buffers of replicas and of its log as used
+    most, uncounted = int(info.get("maxmemory", 0)), int(info.get("mem_not_counted_for_evict", 0))
+    used = int(info.get("used_memory", 0)) - uncounted
     if most and used > 0.8 * most:
         text = f"It uses {used / most:.0%} of its maxmemory, and refuses writes when that is full."
         fix = "Raise maxmemory, or keep less: lower `result_ttl`, `dead_limit` or `history`."

@@ -3,82 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Generic, TypeVar, cast, get_args
-from typing import Protocol as Interface
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError, ServerUnavailable
+from lockwork.flows.placement import FlowPlacement, Place, RunPlacement
 from lockwork.flows.runs import FlowRun
-from lockwork.ids import new_id
+from lockwork.ids import new_id, node_id
 from lockwork.jobs.options import with_headers
-from lockwork.partitions import Partitions, routing_name
+from lockwork.jobs.snapshot import JobFailure
+from lockwork.payloads.payloads import Payloads
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.flows import flows as flows_protocol
 from lockwork.protocol.flows.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.names import shown
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.app_context import AppContext
-from lockwork.tasks.call import ResultCall, ResultRef
-from lockwork.tasks.middleware import Outgoing
+from lockwork.tasks.call import ErrorRef, Next, ResultCall, ResultRef
+from lockwork.tasks.remote import RemoteTask
 from lockwork.tasks.task import Task
 from lockwork.validation import one_of
 
-
-class FlowPlacement(Struct, frozen=True):
-    """The queue and partition of a flow, as far as its calls decide them; all its jobs live there."""
-
-    partitions: Partitions
-    queue: str | None = None
-    place: str | None = None
-    """The partition, once a key or group decides it."""
-    decided_by: str = ""
-
-    def with_call(self, call: object) -> FlowPlacement:
-        """Return the placement with this call added; raises ConfigError for a call of another queue or partition."""
-        if not isinstance(call, ResultCall):
-            raise ConfigError(f"a flow consists of calls, such as fetch.call(1), not {call!r:.60}")
-        if self.queue is not None and call.queue != self.queue:
-            raise ConfigError(
-                f"a flow belongs to one queue, because its jobs end and start in one atomic step: {call.task!r} "
-                f"belongs to queue {call.queue!r}, and the others to {self.queue!r}; use the same queue for their tasks"
-            )
-        name = routing_name(call.record) if call.queue in self.partitions else None
-        if name is None:
-            return replace(self, queue=call.queue)
-        place = self.partitions.place(call.queue, name)
-        if self.place is not None and place != self.place:
-            raise ConfigError(
-                "a flow belongs to one partition, because its jobs end and start in one atomic step: the key or group "
-                f"{shown(name)!r} of {call.task!r} decides {place!r}, and another one's, "
-                f"{shown(self.decided_by)!r}, {self.place!r}; give them the same, or call "
-                "task.options(key=None, group=None)"
-            )
-        return self if self.place is not None else replace(self, queue=call.queue, place=place, decided_by=name)
-
-    def chosen(self) -> str:
-        """Return the queue or partition of one run; an empty flow goes to the default queue."""
-        return self.place or self.partitions.random(self.queue or "default")
-
-
 R = TypeVar("R")
-S = TypeVar("S")
-R_contra = TypeVar("R_contra", contravariant=True)
-
-
-class NextTask(Interface[R_contra, S]):
-    """A task that can be called with one result; its other parameters have defaults."""
-
-    def call(self, result: R_contra, /) -> ResultCall[S]:
-        """Return the call that takes the result."""
-        ...
-
-
-Next = NextTask[R, S] | Callable[[R], ResultCall[S]] | ResultCall[S]
-"""The next step of a chain: a task that takes the result, a function that makes a call of it, or a call without it."""
 
 
 class Node(ResultRef, Generic[R]):
@@ -97,6 +44,11 @@ class Node(ResultRef, Generic[R]):
         """The node itself, typed as the result of its job."""
         return cast("R", self)
 
+    @property
+    def error(self) -> JobFailure:
+        """A reference to the error of its job: a call with it among its arguments runs only if the job fails."""
+        return cast("JobFailure", ErrorRef(self))
+
     def __repr__(self) -> str:
         return f"<Node {self.number} {self.task!r}>"
 
@@ -110,11 +62,12 @@ class Flow:
         self._runtime = runtime
         self._prefix = config.prefix
         self._max_payload = config.max_payload
-        self._home = FlowPlacement(config.partitions)
+        self._placement = FlowPlacement(config.partitions)
         self._jobs: list[FlowJob] = []
+        self._places: list[tuple[Place, Place | None]] = []
+        """The place of each job, and of its compensation."""
         self._returns: dict[int, Any] = {}
         self._links = 0
-        self._used: set[int] = set()
         self._kept: set[int] = set()
         self._answer: Any = None
 
@@ -123,41 +76,72 @@ class Flow:
         call: ResultCall[R],
         *,
         after: ResultRef | Iterable[ResultRef] = (),
+        after_failure: ResultRef | Iterable[ResultRef] = (),
         on_failure: Policy | None = None,
         compensate: Next[R, Any] | None = None,
     ) -> Node[R]:
         """Add a call; its job runs when the jobs whose results it uses, and the jobs in `after`, have ended.
 
+        A call that uses the error of a node, or has jobs in `after_failure`, runs only if at least one of these jobs
+        failed, or was cancelled because a job before it failed; else it is skipped.
+
         `on_failure` is the effect of its failure: "fail" cancels the jobs that wait for it; "ignore" gives them None as
         its result; "compensate" cancels them and then runs the compensations of the jobs that succeeded, the latest
         first. `compensate`: a call, or a task, that compensates this job. Raises ConfigError.
         """
+        added = len(self._jobs)
+        before = self._placement, self._links
+        try:
+            node = self._add(call, after, after_failure, on_failure, compensate)
+            for step in call.callbacks.then:
+                self._next(node, step)
+            for step in call.callbacks.on_error:
+                self._next(node.error, step)
+        except BaseException:  # a call that is refused leaves no trace in the plan
+            self._placement, self._links = before
+            del self._jobs[added:], self._places[added:]
+            self._returns = {number: each for number, each in self._returns.items() if number <= added}
+            self._kept = {number for number in self._kept if number <= added}
+            raise
+        return node
+
+    def _add(
+        self,
+        call: ResultCall[R],
+        after: ResultRef | Iterable[ResultRef],
+        after_failure: ResultRef | Iterable[ResultRef],
+        on_failure: Policy | None,
+        compensate: Next[R, Any] | None,
+    ) -> Node[R]:
         number = len(self._jobs) + 1
         policy = self.on_failure if on_failure is None else _policy(on_failure)
-        home = self._home.with_call(call)
+        self._placement = self._placement.with_call(call)
         if number > MOST_JOBS:
             raise ConfigError(f"a flow has at most {MOST_JOBS:,} jobs: enqueue several flows")
-        waits = after if isinstance(after, Iterable) else [after]
-        parents = {self._number(node) for node in (*call.uses, *waits)}
-        links = self._links + len(parents)
-        if links > MOST_LINKS:
+        errors = [ref.job for ref in call.uses if isinstance(ref, ErrorRef)]
+        results = [ref for ref in call.uses if not isinstance(ref, ErrorRef)]
+        parents = {self._number(node) for node in (*results, *_several(after))}
+        causes = {self._number(node) for node in (*errors, *_several(after_failure))}
+        if both := parents & causes:
+            raise ConfigError(
+                f"{call.task!r} waits for the success and for the failure of job {min(both)} of the flow: add two calls"
+            )
+        self._links += len(parents) + len(causes)
+        if self._links > MOST_LINKS:
             raise ConfigError(
                 f"in a flow, jobs wait for jobs at most {MOST_LINKS:,} times: between two large groups, add one job "
                 "that waits for the first group, and let the second wait for that job"
             )
         self._needs_results(call)
         node: Node[R] = Node(self, number, call.task, may_fail=policy == "ignore")
-        own = number if call.keeps_result else 0
-        undo = b""
+        undo, undo_place = b"", None
         if compensate is not None:
-            compensation = self._undo(node, compensate, own)
-            home = home.with_call(compensation)
-            undo = compensation.record
-        # nothing below raises: a call that is refused leaves no trace in the plan
-        self._home, self._links = home, links
-        self._jobs.append(FlowJob(call.record, sorted(parents), call.delay_ms, policy, undo))
+            compensation = self._undo(node, compensate, number if call.keeps_result else 0)
+            self._placement = self._placement.with_call(compensation)
+            undo, undo_place = compensation.record, self._placement.place(compensation)
+        self._places.append((self._placement.place(call), undo_place))
+        self._jobs.append(FlowJob(call.record, sorted(parents), call.delay_ms, policy, undo, causes=sorted(causes)))
         self._returns[number] = call.returns
-        self._used |= parents
         if call.keeps_result:
             self._kept.add(number)
         return node
@@ -165,13 +149,13 @@ class Flow:
     def chain(self, first: ResultCall[Any] | Any, *steps: Next[Any, Any]) -> Node[Any]:
         """Add calls that each wait for the previous one; return the last node.
 
-        `first` is a call, a node, or a list of nodes. Each step is a task that takes the previous result, a function
-        that takes it and returns a call, or a call that does not use it.
+        `first` is a call, a node, the error of a node, or a list of these. Each step is a task that takes the previous
+        result, a function that takes it and returns a call, or a call that does not use it.
         """
         if isinstance(first, ResultCall):
             last: Any = self.add(first)
-        elif isinstance(first, Node) or (steps and isinstance(first, list | tuple)):
-            self._numbers(first)  # raises for a node of another flow
+        elif isinstance(first, Node) or (steps and isinstance(first, list | tuple | ErrorRef)):
+            self._numbers([ref.job if isinstance(ref, ErrorRef) else ref for ref in _nodes(first)])
             last = first
         else:
             raise ConfigError(f"a chain begins with a call, such as fetch.call(1), not {first!r:.60}")
@@ -200,62 +184,95 @@ class Flow:
     def enqueue(self) -> FlowRun:
         """Enqueue the whole flow; none of its jobs runs before all are enqueued.
 
-        Raises ConfigError, QueueFull if the queue has no space for all jobs, or ServerUnavailable; then no job runs.
+        Raises ConfigError, QueueFull if a queue has no space for its jobs, or ServerUnavailable; then no job runs.
         """
-        run = self._run()
+        run, push = self._new_run()
         with self._context.middlewares.sending("", run.queue, len(self._jobs)) as outgoing:
-            return self._enqueued(run, self._runtime.run(self._push(run, outgoing)))
+            outgoing.ids = (run.id,)
+            self._runtime.run(push(outgoing.headers))
+        return run
 
     async def aenqueue(self) -> FlowRun:
         """Async version of `enqueue`."""
-        run = self._run()
+        run, push = self._new_run()
         with self._context.middlewares.sending("", run.queue, len(self._jobs)) as outgoing:
-            return self._enqueued(run, await self._runtime.arun(self._push(run, outgoing)))
+            outgoing.ids = (run.id,)
+            await self._runtime.arun(push(outgoing.headers))
+        return run
 
-    def _run(self) -> FlowRun:
+    def _new_run(self) -> tuple[FlowRun, Callable[[dict[str, str]], Protocol[None]]]:
+        """Return the handle of a new run, and the protocol that enqueues it, with headers for its jobs."""
+        placement = self._placement.chosen()
+        run = self._run(placement)
+        return run, partial(self._push, run, placement)
+
+    def _run(self, placement: RunPlacement) -> FlowRun:
         if not self._jobs and self._answer is None:  # an empty group has a result: an empty list
             raise ConfigError("the flow is empty: add a call to it, such as flow.add(fetch.call(1))")
-        queue = self._home.chosen()
-        return FlowRun(
-            self._runtime, QueueKeys(self._prefix, queue), queue, new_id(), self._context.errors, self._returns
-        )
+        queue, keys = placement.home, QueueKeys(self._prefix, placement.home)
+        queues = {number: placement.elsewhere(place) or queue for number, (place, _) in enumerate(self._places, 1)}
+        run = FlowRun(self._runtime, keys, queue, new_id(), self._context.errors, self._returns)
+        return run.known_to_be_in(queues if placement.spans else {})
 
-    def _push(self, run: FlowRun, outgoing: Outgoing) -> Protocol[bool]:
-        outgoing.ids = (run.id,)
-        jobs = [self._stamped(job, outgoing.headers) for job in self._jobs] if outgoing.headers else self._jobs
-        answer = self._answer
-        if answer is None:
-            ends = [number for number in self._returns if number not in self._used]
-            answer = ends[0] if len(ends) == 1 else ends
+    def _push(self, run: FlowRun, placement: RunPlacement, headers: dict[str, str]) -> Protocol[None]:
+        jobs = [self._stamped(job, headers) for job in self._jobs] if headers else self._jobs
+        if placement.spans:
+            jobs = [
+                job._replace(queue=placement.elsewhere(place), undo_queue=placement.elsewhere(undo_place))
+                for job, (place, undo_place) in zip(jobs, self._places, strict=True)
+            ]
+        if (payloads := self._runtime.payloads) is not None:
+            jobs = [_sealed(payloads, run, number, job) for number, job in enumerate(jobs, 1)]
+        answer = self._ends() if self._answer is None else self._answer
         keys = QueueKeys(self._prefix, run.queue)
         pushing = flows_protocol.push(keys, run.id, jobs, answer, self._runtime.window_ms)
-        return self._context.announcing.after(pushing)
+        if not (yield from self._context.announcing.after(pushing)):
+            raise ServerUnavailable("the flow could not be enqueued within 10 minutes, and nothing of it will run")
+
+    def _ends(self) -> int | list[int]:
+        """Return the jobs that no other job waits for. Jobs that run only after a failure do not count."""
+        after_failure: set[int] = set()
+        used: set[int] = set()
+        for number, job in enumerate(self._jobs, 1):
+            if job.causes or any(
+                one in after_failure and self._jobs[one - 1].policy != "ignore" for one in job.parents
+            ):
+                after_failure.add(number)
+            else:
+                used.update(job.parents)
+        ends = [number for number in self._returns if number not in used and number not in after_failure]
+        return ends[0] if len(ends) == 1 else ends
 
     def _stamped(self, job: FlowJob, headers: dict[str, str]) -> FlowJob:
         """Return the job with the headers of this run; its compensation gets them, too."""
         undo = with_headers(job.undo, headers, self._max_payload) if job.undo else job.undo
         return job._replace(record=with_headers(job.record, headers, self._max_payload), undo=undo)
 
-    def _enqueued(self, run: FlowRun, done: bool) -> FlowRun:
-        if not done:
-            raise ServerUnavailable("the flow could not be enqueued within 10 minutes, and nothing of it will run")
-        return run
-
     def _next(self, last: Any, step: Any) -> Node[Any]:
-        if isinstance(step, ResultCall):
-            return self.add(step, after=_nodes(last))
-        return self.add(_made(step, last))
+        call = step if isinstance(step, ResultCall) else _made(step, last)
+        refs = _nodes(last)  # also if the call uses only some of them
+        errors = [ref.job for ref in refs if isinstance(ref, ErrorRef)]
+        return self.add(call, after=[ref for ref in refs if not isinstance(ref, ErrorRef)], after_failure=errors)
 
     def _undo(self, node: Node[Any], wanted: Any, own: int) -> ResultCall[Any]:
         call = wanted if isinstance(wanted, ResultCall) else _made(wanted, node)
         if call.delay_ms:
             raise ConfigError(f"the compensation {call.task!r} cannot have a delay")
+        if call.callbacks or any(isinstance(used, ErrorRef) for used in call.uses):
+            raise ConfigError(
+                f"the compensation {call.task!r} cannot have then or on_error, nor use the error of a job: add a job "
+                "that runs after the failure, flow.add(call, after_failure=node)"
+            )
         for used in call.uses:
             self._number(used)
         self._needs_results(call, own)
         return call
 
     def _number(self, node: ResultRef) -> int:
+        if isinstance(node, ErrorRef):
+            raise ConfigError(
+                f"{node!r:.60} can only be an argument of a call: to wait for a failure, use after_failure"
+            )
         if not isinstance(node, Node) or node.flow is not self:
             raise ConfigError(
                 f"{node!r:.60} is not a job of this flow: add jobs that wait for each other to the same flow"
@@ -277,18 +294,34 @@ class Flow:
         return f"<Flow of {len(self._jobs)} jobs>"
 
 
+def new_run(flow: Flow) -> tuple[FlowRun, Callable[[dict[str, str]], Protocol[None]]]:
+    """Return the handle of a new run of a flow, and the protocol that enqueues it, with headers for its jobs."""
+    return flow._new_run()  # noqa: SLF001 - for a flow that is enqueued later, or after others
+
+
+def _sealed(payloads: Payloads, run: FlowRun, number: int, job: FlowJob) -> FlowJob:
+    """Return a job, and its compensation, encrypted or signed."""
+    id = node_id(run.id, number)
+    undo = payloads.seal_call(job.undo_queue or run.queue, f"{id}u", job.undo) if job.undo else job.undo
+    return job._replace(record=payloads.seal_call(job.queue or run.queue, id, job.record), undo=undo)
+
+
 def _policy(given: object) -> Policy:
     return one_of(given, "on_failure", get_args(Policy))
 
 
 def _made(step: Any, last: Any) -> ResultCall[Any]:
     """Return the call that a task, or a function, makes of the previous result."""
-    call = step.call(last) if isinstance(step, Task) else step(last) if callable(step) else step
+    call = step.call(last) if isinstance(step, Task | RemoteTask) else step(last) if callable(step) else step
     if not isinstance(call, ResultCall):
         raise ConfigError(
             f"the next step must be a task, a call of one, or a function that returns a call, not {step!r:.60}"
         )
     return call
+
+
+def _several(given: ResultRef | Iterable[ResultRef]) -> Iterable[ResultRef]:
+    return given if isinstance(given, Iterable) else [given]
 
 
 def _nodes(value: Any) -> list[ResultRef]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any, TypeVar
 
 from lockwork.injection.plan import Injection, InjectionPlan
 from lockwork.injection.scopes import ProviderRunner, ThreadRunner, Values, WorkerScope, enter, enter_here
+from lockwork.lazy import asyncio
 
 T = TypeVar("T")
 Limited = Callable[[Awaitable[Any], float], Awaitable[Any]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, ExitStack
@@ -11,6 +10,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from lockwork.injection.plan import Provider
+from lockwork.lazy import asyncio
 from lockwork.owners import Owner, acting_as
 
 Values = dict[Provider, Any]

@@ -11,6 +11,7 @@ from enum import Flag, auto
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lockwork.errors import ServerRefused
 from lockwork.inspection.lock_cache import LockCache
@@ -76,6 +77,8 @@ class SystemOverview(Struct, frozen=True):
     """Locks; None if this user may not read them."""
     refused: Part = NAMES
     """Parts that this user may not read."""
+    embedded: str = ""
+    """Describes the server if it is the embedded one."""
 
     @property
     def queues(self) -> list[QueueOverview]:
@@ -111,11 +114,13 @@ class OverviewReader:
 
     def read(self, runtime: Runtime, parts: Part, **options: Any) -> SystemOverview:
         """Read the parts; raises a LockworkError if the server does not answer. Options: see `protocol`."""
-        return runtime.run(self.protocol(runtime.prefix, parts, **options))
+        overview = runtime.run(self.protocol(runtime.prefix, parts, **options))
+        return replace(overview, embedded=runtime.embedded)
 
     async def aread(self, runtime: Runtime, parts: Part, **options: Any) -> SystemOverview:
         """Async version of `read`."""
-        return await runtime.arun(self.protocol(runtime.prefix, parts, **options))
+        overview = await runtime.arun(self.protocol(runtime.prefix, parts, **options))
+        return replace(overview, embedded=runtime.embedded)
 
     def protocol(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 
 from lockwork.protocol import names
 from lockwork.protocol.queue import record_header, records
+from lockwork.protocol.queue.envelope import without_data
 
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
@@ -24,14 +25,16 @@ def named_value(arg: str) -> tuple[str | None, str]:
 
 
 def is_in(text: str, record: bytes) -> bool:
-    """Return whether a call or one of its names contains a text."""
-    return text in record.partition(b";")[2].decode(errors="replace") or any(
+    """Return whether a call or one of its names contains a text; of encrypted arguments, the id of their key."""
+    return text in without_data(record.partition(b";")[2]).decode(errors="replace") or any(
         text in names.shown(name) for name in record_header.names(record)
     )
 
 
 def has_argument(call: records.StoredCall, record: bytes, arg: str, parameters: Parameters) -> bool | None:
     """Return whether a call has an argument; None if the kept part of its record does not decide it."""
+    if call.encrypted:
+        return False
     name, text = named_value(arg)
     args = records.beginning_args(record) if call.cut else call.args or []
     kwargs = call.kwargs or {}

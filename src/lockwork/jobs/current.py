@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, Literal, NoReturn, TypeVar
@@ -13,7 +12,9 @@ from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, DeliveryOver, JobCancelled, PayloadTooLarge
 from lockwork.hooks import Again
 from lockwork.jobs import options
+from lockwork.lazy import asyncio
 from lockwork.owners import Owner
+from lockwork.payloads.payloads import opened
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.overview import job_text
@@ -114,6 +115,7 @@ class JobContext:
         "_note",
         "_queue_context",
         "cancelled",
+        "observed",
         "over",
         "overran",
         "runner",
@@ -122,6 +124,9 @@ class JobContext:
         "thread",
         "waits",
     )
+
+    observed: object
+    """For the task's observer, which sets it."""
 
     def __init__(self, leased: Leased, task: str, queue_context: QueueContext, tags: tuple[str, ...] = ()) -> None:
         self._leased = leased
@@ -221,17 +226,20 @@ class JobContext:
         Raises DeliveryOver if this delivery has ended, ConfigError, PayloadTooLarge.
         """
         self._written(self._run(self._write(checkpoint_name(name), value)))
-        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._queue_context.cap).decode()
+        self._remember(name, value)
 
     async def acheckpoint(self, name: str, value: object = None) -> None:
         """Async version of `checkpoint`."""
         self._written(await self._arun(self._write(checkpoint_name(name), value)))
-        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._queue_context.cap).decode()
+        self._remember(name, value)
 
     @property
     def checkpoints(self) -> dict[str, Any]:
-        """The steps that this and earlier attempts finished, with their values."""
-        return {name: codecs.decode(value.encode()) for name, value in self._notes().steps.items()}
+        """The steps that this and earlier attempts finished, with their values.
+
+        Raises PayloadRejected if one is not encrypted or signed as the app requires.
+        """
+        return {name: codecs.decode(self._opened(name, value)) for name, value in self._notes().steps.items()}
 
     def retry(self, delay: Duration | None = None) -> NoReturn:
         """End this attempt as failed, and run the job again after `delay` (default: the task's back-off)."""
@@ -252,10 +260,26 @@ class JobContext:
             self._note = control.Note.read(self._leased.note)
         return self._note
 
+    def _opened(self, step: str, stored: str) -> bytes:
+        context = self._queue_context
+        return opened(context.runtime.payloads, "checkpoint", context.queue, self.id, stored.encode(), step)
+
+    def _remember(self, step: str, value: object) -> None:
+        """Note a finished step for `checkpoints`, in its stored form."""
+        encoded = codecs.encode(value, "a checkpoint", self._queue_context.cap)
+        self._notes().steps[step] = self._sealed(step, encoded).decode()
+
+    def _sealed(self, step: str, encoded: bytes) -> bytes:
+        context = self._queue_context
+        payloads = context.runtime.payloads
+        if payloads is None:
+            return encoded
+        return payloads.seal_value("checkpoint" if step else "progress", context.queue, self.id, encoded, step)
+
     def _write(self, step: str, value: object) -> Protocol[int]:
         what = f"checkpoint {step!r}" if step else "the progress"
         context = self._queue_context
-        encoded = codecs.encode(value, f"{what} of job {self.id}", context.cap)
+        encoded = self._sealed(step, codecs.encode(value, f"{what} of job {self.id}", context.cap))
         return control.note(context.keys, context.session, self._leased, step, encoded, context.cap)
 
     def _written(self, answer: int) -> None:

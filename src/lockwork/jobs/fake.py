@@ -97,6 +97,12 @@ class FakeJobContext(JobContext):
             self.log.snoozes.append((again.delay_ms or 0) / 1000)
             raise
 
+    def _opened(self, step: str, stored: str) -> bytes:  # noqa: ARG002 - as below
+        return stored.encode()
+
+    def _sealed(self, step: str, encoded: bytes) -> bytes:  # noqa: ARG002 - a test reads the value
+        return encoded
+
     def _run(self, protocol: Protocol[T]) -> T:
         no_running_loop()
         return drive(protocol, self._perform)

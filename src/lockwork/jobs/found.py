@@ -34,10 +34,13 @@ class FoundJob(Job[R]):
         self._searched_all = False
 
     def _at(self, made: Callable[[QueueKeys], Protocol[T]], patience: float | None = None) -> Protocol[T]:
-        if len(self._left) > 1 or (self._left and self._everywhere):
-            finding = self._find()
+        finding = self._search()
+        if finding is not None:
             yield from finding if patience is None else sessions.within(max(patience, LOOK_AFTER_TIMEOUT), finding)
         return (yield from made(self._from.keys))
+
+    def _search(self) -> Protocol[None] | None:
+        return self._find() if len(self._left) > 1 or (self._left and self._everywhere) else None
 
     def _find(self) -> Protocol[None]:
         if (yield from self._find_in(self._left)) or not self._everywhere:

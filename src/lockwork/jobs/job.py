@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -16,13 +16,17 @@ from lockwork.errors import (
     JobExpired,
     JobFailed,
     LockworkError,
+    PayloadRejected,
     ResultTimeout,
     ResultUnavailable,
 )
 from lockwork.failures import Errors, Failure
+from lockwork.foreign_words import JOB_METHODS, attribute_error
 from lockwork.jobs import options as job_options
-from lockwork.jobs.snapshot import JobError, JobSnapshot, State, describe_place, snapshot, state_of
-from lockwork.jobs.waits import Wait, warn_if_unserved
+from lockwork.jobs.opened import opened_details
+from lockwork.jobs.snapshot import JobError, JobSnapshot, State, describe_wait, snapshot, state_of
+from lockwork.jobs.waits import Wait, on_embedded, warn_if_unserved
+from lockwork.payloads.payloads import opened
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
@@ -52,14 +56,16 @@ class Origin(NamedTuple):
 class Job(Generic[R]):
     """An enqueued call of a task; `lw.job(id, queue)` finds it again."""
 
-    __slots__ = ("_from", "arrival", "id")
+    __slots__ = ("_ended", "_from", "arrival", "id")
 
     def __init__(self, origin: Origin, id: str, arrival: Arrival = "new") -> None:
         self._from = origin
+        self._ended: JobState | None = None
+        """The outcome that `lw.completed` read, until `result` returns it."""
         self.id: str = id
         self.arrival: Arrival = arrival
-        """The effect of the call that returned this handle: "new", or, if a unique job had the name, "kept" (no
-        effect), "replaced" (that job became this call) or "moved" (it also runs at another time)."""
+        """The effect of the call that returned this handle: "new", or, if a job had the unique name or the caller's own
+        id, "kept" (no effect), "replaced" (that job became this call) or "moved" (it also runs at another time)."""
 
     @property
     def queue(self) -> str:
@@ -68,7 +74,7 @@ class Job(Generic[R]):
 
     @property
     def new(self) -> bool:
-        """True if the call enqueued a job; False if another job had its unique name."""
+        """True if the call enqueued a job; False if another job had its unique name or own id."""
         return self.arrival == "new"
 
     def result(self, timeout: Duration | None = None) -> R:
@@ -78,19 +84,28 @@ class Job(Generic[R]):
         JobExpired). Raises ResultTimeout, or ResultUnavailable if the result is not kept (any more) or does not match
         the function's annotation.
         """
+        if (ended := self._ended) is not None:
+            self._ended = None
+            return self._read(ended)
         with Wait(self):
-            outcome, place = self._from.runtime.run(self._outcome(timeout))
-        return self._read(outcome, place)
+            outcome, story = self._from.runtime.run(self._outcome(timeout))
+        return self._read(outcome, story)
 
     async def aresult(self, timeout: Duration | None = None) -> R:
-        """Async version of `result`."""
+        """Async version of `result`; `await job` is the same without a timeout."""
+        if (ended := self._ended) is not None:
+            self._ended = None
+            return self._read(ended)
         with Wait(self):
-            outcome, place = await self._from.runtime.arun(self._outcome(timeout))
-        return self._read(outcome, place)
+            outcome, story = await self._from.runtime.arun(self._outcome(timeout))
+        return self._read(outcome, story)
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        return self.aresult().__await__()
 
     def state(self) -> State:
         """Read its state: scheduled, blocked (it waits for others of its flow), ready, running, succeeded, dead,
-        cancelled, expired, or unknown.
+        cancelled, expired, skipped (no job of its flow failed whose failure it waits for), or unknown.
         """
         return self._from.runtime.run(self._at(self._state))
 
@@ -143,7 +158,7 @@ class Job(Generic[R]):
             details = self._from.runtime.run(self._inspect(self._from.runtime.channel))
             if details.note.progress not in ("", last):
                 last = details.note.progress
-                yield codecs.decode(last.encode())
+                yield self._progress(last)
             if details.state not in leases.UNENDED:
                 return
             self._from.runtime.run(self._changed(hints))
@@ -155,7 +170,7 @@ class Job(Generic[R]):
             details = await self._from.runtime.arun(self._inspect(self._from.runtime.channel))
             if details.note.progress not in ("", last):
                 last = details.note.progress
-                yield codecs.decode(last.encode())
+                yield self._progress(last)
             if details.state not in leases.UNENDED:
                 return
             await self._from.runtime.arun(self._changed(hints))
@@ -239,7 +254,20 @@ class Job(Generic[R]):
                 return cast("State", place.state)
 
     def _seen(self, details: control.JobDetails) -> JobSnapshot:
-        return snapshot(self.id, self.queue, details)
+        payloads = self._from.runtime.payloads
+        if payloads is None:
+            return snapshot(self.id, self.queue, details)
+        return snapshot(self.id, self.queue, opened_details(payloads, self.queue, self.id, details), details)
+
+    def _progress(self, stored: str) -> Any:
+        return codecs.decode(self._opened("progress", stored.encode()))
+
+    def _opened(self, kind: Literal["progress", "result"], stored: bytes) -> bytes:
+        """Return a value as JSON; raises ResultUnavailable if this app cannot read it."""
+        try:
+            return opened(self._from.runtime.payloads, kind, self.queue, self.id, stored)
+        except PayloadRejected as error:
+            raise ResultUnavailable(str(error)) from None
 
     def _cancel(self) -> Protocol[str]:
         runtime = self._from.runtime
@@ -259,23 +287,41 @@ class Job(Generic[R]):
             raise ConfigError("say when the job should run: reschedule(delay=...) or reschedule(at=...)")
         return self._at(lambda keys: control.reschedule(keys, self.id, due))
 
-    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[JobState, control.JobPlace | None]]:
+    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[JobState, str]]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
         return self._at(lambda keys: self._outcome_in(keys, limit), limit)
 
-    def _outcome_in(self, keys: QueueKeys, limit: float | None) -> Protocol[tuple[JobState, control.JobPlace | None]]:
-        """Wait for the outcome; if there is none in time, find out where the job is, for the error to say."""
+    def _outcome_in(self, keys: QueueKeys, limit: float | None) -> Protocol[tuple[JobState, str]]:
+        """Wait for the outcome; if there is none in time, find out why, for the error to say."""
         runtime = self._from.runtime
-        unserved = warn_if_unserved(keys, self.id, f"job {self.id}") if limit is None else None
+        unserved = warn_if_unserved(runtime, keys, self.id, f"job {self.id}") if limit is None else None
         outcome = yield from leases.outcome(keys, self.id, runtime.channel, limit, runtime.window_ms, unserved)
-        if outcome.state not in leases.UNENDED:
-            return outcome, None
-        try:
-            return outcome, (yield from sessions.within(LOOK_AFTER_TIMEOUT, control.find_place(keys, self.id)))
-        except LockworkError:
-            return outcome, None
+        return outcome, (yield from self._story()) if outcome.state in leases.UNENDED else ""
 
-    def _read(self, state: JobState, place: control.JobPlace | None) -> R:
+    def _story(self) -> Protocol[str]:
+        """Describe why a job has not ended, for `ResultTimeout`; "" if the server is unreachable."""
+        try:
+            details = yield from sessions.within(LOOK_AFTER_TIMEOUT, control.inspect(self._from.keys, self.id))
+            place = yield from sessions.within(LOOK_AFTER_TIMEOUT, control.find_place(self._from.keys, self.id))
+        except LockworkError:
+            return ""
+        if (payloads := self._from.runtime.payloads) is not None:
+            details = opened_details(payloads, self.queue, self.id, details)
+        return describe_wait(place, details, on_embedded(self._from.runtime))
+
+    def _unended_text(self) -> Protocol[str]:
+        """Say that the job has not ended, and why; for errors."""
+        return self._unended((yield from self._story()))
+
+    def _unended(self, story: str) -> str:
+        return f"job {self.id} in queue {self.queue!r} has not ended yet{story}"
+
+    def _search(self) -> Protocol[None] | None:
+        """Return a search for the job's queue, or None if the queue is known."""
+        return None
+
+    def _read(self, state: JobState, story: str = "") -> R:
+        """Return the result of an outcome, or raise its error."""
         if state.state == "unknown":
             raise ResultUnavailable(
                 f"nothing is known of job {self.id} in {self._searched}: its result has expired, or it never "
@@ -284,19 +330,27 @@ class Job(Generic[R]):
         if state.blob[:1] == b"c":
             reason = f", because job {state.blob[2:].decode()} failed" if state.blob[1:2] == b">" else ""
             raise JobCancelled(f"job {self.id} in queue {self.queue!r} was cancelled{reason}")
+        if state.blob[:1] == b"n":
+            raise JobCancelled(
+                f"job {self.id} in queue {self.queue!r} was skipped: it runs only after a failure, and no job whose "
+                "failure it waits for has failed"
+            )
         if state.blob == b"x" or state.state == "overdue":
             raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it did not start in time")
         if state.state == "dead" or state.blob[:1] == b"f":
             error = state.blob if state.state == "dead" else state.blob[1:]
+            if (payloads := self._from.runtime.payloads) is not None:
+                error = payloads.open_error(self.queue, self.id, error)
             self._raise(Failure.read(error))
         if state.state != "ended":
-            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{describe_place(place)}")
+            raise ResultTimeout(self._unended(story))
         if len(state.blob) == 1:
             raise ResultUnavailable(
                 f"job {self.id} in queue {self.queue!r} succeeded, but has no result: its task keeps none, or "
                 "result_ttl has passed"
             )
-        value: R = codecs.result(state.blob[1:], self._from.returns, f"job {self.id} in queue {self.queue!r}")
+        encoded = self._opened("result", state.blob[1:])
+        value: R = codecs.result(encoded, self._from.returns, f"job {self.id} in queue {self.queue!r}")
         return value
 
     def _raise(self, failure: Failure) -> NoReturn:
@@ -312,5 +366,47 @@ class Job(Generic[R]):
         """Return the text that names the searched queues."""
         return f"queue {self.queue!r}"
 
+    if not TYPE_CHECKING:  # type checkers must report these names as unknown
+
+        def __getattr__(self, name: str) -> Any:
+            raise attribute_error(type(self).__name__, name, JOB_METHODS)
+
     def __repr__(self) -> str:
         return f"<Job {self.id} queue={self.queue!r}>"
+
+
+def origin_of(job: Job[Any]) -> Origin:
+    """Return the app and the queue of a job."""
+    return job._from  # noqa: SLF001 - for waits that include many jobs
+
+
+def shown_snapshot(job: Job[Any]) -> JobSnapshot:
+    """Read a job as tools show it: what is encrypted stays so, also in an app that has the keys."""
+    details = job._from.runtime.run(job._placed())  # noqa: SLF001 - as in `origin_of`; it also finds the queue
+    return snapshot(job.id, job.queue, details)
+
+
+async def ashown_snapshot(job: Job[Any]) -> JobSnapshot:
+    """Async version of `shown_snapshot`."""
+    details = await job._from.runtime.arun(job._placed())  # noqa: SLF001
+    return snapshot(job.id, job.queue, details)
+
+
+def search_for(job: Job[Any]) -> Protocol[None] | None:
+    """Return a search for a job's queue, or None if the queue is known."""
+    return job._search()  # noqa: SLF001
+
+
+def unended_text(job: Job[Any]) -> Protocol[str]:
+    """Say that a job has not ended, and why."""
+    return job._unended_text()  # noqa: SLF001
+
+
+def read_outcome(job: Job[R], outcome: JobState) -> R:
+    """Return the result of an outcome, or raise its error."""
+    return job._read(outcome)  # noqa: SLF001
+
+
+def remember_outcome(job: Job[Any], outcome: JobState) -> None:
+    """Store the outcome for the next `result` of a job."""
+    job._ended = outcome  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""The types of `enqueue_many`: each tuple has the positional arguments of one `enqueue` of the same task.
+"""The types of `enqueue_many` and `map`: each tuple has the positional arguments of one `enqueue` of the same task.
 
 A ParamSpec cannot describe tuples, so the overloads compare the number and types of the arguments of `enqueue`.
 """
@@ -6,8 +6,9 @@ A ParamSpec cannot describe tuples, so the overloads compare the number and type
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar, overload
 
+from lockwork.jobs.gather import CHUNK, amap_items, map_items
 from lockwork.jobs.job import Job
 
 R = TypeVar("R")
@@ -61,7 +62,7 @@ _Rows = Iterable[tuple[Any, Any, Any, Any, Any, *tuple[Any, ...]]]
 
 
 class EnqueuesMany:
-    """Enqueues many calls at once; a mixin for classes that have `enqueue`."""
+    """Enqueues many calls at once, and maps items; a mixin for classes that have `enqueue`."""
 
     @overload
     def enqueue_many(self: _Takes1[A, R], arguments: Iterable[tuple[A]]) -> list[Job[R]]: ...
@@ -90,6 +91,52 @@ class EnqueuesMany:
         """
         return self._enqueue_all(arguments)  # type: ignore[attr-defined, no-any-return]
 
+    @overload
+    def map(
+        self: _Takes1[A, R],
+        items: Iterable[A],
+        *,
+        chunk: int = ...,
+        return_exceptions: Literal[False] = ...,
+        progress: bool = ...,
+    ) -> list[R]: ...
+    @overload
+    def map(
+        self: _Takes1[A, R],
+        items: Iterable[A],
+        *,
+        chunk: int = ...,
+        return_exceptions: bool,
+        progress: bool = ...,
+    ) -> list[R | Exception]: ...
+
+    def map(
+        self,
+        items: Iterable[Any],
+        *,
+        chunk: int = CHUNK,
+        return_exceptions: bool = False,
+        progress: bool = False,
+    ) -> list[Any]:
+        """Enqueue one call per item, wait for all jobs, and return their results in the order of the items.
+
+        Items are read as jobs end, so a generator need not fit into memory, nor its jobs into the queue. If a job
+        fails, no more items are enqueued, and the enqueued jobs still run.
+
+        Args:
+            items: the only argument of each call. For several arguments, use `lw.gather(task.enqueue_many(...))`.
+            chunk: number of items to enqueue at a time; the next ones when half of that number has not ended.
+            return_exceptions: return errors in place of results. Default False: raise the first one.
+            progress: show a progress bar on standard error, in a terminal or a notebook. Default False.
+        """
+        return map_items(
+            self._enqueue_all,  # type: ignore[attr-defined]
+            items,
+            chunk,
+            return_exceptions=return_exceptions,
+            progress=progress,
+        )
+
 
 class AEnqueuesMany:
     """Async version of `EnqueuesMany`."""
@@ -117,3 +164,39 @@ class AEnqueuesMany:
         """Async version of `enqueue_many`."""
         jobs: list[Any] = await self._aenqueue_all(arguments)  # type: ignore[attr-defined]
         return jobs
+
+    @overload
+    async def amap(
+        self: _Takes1[A, R],
+        items: Iterable[A],
+        *,
+        chunk: int = ...,
+        return_exceptions: Literal[False] = ...,
+        progress: bool = ...,
+    ) -> list[R]: ...
+    @overload
+    async def amap(
+        self: _Takes1[A, R],
+        items: Iterable[A],
+        *,
+        chunk: int = ...,
+        return_exceptions: bool,
+        progress: bool = ...,
+    ) -> list[R | Exception]: ...
+
+    async def amap(
+        self,
+        items: Iterable[Any],
+        *,
+        chunk: int = CHUNK,
+        return_exceptions: bool = False,
+        progress: bool = False,
+    ) -> list[Any]:
+        """Async version of `map`."""
+        return await amap_items(
+            self._aenqueue_all,  # type: ignore[attr-defined]
+            items,
+            chunk,
+            return_exceptions=return_exceptions,
+            progress=progress,
+        )

@@ -20,7 +20,7 @@ from lockwork.backoff import Exponential, Policy
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, PayloadTooLarge
 from lockwork.hooks import Again
-from lockwork.protocol.queue import record_header
+from lockwork.protocol.queue import record_header, records
 from lockwork.protocol.queue.record_header import Budget
 from lockwork.validation import whole
 
@@ -44,6 +44,10 @@ class RunOptions(Struct, frozen=True):
     result_ms: int = 0
     """Time that the result is stored, in ms; 0: the app's `result_ttl`."""
     max_deliveries: int | None = None
+    retry_until_ms: int | None = None
+    """Time after which no attempt begins: ms from the enqueue on, or -ms since 1970."""
+    last_start: float | None = None
+    """In a worker, the same for one job, in seconds by the clock of its process (`runtime.clock.now`)."""
 
     def again(self, error: BaseException) -> bool:
         """Return True if a job that failed with this error is retried.
@@ -79,27 +83,34 @@ Options = TypeVar("Options", bound=RunOptions)
 
 def read(settings: Mapping[str, Any], options: Options) -> Options:
     """Return the options with the given changes, checked; raises ConfigError."""
-    changes: dict[str, Any] = {}
-    if "retries" in settings:
-        changes["retries"] = whole(settings["retries"], "retries", 0, _MOST)
-    if "max_deliveries" in settings:
-        most = settings["max_deliveries"]
-        changes["max_deliveries"] = None if most is None else whole(most, "max_deliveries", 1, _MOST)
-    if "backoff" in settings:
-        changes["backoff"] = backoff.read(settings["backoff"])
+    changes = _retries(settings)
     for name in ("timeout", "hard_timeout"):
         if name in settings:
             changes[name] = None if settings[name] is None else seconds(settings[name], name)
-    if "retry_on" in settings:
-        changes["retry_on"] = None if settings["retry_on"] is None else _classes(settings["retry_on"], "retry_on")
-    if "give_up_on" in settings:
-        changes["give_up_on"] = _classes(settings["give_up_on"], "give_up_on")
     if "tags" in settings:
         changes["tags"] = _tags(settings["tags"])
     if "result_ttl" in settings:
         result_ttl = settings["result_ttl"]
         changes["result_ms"] = 0 if result_ttl is None else milliseconds(result_ttl, "result_ttl")
     return _with_limits_in_order(replace(options, **changes))
+
+
+def _retries(settings: Mapping[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if "retries" in settings:
+        changes["retries"] = whole(settings["retries"], "retries", 0, _MOST)
+    if "max_deliveries" in settings:
+        most = settings["max_deliveries"]
+        changes["max_deliveries"] = None if most is None else whole(most, "max_deliveries", 1, _MOST)
+    if "retry_until" in settings:
+        changes["retry_until_ms"] = limit(settings["retry_until"], "retry_until")
+    if "backoff" in settings:
+        changes["backoff"] = backoff.read(settings["backoff"])
+    if "retry_on" in settings:
+        changes["retry_on"] = None if settings["retry_on"] is None else _classes(settings["retry_on"], "retry_on")
+    if "give_up_on" in settings:
+        changes["give_up_on"] = _classes(settings["give_up_on"], "give_up_on")
+    return changes
 
 
 def replicas(settings: Mapping[str, Any]) -> int:
@@ -118,16 +129,19 @@ def moment(settings: Mapping[str, Any]) -> int | None:
     return None
 
 
-def limit(value: Duration | datetime) -> int:
-    """Return when a job that has not started expires, in the form of `moment`."""
-    return at(value, "expires") if isinstance(value, datetime) else milliseconds(value, "expires")
+def limit(value: Duration | datetime | None, what: str) -> int | None:
+    """Return a limit of a job's time, in the form of `moment`; raises ConfigError."""
+    if value is None:
+        return None
+    return at(value, what) if isinstance(value, datetime) else milliseconds(value, what)
 
 
-def check_order(due: int, expires: int | None) -> None:
-    """Raise ConfigError for a job that would expire first; a moment and a duration cannot be compared yet."""
-    if due and expires is not None and (due < 0) == (expires < 0) and abs(expires) <= abs(due):
-        both = ", since its delay and its expires both count from when it is enqueued" if due > 0 else ""
-        raise ConfigError(f"the job would expire before it may start{both}: pass a later expires, or None")
+def check_order(due: int, limit: int | None, what: str) -> None:
+    """Raise ConfigError for a job that could never start; a moment and a duration cannot be compared yet."""
+    if due and limit is not None and (due < 0) == (limit < 0) and abs(limit) <= abs(due):
+        both = f", since its delay and its {what} both count from when it is enqueued" if due > 0 else ""
+        would = "expire" if what == "expires" else "be dead"
+        raise ConfigError(f"the job would {would} before it may start{both}: pass a later {what}, or None")
 
 
 def at(value: object, what: str) -> int:
@@ -200,6 +214,11 @@ def with_headers(record: bytes, headers: Mapping[str, str], cap: int) -> bytes:
 def with_stock(record: bytes, stock: str, cap: int) -> bytes:
     """Return the record of a job that a stock enqueues; raises PayloadTooLarge when its body is over `cap`."""
     return _with(record, {"stock": stock}, "stock", cap)
+
+
+def with_enqueued(record: bytes, cap: int) -> bytes:
+    """Return the record with the time of its enqueue, for a job whose id has none; raises PayloadTooLarge."""
+    return _with(record, {records.ENQUEUED: time.time_ns() // 1000}, "time", cap)
 
 
 def _with(record: bytes, facts: Mapping[str, object], what: str, cap: int) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
@@ -19,12 +19,14 @@ from lockwork.jobs import options
 from lockwork.jobs.arguments import Parameters, as_float, has_argument, is_in, named_value
 from lockwork.jobs.snapshot import JobError, moment_us, tags_of
 from lockwork.protocol import names
+from lockwork.protocol.effects import Protocol
 from lockwork.protocol.history import history
 from lockwork.protocol.keys import base_queue, checked
 from lockwork.protocol.queue import record_header, records
 from lockwork.protocol.search.search import StoredPage
 from lockwork.protocol.search.search_position import PLACES, Position, read_position
 from lockwork.protocol.search.search_sources import StoredJob, Wanted
+from lockwork.runtime.runtime import Runtime
 from lockwork.validation import one_of, whole, yes_or_no
 
 JobState = Literal["ready", "scheduled", "running", "blocked", "dead", "succeeded", "cancelled", "expired", "done"]
@@ -97,7 +99,7 @@ class JobRow:
     kwargs: dict[str, Any] | None
     size: int
     """Bytes of its record."""
-    priority: str
+    priority: str | int
     key: str | None
     group: str | None
     tags: tuple[str, ...]
@@ -114,6 +116,8 @@ class JobRow:
     stock: str | None
     hidden: bool = False
     """True if its task has `hide_arguments`."""
+    encrypted: bool = False
+    """True if its arguments are encrypted: a search does not decrypt them."""
 
 
 class Visible(Struct, frozen=True):
@@ -131,7 +135,11 @@ class Visible(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """One page of jobs, and how many records were searched."""
+    """One page of jobs, and how many records were searched.
+
+    Iterating over it yields its jobs, and then those of all following pages: `for job in lw.jobs(task="send")`, or
+    `async for job in await lw.ajobs(task="send")`. It reads each page when its first job is needed.
+    """
 
     jobs: list[JobRow]
     searched: int
@@ -144,6 +152,41 @@ class JobPage:
     """The total number of successes that history omitted."""
     undecided: int = 0
     """Jobs read that may match, but are not in `jobs`: history has only the beginning of their records."""
+    _following: FollowingPages | None = field(default=None, repr=False, compare=False)
+
+    def __iter__(self) -> Iterator[JobRow]:
+        page: JobPage = self
+        while True:
+            yield from page.jobs
+            if page.next is None or self._following is None:
+                return
+            page = self._following.read(page.next)
+
+    async def __aiter__(self) -> AsyncIterator[JobRow]:
+        page: JobPage = self
+        while True:
+            for job in page.jobs:
+                yield job
+            if page.next is None or self._following is None:
+                return
+            page = await self._following.aread(page.next)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowingPages:
+    """The pages of a search after its first one."""
+
+    runtime: Runtime
+    page: Callable[[str], Protocol[JobPage]]
+    """Reads the page after a position."""
+
+    def read(self, after: str) -> JobPage:
+        """Read the page after a position."""
+        return self.runtime.run(self.page(after))
+
+    async def aread(self, after: str) -> JobPage:
+        """Async version of `read`."""
+        return await self.runtime.arun(self.page(after))
 
 
 def read_filter(
@@ -321,6 +364,7 @@ def row(job: StoredJob, visible: Visible | None = None) -> JobRow:
         schedule=history.schedule_of(job.id),
         stock=options.stock(job.record),
         hidden=hidden,
+        encrypted=call.encrypted,
     )
 
 

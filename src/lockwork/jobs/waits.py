@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol as Shape
 
-from lockwork.errors import ServerRefused, ServerUnavailable
+from lockwork.errors import LockworkError
 from lockwork.jobs.current import JobContext, jobs_here
 from lockwork.logs import Log
 from lockwork.protocol.effects import Protocol
@@ -13,6 +13,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import job_control as control
 from lockwork.protocol.queue import sessions
 from lockwork.runtime.clock import now
+from lockwork.runtime.runtime import Runtime
 
 log: Log = Log("lockwork")
 
@@ -69,14 +70,23 @@ class Wait:
             job.end_wait(self)
 
 
-def warn_if_unserved(keys: QueueKeys, id: str, what: str) -> Protocol[None]:
+def warn_if_unserved(runtime: Runtime, keys: QueueKeys, id: str, what: str) -> Protocol[None]:
     """Log that a wait without a time-out may never end, if no worker serves the queue; `what` is waited for."""
+    if text := (yield from unserved_text(runtime, keys, id)):
+        log.warning("result() of %s waits without a timeout, and %s: start a worker, or pass a timeout", what, text)
+
+
+def unserved_text(runtime: Runtime, keys: QueueKeys, id: str) -> Protocol[str]:
+    """Say that no worker serves the queue of a job or flow; "" if one does, or if that is not known."""
     try:
         place = yield from sessions.within(_PATIENCE, control.find_place(keys, id))
-    except (ServerUnavailable, ServerRefused):
-        return
-    if not place.workers and place.state != "running":
-        log.warning(
-            "result() of %s waits without a timeout, and no worker serves queue %r: start a worker, or pass a timeout",
-            what, keys.name,
-        )  # fmt: skip
+    except LockworkError:
+        return ""
+    if place.workers or place.state == "running":
+        return ""
+    return f"no worker serves queue {keys.name!r}{on_embedded(runtime)}"
+
+
+def on_embedded(runtime: Runtime) -> str:
+    """Name the embedded server after a text about workers, because workers elsewhere do not use it; else ""."""
+    return f" on {runtime.embedded}" if runtime.embedded else ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError
+from lockwork.lazy import asyncio
 from lockwork.locks.grant import Grant
 from lockwork.locks.hold import Hold
 from lockwork.locks.lock import Lock

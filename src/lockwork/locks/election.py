@@ -6,7 +6,6 @@ the lease ends. No candidate considers itself the leader after its lease has end
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import threading
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Self
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
+from lockwork.lazy import asyncio
 from lockwork.locks.candidacy import Callback, Candidacy, Candidate, CandidateLock
 from lockwork.locks.grant import Grant
 from lockwork.naming import literal

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
-from asyncio import _get_running_loop
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
@@ -15,6 +13,8 @@ from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import LockLost, LockTimeout, LockworkError, NotHeld
+from lockwork.lazy import asyncio
+from lockwork.lazy import running_loop as _get_running_loop
 from lockwork.locks.decorator import Decorating
 from lockwork.locks.grant import Grant
 from lockwork.locks.hold import CancellableBody, Hold, disown, new_lease

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from lockwork import words
 from lockwork.durations import Duration, lease_milliseconds
 from lockwork.errors import LockLost, LockworkError, NotHeld
+from lockwork.lazy import asyncio
 from lockwork.locks.options import LockOptions, Steps
 from lockwork.logs import Log
 from lockwork.owners import Owner
@@ -193,7 +193,7 @@ class Hold(Generic[G]):
 
     def end(self) -> Steps[None] | None:
         """Forget the hold, and return the remaining calls to the server, if any. Raises NotHeld."""
-        extra = self.release_arguments()
+        extra = self.release_arguments() if self.options.at_least else ()
         return self._end_on_server(*self._forgotten(), extra)
 
     def release_arguments(self) -> tuple[int, ...]:

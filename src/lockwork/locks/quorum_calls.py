@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import random
@@ -14,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError
+from lockwork.lazy import asyncio
 from lockwork.owners import Owner
 from lockwork.protocol.effects import Call, Clock, Protocol
 from lockwork.protocol.locks.grants import Granted

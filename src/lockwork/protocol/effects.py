@@ -123,6 +123,8 @@ class Park(Struct, eq=False):
     """A key of the lock or queue whose scripts send the message; on a Cluster, the process subscribes in its slot."""
     sent: float | None = None
     """Time of sending of the call that requested the message; messages that were lost earlier are other ones."""
+    held: tuple[str, ...] = ()
+    """Keys of the locks that the waiter may hold meanwhile, without a lease that the engine knows; lists read them."""
 
 
 class Clock(Struct, eq=False):

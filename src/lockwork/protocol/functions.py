@@ -7,10 +7,10 @@ never runs a function of another version.
 from __future__ import annotations
 
 from functools import cache
-from hashlib import sha256
 
 from msgspec import Struct
 
+from lockwork.hashes import sha256
 from lockwork.protocol.scripts import Script, names, script
 
 PREFIX: str = "lockwork_"

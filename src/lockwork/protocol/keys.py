@@ -179,6 +179,7 @@ class QueueKeys:
         "tuples",
         "unique",
         "unique_ends",
+        "unreported",
         "void",
         "watch",
         "workers",
@@ -210,6 +211,7 @@ class QueueKeys:
         self.long_results: str = f"{base}:long_results"
         self.unique: str = f"{base}:unique"
         self.unique_ends: str = f"{base}:unique:ends"
+        self.unreported: str = f"{base}:unreported"
         self.flows: str = f"{base}:flows"
         self.history: str = f"{base}:history"
         self.history_order: str = f"{base}:history:order"
@@ -246,6 +248,21 @@ class QueueKeys:
     def seen(self) -> str:
         """Time of the last declaration of each schedule."""
         return f"{self.base}:schedules:seen"
+
+    @property
+    def created(self) -> str:
+        """The schedules that were created at run time."""
+        return f"{self.base}:schedules:created"
+
+    @property
+    def looks(self) -> str:
+        """The next time at which a worker must look at each created schedule."""
+        return f"{self.base}:schedules:looks"
+
+    @property
+    def created_names(self) -> str:
+        """The names of the created schedules, in order."""
+        return f"{self.base}:schedules:names"
 
     def kept(self, id: str) -> str:
         """Return the key of a register with facts about a job that an integration keeps after its end."""

@@ -8,14 +8,12 @@ version, count as hints. No parser here raises an error.
 
 from __future__ import annotations
 
-import hmac
 import re
-import secrets
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import blake2b, sha1
 from typing import TypeVar
 
+from lockwork.hashes import blake2b, compare_digest, random_bytes, sha1
 from lockwork.logs import Log
 from lockwork.protocol.effects import Clock, Park, Protocol
 
@@ -35,7 +33,7 @@ _SHOWN = 40
 _AT_ONCE = 100
 _PER_SECOND = 50.0
 
-_process_key = secrets.token_bytes(32)
+_process_key = random_bytes(32)
 _reported: list[str] = []
 """The first unreadable message, which was logged. Others are not logged, because their number has no limit."""
 
@@ -67,7 +65,7 @@ def opened(secret: str, ticket: str, text: str) -> str | None:
     if text in ("", "look"):
         return None
     match = _SEALED.fullmatch(text)
-    if secret and match and hmac.compare_digest(match[1], seal(secret, ticket, match[2])):
+    if secret and match and compare_digest(match[1], seal(secret, ticket, match[2])):
         return match[2]
     if not _reported:
         _reported.append(text[:_SHOWN])
@@ -124,15 +122,16 @@ def listen(
     read: Callable[[str], T | None] = _says_nothing,
     key: str | None = None,
     sent: float | None = None,
+    held: tuple[str, ...] = (),
 ) -> Protocol[T | bool | None]:
-    """Wait for a message to `ticket`, from the scripts of `key`, until the clock shows `until`; `sent`: see Park.
+    """Wait for a message to `ticket`, from the scripts of `key`, until the clock shows `until`; the rest: see Park.
 
     Return the result of `read` for the message if it is not None, `HINT` for any other message, or None at the time
     `until`. Hints beyond the limit are delayed; messages that `read` accepts are never delayed.
     """
     hinted, wake = False, until
     while True:
-        text = yield Park(ticket, wake, key, sent)
+        text = yield Park(ticket, wake, key, sent, held)
         if text is not None and (content := read(text)) is not None:
             return content
         if text is None and not hinted:

@@ -7,9 +7,9 @@ names have different displayed forms.
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 
 from lockwork.errors import ConfigError
+from lockwork.hashes import sha256
 
 MOST = 200
 """Limit of a stored name in bytes; for a longer name, its beginning and a hash are stored."""

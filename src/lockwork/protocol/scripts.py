@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from hashlib import sha1
 from pathlib import Path
 from types import SimpleNamespace
 
+from lockwork.hashes import sha1
 from lockwork.protocol import declarations
 from lockwork.protocol.declarations import Declaration
 

@@ -14,13 +14,15 @@ from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.locks.grant import OnLost
 from lockwork.protocol.effects import Argument, Clock, Protocol, concurrently
-from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked_queue
-from lockwork.protocol.queue import browse
+from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.protocol.queue import browse, task_limits
 from lockwork.protocol.queue import limits as rules
 from lockwork.protocol.queue import status as queue_status
 from lockwork.protocol.queue.browse import WaitingJob
 from lockwork.protocol.queue.limits import QueueRules
+from lockwork.protocol.queue.priority import rank
 from lockwork.protocol.queue.status import QueueStatus, WorkerInfo
+from lockwork.protocol.queue.task_limits import TaskLimitState
 from lockwork.queues.combining import combined_rules, combined_status, combined_workers
 from lockwork.queues.dead import DeadSet
 from lockwork.queues.limits import MOST, LimitSettings, QueueLimits, changes
@@ -161,6 +163,22 @@ class Queue:
         """Async version of `limits`."""
         return QueueLimits.of(await self._runtime.arun(self._rules()))
 
+    def task_limits(self) -> list[TaskLimitState]:
+        """Read the tasks with limits over all workers: the use of each limit, and paused tasks; of each partition."""
+        return self._runtime.run(self._task_limits())
+
+    async def atask_limits(self) -> list[TaskLimitState]:
+        """Async version of `task_limits`."""
+        return await self._runtime.arun(self._task_limits())
+
+    def resume_task(self, task: str) -> bool:
+        """End the pause of a task by its circuit breaker; return True if it was paused."""
+        return self._runtime.run(self._resume_task(task))
+
+    async def aresume_task(self, task: str) -> bool:
+        """Async version of `resume_task`."""
+        return await self._runtime.arun(self._resume_task(task))
+
     def drain(self, timeout: Duration | None = None, *, delayed: bool = False) -> None:
         """Wait until no job is ready or running; with `delayed`, also until no job is scheduled or waits for its retry.
 
@@ -196,6 +214,13 @@ class Queue:
 
     def _rules(self) -> Protocol[QueueRules]:
         return combined_rules((yield from self._each(rules.rules)))
+
+    def _task_limits(self) -> Protocol[list[TaskLimitState]]:
+        return [state for states in (yield from self._each(task_limits.states)) for state in states]
+
+    def _resume_task(self, task: str) -> Protocol[bool]:
+        checked(task, "a task's name")
+        return any((yield from self._each(lambda keys: task_limits.resume(keys, task))))
 
     def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
         """Wait for one partition after the other; repeat until a round did not have to wait for any partition.
@@ -233,7 +258,7 @@ class Queue:
             jobs = sorted((job for some in peeked for job in some), key=lambda job: job.due_in or 0.0)
         else:
             jobs = [job for row in zip_longest(*peeked) for job in row if job is not None]
-            jobs.sort(key=lambda job: PRIORITIES.index(job.call.priority))
+            jobs.sort(key=lambda job: rank(job.call.priority))
         return jobs[skip : skip + most]
 
     def __repr__(self) -> str:

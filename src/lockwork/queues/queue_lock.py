@@ -88,7 +88,8 @@ class QueueHold(Hold[QueueGrant]):
                 f"{lock} lives with queue {queue.name!r} and the task's queue is {call.queue!r}: "
                 f"one atomic step needs one queue, so make it lw.queue({call.queue!r}).lock({self.options.label!r})"
             )
-        return call.job(new_id())
+        job, payloads = call.job(new_id()), self.options.runtime.payloads
+        return job if payloads is None else job._replace(record=payloads.seal_call(queue.name, job.id, job.record))
 
     def _release_and_enqueue(self, lease: Lease, in_time: bool, keep_ms: int, job: NewJob) -> Protocol[Job[Any]]:
         runtime, queue = self.options.runtime, self.queue

@@ -238,7 +238,8 @@ class Stock:
                 f"one atomic step needs one queue: make it lw.stock({self._rules.shown!r}, ..., queue={call.queue!r})"
             )
         job = call.job(id or new_id())
-        return job._replace(record=with_stock(job.record, self._rules.shown, self._max_payload))
+        record, payloads = with_stock(job.record, self._rules.shown, self._max_payload), self._runtime.payloads
+        return job._replace(record=record if payloads is None else payloads.seal_call(self.queue, job.id, record))
 
     def __repr__(self) -> str:
         return f"<Stock {self._rules.shown!r} queue={self.queue!r}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import hiredis
 
@@ -12,13 +12,15 @@ from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Call, Calls, Effect, Indexed, Park, Protocol, Shards
 from lockwork.runtime.async_connection import Mux
 from lockwork.runtime.clock import HEALTHY, REPLICAS, limit, now
-from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.drive import adrive
 from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
 from lockwork.runtime.replies import Failover, Late, Moved, NoScript, Retry, acknowledged
 from lockwork.runtime.resp import ASKING, pack_ahead, pack_wait
 from lockwork.runtime.trying import Tries
 from lockwork.runtime.wakeups import WakeupSource
+
+if TYPE_CHECKING:
+    from lockwork.runtime.cluster import ClusterEndpoint
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -29,7 +31,7 @@ class AsyncDriver:
 
     def __init__(self, endpoint: Endpoint, listener: WakeupSource, *, patience: float, allow_eviction: bool) -> None:
         self._endpoint = endpoint
-        self._cluster = endpoint if isinstance(endpoint, ClusterEndpoint) else None
+        self._cluster = endpoint.as_cluster
         self._listener = listener
         self._names = listener.names
         self._patience = patience
@@ -56,7 +58,7 @@ class AsyncDriver:
         if type(effect) is Indexed:
             return self._own(effect.kind)
         assert type(effect) is Park
-        return self._listener.async_wait(effect.ticket, effect.until, effect.key, effect.sent)
+        return self._listener.async_wait(effect.ticket, effect.until, effect.key, effect.sent, effect.held)
 
     async def _calls(self, calls: Sequence[Call]) -> list[Any]:
         """Run calls together: all calls to one server are sent in one turn of the loop."""

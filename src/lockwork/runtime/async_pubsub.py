@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import hiredis
@@ -21,29 +22,46 @@ from lockwork.runtime.wakeups import Mailboxes
 log: Log = Log("lockwork")
 
 
-class Hearing:
-    """A separate subscription that delivers to the mailboxes of the process."""
+def _always() -> bool:
+    return True
 
-    def __init__(self, endpoint: Endpoint, channel: str, mail: Mailboxes, *, allow_eviction: bool) -> None:
+
+class Hearing:
+    """A separate subscription that delivers to the mailboxes of the process.
+
+    `alone` returns True if the process has no other subscription, which would log that the server is unreachable.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        channel: str,
+        mail: Mailboxes,
+        *,
+        allow_eviction: bool,
+        alone: Callable[[], bool] = _always,
+    ) -> None:
         self._endpoint = endpoint
         self._channel = channel
         self._mail = mail
         self._allow_eviction = allow_eviction
+        self._alone = alone
 
     async def run(self) -> None:
-        """Receive messages until cancelled; if the server is unreachable, the engine logs the warning."""
+        """Receive messages until cancelled."""
         tries, complained = 0, False
         while True:
-            ear, unknown = _Ear(self._mail), None
+            ear, problem = _Ear(self._mail), None
             try:
                 await self._listen(ear)
             except Exception as error:  # noqa: BLE001 - whatever it is, the waiters here receive nothing without this loop
-                unknown = unforeseen(error)
+                problem = error
             if ear.confirmed:
                 tries, complained = 0, False
-            if unknown is not None and not complained:
+            unknown = unforeseen(problem)
+            if problem is not None and not complained and (unknown is not None or self._alone()):
                 complained = True
-                log.warning("no wake-ups arrive until the connection is back: %s", unknown, exc_info=unknown)
+                log.warning("no wake-ups arrive until the connection is back: %s", problem, exc_info=unknown)
             tries += 1
             await asyncio.sleep(PING if ear.refused else backoff(tries))
 

@@ -1,4 +1,4 @@
-"""Connects on an event loop: redis-py does the handshake, then the server is checked."""
+"""Connects on an event loop: after the handshake, the server is checked."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import asyncio
 import contextlib
 from typing import Any, NamedTuple
 
-import redis
-
 from lockwork.runtime.endpoint import ASK, COMMANDS, Endpoint, Identity, check, end
-from lockwork.runtime.replies import FORESEEN, Late, raise_connecting
+from lockwork.runtime.replies import Late, foreseen, raise_connecting
 from lockwork.runtime.resp import NOTHING, new_reader
 
 _READ_SIZE = 1 << 16
@@ -50,7 +48,7 @@ async def opened_within(seconds: float, endpoint: Endpoint, abandoned: list[Iden
     except TimeoutError:
         await _disconnect(connection)
         raise Late(f"no connection to {endpoint.shown}", seconds) from None
-    except FORESEEN as error:
+    except foreseen() as error:
         await _disconnect(connection)
         raise_connecting(error, endpoint.shown)
     except BaseException:
@@ -85,5 +83,5 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, packe
 async def _disconnect(connection: Any) -> None:
     if connection is None:
         return
-    with contextlib.suppress(redis.RedisError, OSError, asyncio.CancelledError):
+    with contextlib.suppress(*foreseen(), asyncio.CancelledError):
         await connection.disconnect(nowait=True)

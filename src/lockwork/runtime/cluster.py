@@ -5,7 +5,6 @@ The rules for clients: https://redis.io/docs/latest/operate/oss_and_stack/refere
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import Sequence
@@ -13,10 +12,9 @@ from typing import Any
 
 import hiredis
 from msgspec.structs import replace
-from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
-from redis.cluster import RedisCluster
 
 from lockwork.errors import ConfigError, LockworkError, ServerRefused, ServerUnsuitable
+from lockwork.lazy import asyncio
 from lockwork.protocol import scripts, slots
 from lockwork.protocol.effects import Call
 from lockwork.runtime.clock import now
@@ -67,6 +65,11 @@ class ClusterEndpoint(Endpoint):
         self.stale: bool = True
         self.version: int = 0
         """Number that rises with each new map of slots; the observers are then called."""
+
+    @property
+    def as_cluster(self) -> ClusterEndpoint:
+        """This Cluster."""
+        return self
 
     def shards(self) -> int:
         """Return the number of primaries."""
@@ -285,6 +288,9 @@ def from_url(url: object) -> Opener | None:
 
 def from_client(client: object) -> Opener | None:
     """Connect like a client of redis-py's RedisCluster; return None for another client."""
+    from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster  # noqa: PLC0415 - see handshake.py
+    from redis.cluster import RedisCluster  # noqa: PLC0415 - see handshake.py
+
     if not isinstance(client, RedisCluster | AsyncRedisCluster):
         return None
     manager: Any = client.nodes_manager

@@ -13,6 +13,9 @@ from functools import partial
 from lockwork.errors import ConfigError
 from lockwork.runtime.runtime import Opened
 
+EMBEDDED = "LOCKWORK_EMBEDDED"
+_WORDS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+"""Values of LOCKWORK_EMBEDDED: YAML turns on and off into other words."""
 _PLAIN = re.compile(
     r"(?:redis|valkey)s?://([\w.~-]*(:[\w.~-]*)?@)?[A-Za-z0-9.-]+(:[0-9]{1,4})?(/[0-9]{0,5})?", re.IGNORECASE | re.ASCII
 )
@@ -31,6 +34,19 @@ def opener(url: str | None, client: object) -> Callable[[], Opened]:
     if not address:
         return _open_embedded
     return partial(_open, _from_url, address) if _plain(address) else _from_url(address)
+
+
+def embedded_setting() -> bool | None:
+    """Return the value of LOCKWORK_EMBEDDED, None if it is not set; raises ConfigError."""
+    value = os.environ.get(EMBEDDED, "").strip()
+    if not value:
+        return None
+    if value.lower() not in _WORDS:
+        raise ConfigError(
+            f"{EMBEDDED} must be on or off, not {value!r:.60}: off forbids the embedded server, and on says that it is "
+            "intended"
+        )
+    return _WORDS[value.lower()]
 
 
 def one_server(url: str) -> Callable[[], Opened]:
@@ -54,10 +70,13 @@ def _one(url: str) -> Callable[[], Opened]:
 
 
 def _from_url(url: str) -> Callable[[], Opened]:
-    from lockwork.runtime import cluster, sentinel  # noqa: PLC0415 - see above
     from lockwork.runtime.endpoint import usual_scheme  # noqa: PLC0415 - see above
 
     address = usual_scheme(url)
+    if isinstance(address, str) and "+" not in address.partition("://")[0]:
+        return _one(address)
+    from lockwork.runtime import cluster, sentinel  # noqa: PLC0415 - see above
+
     return sentinel.from_url(address) or cluster.from_url(address) or _one(address)
 
 
@@ -72,11 +91,17 @@ def _from_client(client: object) -> Callable[[], Opened]:
 
 
 def _open_embedded() -> Opened:
+    if embedded_setting() is False:
+        raise ConfigError(
+            f"no server is configured, and {EMBEDDED}=off forbids the embedded server: set LOCKWORK_URL to the URL of "
+            "your server, such as redis://host:6379/0, or pass url"
+        )
     from lockwork.runtime import embedded  # noqa: PLC0415 - most apps give a URL and never need it
     from lockwork.runtime.endpoint import Endpoint  # noqa: PLC0415 - see above
 
     server = embedded.open_shared()
     endpoint = Endpoint.from_url(server.url)
+    endpoint.embedded = True
     endpoint.described = f"an embedded server (LOCKWORK_URL is not set) at {endpoint.shown}"
     return endpoint, server.close
 

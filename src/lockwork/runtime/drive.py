@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Generator
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, TypeVar
 
 from lockwork.errors import BlockingCallError, JobCancelled, JobTimeout
+from lockwork.lazy import asyncio, running_loop
 from lockwork.protocol.effects import Clock
 from lockwork.runtime.clock import now
 
@@ -56,7 +56,7 @@ _INTERRUPTS = (JobTimeout, JobCancelled)
 
 def no_running_loop() -> None:
     """Raise BlockingCallError on the thread of a running event loop."""
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - documented, and much cheaper than an exception
+    if running_loop() is not None:
         raise BlockingCallError(
             "this call blocks, and an event loop is running on this thread: "
             "await the async version, whose name begins with 'a', instead"

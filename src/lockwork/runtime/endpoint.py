@@ -1,30 +1,22 @@
-"""The address of the server and its connections; redis-py does the handshake for all drivers."""
+"""The address of the server and its connections, for all drivers."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
 import re
-import ssl
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
-from urllib.parse import urlsplit
-
-import redis
-import redis.asyncio
-from redis.asyncio.connection import AbstractConnection as AsyncConnection
-from redis.asyncio.connection import Connection as AsyncTCP
-from redis.asyncio.connection import SSLConnection as AsyncTLS
-from redis.asyncio.connection import UnixDomainSocketConnection as AsyncUnix
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
-from redis.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection, parse_url
-from redis.retry import Retry as NoRetry
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from lockwork.errors import ConfigError, ServerUnsuitable
 from lockwork.logs import Log
-from lockwork.runtime.replies import Demoted, Moved, Retry, passing, raise_error, read_only
+from lockwork.runtime.handshake import PlainAsyncConnection, PlainConnection, is_plain
+from lockwork.runtime.replies import Demoted, Moved, Retry, foreseen, passing, raise_error, read_only
 from lockwork.runtime.resp import pack
+
+if TYPE_CHECKING:
+    from lockwork.runtime.cluster import ClusterEndpoint
 
 _NO_CONNECTION = 2**63 - 1
 """An unused connection number. Never 0: Redis 6.2 applies `CLIENT KILL ID 0` to all connections."""
@@ -133,11 +125,6 @@ _OBJECTS = frozenset(
 """Connection options whose values are not text."""
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 """A percent sign without an escape sequence."""
-_KINDS = {
-    "redis": (Connection, AsyncTCP),
-    "rediss": (SSLConnection, AsyncTLS),
-    "unix": (UnixDomainSocketConnection, AsyncUnix),
-}
 _TAKEN_OVER = ("host", "port", "path", "db", "username", "password", "credential_provider")
 TIMEOUT: float = 5.0
 """Seconds that a healthy server may take for a call; then the connection is abandoned and the call is retried."""
@@ -157,9 +144,12 @@ class Endpoint:
 
     cluster: bool = False
     """True for a Cluster, or a node of one."""
+    embedded: bool = False
+    """True for the server that Lockwork started because it has no URL."""
 
     def __init__(self, kind: str, options: dict[str, Any]) -> None:
         self._kind = kind
+        self._is_plain = is_plain(kind, options)
         self.options: dict[str, Any] = {
             **options,
             "protocol": 2,
@@ -183,6 +173,16 @@ class Endpoint:
         self.by_function: bool = False
         """True if reads are sent as function calls, because the user may not run scripts (call_errors.py)."""
         self._run: bytes | None = None
+
+    @property
+    def as_cluster(self) -> ClusterEndpoint | None:
+        """This endpoint, if it is a whole Cluster."""
+        return None
+
+    @property
+    def tls(self) -> bool:
+        """True if its connections use TLS."""
+        return self._kind == "rediss"
 
     def of_cluster(self) -> str:
         """Return the URL of this node's Cluster."""
@@ -261,7 +261,7 @@ class Endpoint:
                 f"the {scheme}:// URL of the server has a % that begins no escape: write %25 for a % in the password"
             )
         try:
-            options: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
+            options = _parsed(scheme, url)
             path = urlsplit(url).path.strip("/")
         except ValueError:
             # the error's text may quote the password
@@ -278,7 +278,9 @@ class Endpoint:
         except TypeError as error:
             unknown = str(error).rpartition("argument ")[2]
             raise ConfigError(f"the server's URL has an option that connections do not know: {unknown}") from None
-        except (ValueError, LookupError, OSError, redis.RedisError) as error:
+        except Exception as error:
+            if not isinstance(error, (ValueError, LookupError, *foreseen())):
+                raise
             raise ConfigError(
                 f"no connection can be made with the options in the server's URL: {_without_secrets(error, options)}"
             ) from None
@@ -295,7 +297,9 @@ class Endpoint:
             raise ValueError(f"socket_read_size must be a positive number, not {size!r:.20}")
         connection = self.connection()
         self.async_connection()
-        if isinstance(connection, SSLConnection):
+        if self._kind == "rediss":
+            import ssl  # noqa: PLC0415 - see lazy.py
+
             tls = ssl.create_default_context()
             if connection.ssl_min_version is not None:
                 tls.minimum_version = connection.ssl_min_version
@@ -310,12 +314,14 @@ class Endpoint:
 
         Raises ConfigError for an object that is not a client of one server, and for unsupported settings.
         """
+        import redis.asyncio  # noqa: PLC0415 - the client's library is loaded
+
         if not isinstance(client, redis.Redis | redis.asyncio.Redis):
             raise ConfigError(f"client must be a redis.Redis or redis.asyncio.Redis for one server, not {type(client)}")
         pool = client.connection_pool
-        for kind, classes in _KINDS.items():
+        for kind in _SCHEMES:
             # the TLS class is a subclass of the TCP one, so the class must match exactly
-            if pool.connection_class in classes:
+            if pool.connection_class in (_class_of(kind), _async_class_of(kind)):
                 endpoint = cls(kind, taken_over(pool.connection_kwargs))
                 try:
                     endpoint.connection()
@@ -325,17 +331,34 @@ class Endpoint:
                 return endpoint
         raise ConfigError(f"connections of {pool.connection_class} are not supported: give a URL instead")
 
-    def connection(self, timeout: float = TIMEOUT) -> AbstractConnection:
-        """Return a new, unconnected redis-py connection without automatic retries."""
-        make = cast("type[AbstractConnection]", _KINDS[self._kind][0])
+    def connection(self, timeout: float = TIMEOUT) -> Any:
+        """Return a new, unconnected connection without automatic retries, with the methods of redis-py's."""
+        if self._is_plain:
+            return PlainConnection(self._plain_options, timeout, lambda: self._full(timeout))
+        return self._full(timeout)
+
+    def _full(self, timeout: float) -> Any:
+        from redis.backoff import NoBackoff  # noqa: PLC0415 - see handshake.py
+        from redis.retry import Retry as NoRetry  # noqa: PLC0415 - see handshake.py
+
         # a name may have two addresses with one unreachable: leave time for the other
         limits = {"socket_connect_timeout": timeout / 2, "socket_timeout": timeout}
-        return make(**{**self.options, **limits}, retry=NoRetry(NoBackoff(), 0))
+        return _class_of(self._kind)(**{**self.options, **limits}, retry=NoRetry(NoBackoff(), 0))
 
-    def async_connection(self) -> AsyncConnection:
+    def async_connection(self) -> Any:
         """Async version of `connection`."""
-        make = cast("type[AsyncConnection]", _KINDS[self._kind][1])
-        return make(**self.options, retry=AsyncRetry(NoBackoff(), 0))
+        return PlainAsyncConnection(self._plain_options, self._async_full) if self._is_plain else self._async_full()
+
+    def _async_full(self) -> Any:
+        from redis.asyncio.retry import Retry as AsyncRetry  # noqa: PLC0415 - see handshake.py
+        from redis.backoff import NoBackoff  # noqa: PLC0415 - see handshake.py
+
+        return _async_class_of(self._kind)(**self.options, retry=AsyncRetry(NoBackoff(), 0))
+
+    @property
+    def _plain_options(self) -> dict[str, Any]:
+        """The options that lead to the server and its database."""
+        return {name: self.options[name] for name in _TAKEN_OVER if name in self.options}
 
 
 Opener = Callable[[], tuple[Endpoint, Callable[[], None]]]
@@ -349,6 +372,42 @@ def taken_over(settings: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in settings.items()
         if value is not None and (key in _TAKEN_OVER or key.startswith("ssl_"))
     }
+
+
+def _parsed(scheme: str, url: str) -> dict[str, Any]:
+    """Return the connection options in a URL; raises ValueError."""
+    if scheme == "rediss" or "?" in url:
+        from redis.connection import parse_url  # noqa: PLC0415 - see handshake.py
+
+        return dict(parse_url(url))  # type: ignore[no-untyped-call]
+    parts = urlsplit(url)
+    options: dict[str, Any] = {"username": parts.username, "password": parts.password}
+    if scheme == "unix":
+        options["path"] = parts.path
+    else:
+        options["host"] = parts.hostname
+        database = unquote(parts.path).replace("/", "")
+        if parts.port:
+            options["port"] = parts.port
+        if database.isdecimal():
+            options["db"] = int(database)
+    return {name: unquote(value) if isinstance(value, str) else value for name, value in options.items() if value}
+
+
+def _class_of(kind: str) -> Any:
+    """Return redis-py's class of connections."""
+    from redis import connection  # noqa: PLC0415 - see handshake.py
+
+    classes = (connection.Connection, connection.SSLConnection, connection.UnixDomainSocketConnection)
+    return classes[_SCHEMES.index(kind)]
+
+
+def _async_class_of(kind: str) -> Any:
+    """Async version of `_class_of`."""
+    from redis.asyncio import connection  # noqa: PLC0415 - see handshake.py
+
+    classes = (connection.Connection, connection.SSLConnection, connection.UnixDomainSocketConnection)
+    return classes[_SCHEMES.index(kind)]
 
 
 def usual_scheme(url: Any) -> Any:

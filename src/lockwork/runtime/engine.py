@@ -12,17 +12,16 @@ import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from lockwork.logs import Log
 from lockwork.protocol.keys import sharded
 from lockwork.protocol.locks.leases import Lease, LeaseBook
 from lockwork.protocol.messages import Hints
-from lockwork.runtime.async_pubsub import Hearing
 from lockwork.runtime.clock import now
-from lockwork.runtime.cluster import ClusterEndpoint
-from lockwork.runtime.cluster_pubsub import ClusterSubscription, ShardHearing
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.leader import Leadership
 from lockwork.runtime.lock_counts import LockCounts
@@ -30,10 +29,15 @@ from lockwork.runtime.name_index import NameIndex
 from lockwork.runtime.pubsub import Subscription
 from lockwork.runtime.reentry import entered_once, held_here, new_lock
 from lockwork.runtime.renewal import Renewing
+from lockwork.runtime.replies import ignoring
 from lockwork.runtime.shard_channels import LINGER, ShardChannels
 from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.sync_driver import SyncDriver
-from lockwork.runtime.wakeups import Mailboxes
+from lockwork.runtime.wakeups import Follower, Mailboxes
+
+if TYPE_CHECKING:
+    from lockwork.runtime.async_pubsub import Hearing
+    from lockwork.runtime.cluster_pubsub import ClusterSubscription, ShardHearing
 
 log: Log = Log("lockwork")
 
@@ -58,7 +62,7 @@ class Engine:
     ) -> None:
         self._endpoint = endpoint
         self._channel = channel
-        self._cluster = endpoint if isinstance(endpoint, ClusterEndpoint) else None
+        self._cluster = endpoint.as_cluster
         self._leadership = Leadership(self._wake_up)
         self._mail = Mailboxes(self._leadership)
         self._channels = ShardChannels(self._mail)
@@ -76,8 +80,10 @@ class Engine:
         self._sticky_cache = sticky_cache
         self._lock_counts = lock_counts
         self.names = names
-        self._waiting: dict[str, str] = {}
-        """Keys that this process waits for, by ticket."""
+        self._heard_on_loop: set[str] = set()
+        """Tickets whose messages a `Hearing` receives, so that their waiters need no other subscription."""
+        self._waiting: dict[str, tuple[str, ...]] = {}
+        """Keys that this process waits for, or holds meanwhile, by ticket."""
         self._allow_eviction = allow_eviction
         self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
         self._renewing = Renewing(self._book, self._driver)
@@ -143,50 +149,90 @@ class Engine:
         self._mail.wake_all()
         self._wake_up()
 
-    def wait(self, ticket: str, until: float, key: str | None = None, sent: float | None = None) -> str | None:
+    def wait(
+        self,
+        ticket: str,
+        until: float,
+        key: str | None = None,
+        sent: float | None = None,
+        held: tuple[str, ...] = (),
+    ) -> str | None:
         """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`.
 
-        sent: time of sending of the call that requested the message.
+        sent, held: see `effects.Park`.
         """
         self.listen()
         if key is None:
             return self._mail.wait(ticket, until)
-        with self._listening(key, ticket) as missed:
-            return self._mail.wait(ticket, until, missed=missed, sent=sent, long=partial(self.names.note, key))
+        keys = (key, *held)
+        long = partial(self.names.note, *keys)
+        if self._cluster is not None:
+            with self._listening_to_slot(keys, ticket) as missed:
+                return self._mail.wait(ticket, until, missed=missed, sent=sent, long=long)
+        self._waiting[ticket] = keys
+        try:
+            return self._mail.wait(ticket, until, sent=sent, long=long)
+        finally:
+            self._waiting.pop(ticket, None)
 
     async def async_wait(
-        self, ticket: str, until: float, key: str | None = None, sent: float | None = None
+        self,
+        ticket: str,
+        until: float,
+        key: str | None = None,
+        sent: float | None = None,
+        held: tuple[str, ...] = (),
     ) -> str | None:
         """Async version of `wait`."""
-        self.listen()
+        if ticket not in self._heard_on_loop:
+            self.listen()
         if key is None:
             return await self._mail.async_wait(ticket, until)
-        with self._listening(key, ticket) as missed:
-            return await self._mail.async_wait(
-                ticket, until, missed=missed, sent=sent, long=partial(self.names.note, key)
-            )
-
-    @contextlib.contextmanager
-    def _listening(self, key: str, ticket: str) -> Iterator[bool]:
-        """Wait for `key` within the block; on a Cluster, subscribe to its slot: see ShardChannels.waiting."""
-        self._waiting[ticket] = key
+        keys = (key, *held)
+        long = partial(self.names.note, *keys)
+        if self._cluster is not None:
+            with self._listening_to_slot(keys, ticket) as missed:
+                return await self._mail.async_wait(ticket, until, missed=missed, sent=sent, long=long)
+        self._waiting[ticket] = keys
         try:
-            if self._cluster is None:
-                yield False
-            else:
-                with self._listening_to_slot(key, ticket) as missed:
-                    yield missed
+            return await self._mail.async_wait(ticket, until, sent=sent, long=long)
         finally:
             self._waiting.pop(ticket, None)
 
     @contextlib.contextmanager
-    def _listening_to_slot(self, key: str, ticket: str) -> Iterator[bool]:
-        with self._channels.waiting(sharded(self._channel, key), ticket) as missed:
-            if self._channels.fresh:
-                self._wake_up()
-            yield missed
+    def _listening_to_slot(self, keys: tuple[str, ...], ticket: str) -> Iterator[bool]:
+        """On a Cluster, wait within the block, subscribed to the slot of the first key: see ShardChannels.waiting."""
+        self._waiting[ticket] = keys
+        try:
+            with self._channels.waiting(sharded(self._channel, keys[0]), ticket) as missed:
+                if self._channels.fresh:
+                    self._wake_up()
+                yield missed
+        finally:
+            self._waiting.pop(ticket, None)
         if self._planned > now() + LINGER:
             self._wake_up()
+
+    @contextlib.contextmanager
+    def following(self, follower: Follower, keys: Iterable[str]) -> Iterator[None]:
+        """Within the block, collect the messages to the tickets of a follower, from the scripts of `keys`.
+
+        On a Cluster, `keys` name the slots to subscribe. Enter the block before the calls that request the messages.
+        """
+        self.listen()
+        entered: list[str] = []
+        self._mail.follow(follower)
+        try:
+            if self._cluster is not None:
+                for name in {sharded(self._channel, key) for key in keys}:
+                    self._channels.enter(name, follower.ticket)
+                    entered.append(name)
+                self._wake_up()
+            yield
+        finally:
+            for name in entered:
+                self._channels.leave(name, follower.ticket)
+            self._mail.unfollow(follower)
 
     def close(self) -> None:
         """End the thread and its connections."""
@@ -235,7 +281,18 @@ class Engine:
         the messages.
         """
         if self._cluster is None:
-            return Hearing(self._endpoint, channel, self._mail, allow_eviction=self._allow_eviction)
+            from lockwork.runtime.async_pubsub import Hearing  # noqa: PLC0415 - only workers need it
+
+            self._heard_on_loop.update(ticket for some in tickets.values() for ticket in some)
+            return Hearing(
+                self._endpoint,
+                channel,
+                self._mail,
+                allow_eviction=self._allow_eviction,
+                alone=lambda: self._thread is None or not self._listen,
+            )
+        from lockwork.runtime.cluster_pubsub import ShardHearing  # noqa: PLC0415 - loaded already
+
         places = [(sharded(channel, key), ticket) for key, some in tickets.items() for ticket in some]
         return ShardHearing(channel, places, self._own, self._channels, self._listen_now)
 
@@ -271,12 +328,12 @@ class Engine:
 
     def _lock_keys(self) -> list[str]:
         """Return the keys that this process holds or waits for."""
-        return [*self._book.keys(), *list(self._waiting.values())]
+        return [*self._book.keys(), *chain(*list(self._waiting.values()))]
 
     def _wake_up(self) -> None:
         sender = self._sender
         if sender is not None:
-            with contextlib.suppress(OSError):  # full: the engine wakes anyway; closed: the engine has ended
+            with ignoring(OSError):  # full: the engine wakes anyway; closed: the engine has ended
                 sender.send(b"!")
 
     # -- the engine's own thread ------------------------------------------------------------------------------------
@@ -340,6 +397,8 @@ class Engine:
                 allow_eviction=self._allow_eviction,
                 leadership=self._leadership,
             )
+        from lockwork.runtime.cluster_pubsub import ClusterSubscription  # noqa: PLC0415 - only a Cluster needs it
+
         return ClusterSubscription(
             self._cluster,
             self._channels,

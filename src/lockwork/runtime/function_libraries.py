@@ -10,7 +10,6 @@ import hiredis
 from lockwork.errors import ServerRefused
 from lockwork.protocol.functions import PREFIX, library
 from lockwork.runtime.clock import now
-from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.reconnect import dial
 from lockwork.runtime.replies import Retry, gone, raise_error
@@ -81,12 +80,13 @@ def delete(endpoint: Endpoint, names: Collection[str]) -> None:
 def _primaries(endpoint: Endpoint) -> Iterator[_Primary]:
     """Connect to one primary after the other."""
     nodes = [endpoint]
-    if isinstance(endpoint, ClusterEndpoint):
+    cluster = endpoint.as_cluster
+    if cluster is not None:
         try:
-            endpoint.refresh(anyway=True)
+            cluster.refresh(anyway=True)
         except Retry as why:
             raise gone(endpoint.shown, why, 0) from why
-        nodes = endpoint.primaries()
+        nodes = cluster.primaries()
     for node in nodes:
         primary = _Primary(node)
         try:

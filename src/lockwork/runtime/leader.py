@@ -10,7 +10,6 @@ a leader each write first, and then read the other's data, so only one of them r
 
 from __future__ import annotations
 
-import contextlib
 import select
 import socket
 import threading
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from lockwork.runtime.clock import now
+from lockwork.runtime.replies import ignoring
 
 if TYPE_CHECKING:
     from lockwork.runtime.sync_connection import Wire
@@ -67,8 +67,10 @@ class ThreadBox:
         """Wake the thread, once."""
         if self.text is None:
             self.text = text
-            with contextlib.suppress(RuntimeError):  # another thread woke it at the same moment
+            try:  # noqa: SIM105 - contextlib.suppress costs more, and each hand-over comes here
                 self._lock.release()
+            except RuntimeError:  # another thread woke it at the same moment
+                pass
             if self.leading and self._leadership is not None and threading.get_ident() != self.thread:
                 self._leadership.ring()
 
@@ -126,6 +128,7 @@ class Leadership:
                 self.ring()  # the interrupted leader checks its box again
             else:
                 self.leave(box)
+                box.thread = 0
 
     def leave(self, box: ThreadBox) -> None:
         """Let the engine read again if `box` is the leader's."""
@@ -146,7 +149,7 @@ class Leadership:
         while box.text is None and not self._closed and (seconds := until - now()) > 0:
             for ready, _ in poll.poll(seconds * 1000):
                 if ready != descriptor:
-                    with contextlib.suppress(OSError):
+                    with ignoring(OSError):
                         bell[0].recv(4096)
                     if source.for_leader() is not wire:
                         return
@@ -170,7 +173,7 @@ class Leadership:
     def ring(self) -> None:
         """Wake the leader."""
         if self._bell is not None:
-            with contextlib.suppress(OSError):  # full: the leader wakes anyway; closed: no thread waits
+            with ignoring(OSError):  # full: the leader wakes anyway; closed: no thread waits
                 self._bell[1].send(b"!")
 
     def _abandoned(self, _: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ _PAUSE = 5.0
 """Seconds between two reports; if the process is killed, unreported data is lost."""
 _TROUBLED = 60.0
 """Seconds until the next report after an error."""
+_UNSORTED = 1000
+"""Maximum number of hand-overs that are not counted yet."""
 _PATIENCE = 0.2
 """Time limit of a report in seconds: the engine's thread must also renew leases."""
 
@@ -32,6 +35,8 @@ class LockCounts:
         self._prefix = prefix
         self._process = process
         self._amounts: dict[str, int] = {}
+        self._handed: deque[tuple[str, float]] = deque()
+        """Hand-overs that are not counted yet: the engine's thread counts them later, while their holders work."""
         self._lock = threading.Lock()
         self._numbers = count()
         self._next = 0.0
@@ -42,9 +47,22 @@ class LockCounts:
 
     def handed(self, key: str, seconds: float) -> None:
         """Count a hand-over of the lock with this key; seconds: from the release to the next grant."""
-        kind, microseconds = counts.kind_of(key), max(0, round(seconds * 1e6))
-        self._add(f"sum:{kind}", microseconds)
-        self._add(f"handed:{kind}:{bucket(microseconds)}", 1)
+        self._handed.append((key, seconds))
+        if len(self._handed) > _UNSORTED:
+            self._count_handed()
+
+    def _count_handed(self) -> None:
+        amounts: dict[str, int] = {}
+        while self._handed:
+            try:
+                key, seconds = self._handed.popleft()
+            except IndexError:  # another thread counts them, too
+                break
+            kind, microseconds = counts.kind_of(key), max(0, round(seconds * 1e6))
+            for name, amount in ((f"sum:{kind}", microseconds), (f"handed:{kind}:{bucket(microseconds)}", 1)):
+                amounts[name] = amounts.get(name, 0) + amount
+        for name, amount in amounts.items():
+            self._add(name, amount)
 
     def _add(self, name: str, amount: int) -> None:
         with self._lock:
@@ -57,10 +75,11 @@ class LockCounts:
     @property
     def due(self) -> float | None:
         """Return the time of the next report, on this process's clock; None without data."""
-        return self._next if self._amounts else None
+        return self._next if self._amounts or self._handed else None
 
     def tell(self, driver: SyncDriver) -> None:
         """Report to the server. Refused data is lost, because nothing depends on it."""
+        self._count_handed()
         with self._lock:
             amounts, self._amounts = self._amounts, {}
         self._next = now() + _PAUSE

@@ -70,10 +70,14 @@ class NameIndex:
     def used(self, call: Call) -> None:
         """Record the names that a call has used."""
         for at in call.script.declared.indexed:
-            self.note(call.keys[at])
+            self._note(call.keys[at])
 
-    def note(self, key: str) -> None:
-        """Record the name for a key, unless it was recorded recently or its kind has no index."""
+    def note(self, *keys: str) -> None:
+        """Record the names for keys, unless they were recorded recently or their kind has no index."""
+        for key in keys:
+            self._note(key)
+
+    def _note(self, key: str) -> None:
         if key in self._used or len(self._noted) >= _MOST:
             return
         thing = index.kind_of(self._prefix, key)

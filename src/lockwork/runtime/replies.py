@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
+from types import TracebackType
 from typing import NoReturn, TypeGuard
 
 import hiredis
-import redis
-from redis.exceptions import (
-    AuthorizationError,
-    ClusterDownError,
-    MasterDownError,
-    ReadOnlyError,
-    TryAgainError,
-)
 
 from lockwork import words
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
@@ -30,18 +25,33 @@ _RAISED_AGAIN = re.compile(r"user_(?:script|function): ?\d+: -?([A-Z]+) ")
 _ADDRESS = re.compile(r"^Error \S+ connecting to .+?\. (?=\S)")
 """Prefix that redis-py puts before the reason; Lockwork names the server by its URL."""
 _NO_DATABASE = re.compile("DB index|SELECT is not allowed")
-# Exceptions that clients raise for an unreachable server or invalid replies.
-FORESEEN = (redis.RedisError, hiredis.HiredisError, OSError, EOFError)
-# Exceptions that redis-py raises for such replies during the handshake.
-_PASSING = (
-    redis.ConnectionError,
-    redis.TimeoutError,
-    redis.BusyLoadingError,
-    ClusterDownError,
-    MasterDownError,
-    ReadOnlyError,
-    TryAgainError,
-)
+_FORESEEN = (hiredis.HiredisError, OSError, EOFError)
+_MODULES = frozenset({"builtins", "socket", "ssl"})
+"""Modules whose subclasses of OSError a socket raises."""
+
+
+def foreseen() -> tuple[type[Exception], ...]:
+    """Return the exceptions that clients raise for an unreachable server or invalid replies."""
+    if "redis" not in sys.modules:  # see handshake.py
+        return _FORESEEN
+    import redis  # noqa: PLC0415 - loaded already
+
+    return (redis.RedisError, *_FORESEEN)
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Return True for an OSError that no socket raised: a job's time-out is raised in its thread at any instruction."""
+    return isinstance(error, OSError) and type(error).__module__ not in _MODULES
+
+
+class ignoring(contextlib.suppress):  # noqa: N801 - like contextlib's name
+    """Suppress the errors of a socket, but no interrupt."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Return True to suppress the error."""
+        return not is_interrupt(error) and super().__exit__(kind, error, trace)
 
 
 class Retry(Exception):
@@ -154,33 +164,52 @@ def raise_connecting(error: Exception, where: str) -> NoReturn:
     """Raise the exception for an error of the handshake."""
     if (problem := trouble(error, where)) is not None:
         raise ServerRefused(problem) from error
+    if "redis" in sys.modules:
+        error = _checked(error, where)
+    if isinstance(error, foreseen()):
+        raise Retry(f"no server answers at {where}: {_ADDRESS.sub('', str(error))}") from error
+    # a password callback may fail for a moment, like a server
+    raise Retry(f"connecting to {where} failed: {type(error).__name__}: {error}") from error
+
+
+def _checked(error: Exception, where: str) -> Exception:
+    """Raise ServerRefused if redis-py's error says that the server will refuse the next try, too; return the cause."""
+    import redis  # noqa: PLC0415 - loaded already
+    from redis import exceptions  # noqa: PLC0415 - loaded already
+
     # redis-py's asyncio side wraps the server's error, and errors of the app's password callback
-    while isinstance(error, redis.ConnectionError) and _says_more(error.__cause__):
+    while isinstance(error, redis.ConnectionError) and _says_more(error.__cause__, redis.RedisError):
         error = error.__cause__
-    if isinstance(error, redis.AuthenticationError | AuthorizationError):
+    if isinstance(error, redis.AuthenticationError | exceptions.AuthorizationError):
         raise ServerRefused(f"the server at {where} refuses our user or password ({error}): check the URL") from error
     if isinstance(error, redis.RedisError) and _NO_DATABASE.search(str(error)):
         raise ServerRefused(
             f"the server at {where} has no such database ({error}): correct the number after the last slash of the "
             "URL; a Cluster usually has database 0 alone, and needs no number"
         ) from error
-    if isinstance(error, redis.RedisError) and not isinstance(error, _PASSING):
+    passing_errors = (
+        redis.ConnectionError,
+        redis.TimeoutError,
+        redis.BusyLoadingError,
+        exceptions.ClusterDownError,
+        exceptions.MasterDownError,
+        exceptions.ReadOnlyError,
+        exceptions.TryAgainError,
+    )
+    if isinstance(error, redis.RedisError) and not isinstance(error, passing_errors):
         raise ServerRefused(f"the server at {where} refuses the connection: {error}") from error
-    if isinstance(error, FORESEEN):
-        raise Retry(f"no server answers at {where}: {_ADDRESS.sub('', str(error))}") from error
-    # a password callback may fail for a moment, like a server
-    raise Retry(f"connecting to {where} failed: {type(error).__name__}: {error}") from error
+    return error
 
 
-def _says_more(cause: BaseException | None) -> TypeGuard[Exception]:
-    return isinstance(cause, Exception) and (isinstance(cause, redis.RedisError) or not isinstance(cause, FORESEEN))
+def _says_more(cause: BaseException | None, redis_error: type[Exception]) -> TypeGuard[Exception]:
+    return isinstance(cause, Exception) and (isinstance(cause, redis_error) or not isinstance(cause, foreseen()))
 
 
 def unforeseen(error: object) -> Exception | None:
     """Return the underlying error that neither server nor network raises, if any; the log shows it."""
     while isinstance(error, LockworkError | Retry):
         error = error.__cause__
-    return error if isinstance(error, Exception) and not isinstance(error, FORESEEN) else None
+    return error if isinstance(error, Exception) and not isinstance(error, foreseen()) else None
 
 
 def gone(where: str, why: object, tried: float) -> LockworkError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from typing import Any, cast
+from typing import Any
 
 import hiredis
 
@@ -41,7 +41,7 @@ def pack(*command: Any) -> bytes:
     """Encode a command."""
     # hiredis 3.5 dereferences NULL if a signal handler raises while it formats a number: pass only text
     words = tuple([str(word) if type(word) is int else word for word in command])
-    packed: bytes = hiredis.pack_command(cast("Any", words))  # its stub allows only commands of one word
+    packed: bytes = hiredis.pack_command(words)  # type: ignore[arg-type]  # its stub allows only commands of one word
     return packed
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
 import os
-import secrets
 import socket
 import weakref
 from collections.abc import Callable, Coroutine
@@ -14,7 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from typing import Protocol as Interface
 
 from lockwork.errors import LockworkError
+from lockwork.hashes import random_bytes
+from lockwork.lazy import asyncio
 from lockwork.owners import Owner
+from lockwork.payloads.payloads import Payloads
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
@@ -71,11 +72,14 @@ class Runtime:
         patience: float,
         allow_eviction: bool,
         window_ms: int = 600_000,
+        payloads: Payloads | None = None,
     ) -> None:
         self._opener = opener
         self.prefix: str = prefix
         self.window_ms: int = window_ms
         """Minimum retention of results in ms."""
+        self.payloads: Payloads | None = payloads
+        """Encrypts or signs what jobs store; None without a codec."""
         self._patience = patience
         self._allow_eviction = allow_eviction
         self._opened: Opened | None = None
@@ -84,7 +88,7 @@ class Runtime:
         _living.add(self)
 
     def _reset(self) -> None:
-        self.process: str = process_name(socket.gethostname(), os.getpid(), secrets.token_hex(5))
+        self.process: str = process_name(socket.gethostname(), os.getpid(), random_bytes(5).hex())
         self.channel: str = keys.channel(self.prefix, self.process)
         self.holds: dict[tuple[str, Owner], Any] = {}
         """Holds of this process by key and owner: re-entering needs no call."""
@@ -140,6 +144,11 @@ class Runtime:
         return self._opened[0].described if self._opened is not None else ""
 
     @property
+    def embedded(self) -> str:
+        """Describe the opened server if it is the embedded one; otherwise empty."""
+        return self._opened[0].described if self._opened is not None and self._opened[0].embedded else ""
+
+    @property
     def found(self) -> str:
         """Describe the reached server, such as its number of shards; may be empty."""
         return self._opened[0].found if self._opened is not None else ""
@@ -154,6 +163,14 @@ class Runtime:
         if "path" in options:
             return str(options["path"]), None
         return str(options.get("host", "localhost")), int(options.get("port", 6379))
+
+    def shares_server(self, other: Runtime) -> bool:
+        """Return True if the addresses of both lead to the same server, database and user."""
+        return self is other or self._place() == other._place()
+
+    def _place(self) -> tuple[object, ...]:
+        endpoint = self.endpoint
+        return endpoint.described, endpoint.options.get("db") or 0, endpoint.options.get("username")
 
     @property
     def clustered(self) -> bool:
@@ -171,7 +188,10 @@ class Runtime:
         """Run a protocol on this thread."""
         if replacement.runner is not None:
             return replacement.runner.run(self, protocol)
-        return self.run_on_server(protocol)
+        driver = self._sync
+        if driver is None:
+            driver = self._open()
+        return driver.run(protocol)
 
     def run_on_server(self, protocol: Protocol[T]) -> T:
         """Run a protocol on this thread, whatever tests have put in place of the server."""

@@ -5,7 +5,6 @@ Client rules: https://redis.io/docs/latest/develop/reference/sentinel-clients/.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import selectors
@@ -16,11 +15,9 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import hiredis
-from redis.asyncio.sentinel import SentinelManagedConnection as AsyncManaged
-from redis.asyncio.sentinel import SentinelManagedSSLConnection as AsyncManagedSSL
-from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
 
 from lockwork.errors import ConfigError, ServerRefused
+from lockwork.lazy import asyncio
 from lockwork.logs import Log
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint, Opener, taken_over
@@ -283,12 +280,6 @@ class _Watch:
 
 _SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
 _PORT = 26379
-_CLASSES: dict[object, str] = {
-    SentinelManagedConnection: "redis",
-    SentinelManagedSSLConnection: "rediss",
-    AsyncManaged: "redis",
-    AsyncManagedSSL: "rediss",
-}
 
 
 def from_url(url: object) -> Opener | None:
@@ -331,8 +322,18 @@ def _with_port(host: str) -> str:
 
 def from_client(client: object) -> Opener | None:
     """Connect like a client of `Sentinel.master_for`; None for another client, ConfigError for a replica's client."""
+    from redis.asyncio.sentinel import SentinelManagedConnection as AsyncManaged  # noqa: PLC0415 - see handshake.py
+    from redis.asyncio.sentinel import SentinelManagedSSLConnection as AsyncManagedSSL  # noqa: PLC0415 - as above
+    from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection  # noqa: PLC0415 - as above
+
+    kinds: dict[object, str] = {
+        SentinelManagedConnection: "redis",
+        SentinelManagedSSLConnection: "rediss",
+        AsyncManaged: "redis",
+        AsyncManagedSSL: "rediss",
+    }
     pool: Any = getattr(client, "connection_pool", None)
-    kind = _CLASSES.get(getattr(pool, "connection_class", None))
+    kind = kinds.get(getattr(pool, "connection_class", None))
     if kind is None:
         return None
     if not pool.is_master:

@@ -1,4 +1,4 @@
-"""One blocking connection: redis-py does the handshake, then calls go over its socket with hiredis alone.
+"""One blocking connection: after the handshake, calls go over its socket with hiredis alone.
 
 redis-py's own calls cost more than the server's answer on loopback, and repeat commands on their own; ours do neither.
 """
@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
-from typing import Any
+from typing import Any, NoReturn
 
 import hiredis
-import redis
 
 from lockwork.protocol.effects import Call
 from lockwork.runtime.call_errors import raise_call_error
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import ASK, COMMANDS, TIMEOUT, Endpoint, Identity, check, end
-from lockwork.runtime.replies import Retry, raise_connecting
+from lockwork.runtime.replies import Retry, foreseen, ignoring, is_interrupt, raise_connecting
 from lockwork.runtime.resp import LARGE, NOTHING, new_reader, pack_ahead, pack_call, pack_function_call, unacknowledged
 
 _READ_SIZE = 65536
@@ -32,6 +30,10 @@ class Wire:
         self._connection: Any = None
         self._socket: socket.socket | None = None
         self._reader = new_reader()
+        self.plain: bool = True
+        """True without TLS: one thread may read while another one writes."""
+        self._partial: tuple[type[OSError], ...] = (BlockingIOError,)
+        """Errors of a read before the next bytes, or the rest of a TLS record, have arrived."""
         self._outgoing = 0
         """Bytes of a large command that were still unsent at the last check."""
         self.identity: Identity | None = None
@@ -39,21 +41,28 @@ class Wire:
         """Era of the reached server: see Endpoint."""
         self.since: float = 0.0
         """Time of opening, on the client's clock."""
+        self.used: float = 0.0
+        """Time of the end of its last use in a pool."""
 
     def connect(self) -> None:
         """Connect and authenticate; raises only Retry or a LockworkError."""
         self._endpoint.locate()
         connection = self._endpoint.connection(self._timeout)
         try:
-            connection.connect()  # type: ignore[no-untyped-call]
+            connection.connect()
         except BaseException as error:
-            connection.disconnect()  # type: ignore[no-untyped-call]
+            connection.disconnect()
             if isinstance(error, Exception):
                 raise_connecting(error, self._endpoint.shown)
             raise
         self._connection = connection
         self._socket = connection._sock  # noqa: SLF001 - redis-py has no public name for it
         self._reader = new_reader()
+        self.plain = not self._endpoint.tls
+        if not self.plain:
+            import ssl  # noqa: PLC0415 - loaded already
+
+            self._partial = (BlockingIOError, ssl.SSLWantReadError)
 
     def inspect(self, *, allow_eviction: bool) -> None:
         """Refuse a server that would lose locks or jobs."""
@@ -104,8 +113,14 @@ class Wire:
             else:
                 self._send_slowly(memoryview(packed))
         except OSError as error:
-            self.close()
-            raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> NoReturn:
+        """Close the connection, and raise Retry."""
+        self.close()
+        if is_interrupt(error):
+            raise error
+        raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
 
     def _send_slowly(self, packed: memoryview) -> None:
         """Send a large command with the time limit per part, because `sendall` would limit the whole."""
@@ -120,9 +135,9 @@ class Wire:
         while True:
             try:
                 return self._socket.recv(_READ_SIZE)
-            except TimeoutError:
+            except TimeoutError as error:
                 before, self._outgoing = self._outgoing, self._outgoing and unacknowledged(self._socket.fileno())
-                if self._outgoing >= before:
+                if self._outgoing >= before or is_interrupt(error):
                     raise
 
     def receive(self) -> Any:
@@ -138,8 +153,7 @@ class Wire:
                     raise ConnectionResetError("closed by the server")
                 self._reader.feed(data)
         except (OSError, hiredis.HiredisError) as error:
-            self.close()
-            raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+            self._fail(error)
 
     def arrived(self) -> list[Any]:
         """Return the replies that arrived, after the socket became readable."""
@@ -147,15 +161,16 @@ class Wire:
         if connection is None:
             raise Retry(f"the connection to {self._endpoint.shown} was closed")
         try:
-            with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):  # part of a TLS record
+            try:
                 data = connection.recv(_READ_SIZE)
                 if not data:
                     raise ConnectionResetError("closed by the server")
                 self._reader.feed(data)
+            except self._partial:  # part of a TLS record
+                pass
             return list(iter(self._reader.gets, NOTHING))
         except (OSError, hiredis.HiredisError) as error:
-            self.close()
-            raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+            self._fail(error)
 
     def limit(self, seconds: float) -> None:
         """Set the time limit of further waits for the server."""
@@ -176,11 +191,6 @@ class Wire:
         return -1 if self._socket is None else self._socket.fileno()
 
     @property
-    def plain(self) -> bool:
-        """True without TLS: one thread may read while another one writes."""
-        return not isinstance(self._socket, ssl.SSLSocket)
-
-    @property
     def connected(self) -> bool:
         """True if the connection may be used."""
         return self._socket is not None
@@ -190,5 +200,5 @@ class Wire:
         self._socket = None
         if self._connection is not None:
             connection, self._connection = self._connection, None
-            with contextlib.suppress(redis.RedisError, OSError):
+            with ignoring(*foreseen()):
                 connection.disconnect()

@@ -6,12 +6,11 @@ import selectors
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Call, Calls, Clock, Effect, Indexed, Park, Protocol, Shards
 from lockwork.runtime.clock import limit, now
-from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.drive import drive, no_running_loop
 from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
 from lockwork.runtime.replies import Moved, NoScript, Retry, gone
@@ -19,6 +18,9 @@ from lockwork.runtime.sync_connection import Wire
 from lockwork.runtime.sync_pool import Sending, WirePool
 from lockwork.runtime.trying import Tries
 from lockwork.runtime.wakeups import WakeupSource
+
+if TYPE_CHECKING:
+    from lockwork.runtime.cluster import ClusterEndpoint
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -29,7 +31,7 @@ class SyncDriver:
 
     def __init__(self, endpoint: Endpoint, listener: WakeupSource, *, patience: float, allow_eviction: bool) -> None:
         self._endpoint = endpoint
-        self._cluster = endpoint if isinstance(endpoint, ClusterEndpoint) else None
+        self._cluster = endpoint.as_cluster
         self._listener = listener
         self._names = listener.names
         self._patience = patience
@@ -64,7 +66,7 @@ class SyncDriver:
         if type(effect) is Call:
             return self._call(effect)
         if type(effect) is Park:
-            return self._listener.wait(effect.ticket, effect.until, effect.key, effect.sent)
+            return self._listener.wait(effect.ticket, effect.until, effect.key, effect.sent, effect.held)
         if type(effect) is Shards:
             return self._shards()
         if type(effect) is Calls:

@@ -18,6 +18,9 @@ from lockwork.runtime.replies import Demoted, Failover, Moved, NoScript, Retry, 
 from lockwork.runtime.resp import ASKING, pack_wait
 from lockwork.runtime.sync_connection import Wire
 
+_IDLE = 10.0
+"""Seconds until a connection that no thread needed is closed, if another one is free."""
+
 
 class Sending(Struct):
     """A call in the form to send: with its script if `whole`; `asking`: its slot is migrating to the node."""
@@ -115,7 +118,9 @@ class WirePool:
     def connected_by(self, attempt: Dial) -> None:
         """Keep the connection of a completed attempt; raises Retry or a LockworkError without one."""
         try:
-            self._free.append(attempt.result(0))
+            wire = attempt.result(0)
+            wire.used = now()
+            self._free.append(wire)
         except BaseException as error:
             attempt.leave()
             if isinstance(error, Retry):
@@ -143,7 +148,21 @@ class WirePool:
     def _put_back(self, wire: Wire) -> None:
         self._busy.discard(wire)
         if wire.connected:
+            wire.used = now()
             self._free.append(wire)
+            if len(self._free) > 1:
+                self._close_idle(wire.used)
+
+    def _close_idle(self, at: float) -> None:
+        """Close the connection that was unused for the longest time, if that was long."""
+        try:
+            oldest = self._free.popleft()
+        except IndexError:  # another thread took it
+            return
+        if at - oldest.used > _IDLE:
+            oldest.close()
+        else:
+            self._free.appendleft(oldest)
 
     def _moved(self) -> None:
         """Interrupt calls to a server that was replaced."""

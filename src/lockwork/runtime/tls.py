@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
+import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ssl
 
 _HOST, _ADDRESS, _EXPIRED, _NOT_YET = 62, 64, 10, 9
 """OpenSSL's numbers of certificate errors: X509_V_ERR_HOSTNAME_MISMATCH and others."""
@@ -13,6 +17,10 @@ _OURS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
 
 def trouble(error: BaseException, where: str) -> str | None:
     """Describe the problem with certificates or TLS settings, and the remedy; None for another error."""
+    if "ssl" not in sys.modules:  # see lazy.py
+        return None
+    import ssl  # noqa: PLC0415 - loaded already
+
     for cause in _chain(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"the certificate of the server at {where} {_refused(cause)}"

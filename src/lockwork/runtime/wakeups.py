@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from lockwork.lazy import asyncio, running_loop
 from lockwork.protocol.effects import Call
 from lockwork.runtime.clock import now
 from lockwork.runtime.leader import Leadership, ThreadBox
@@ -44,16 +44,50 @@ class WakeupSource(Protocol):
         """Names that this process uses."""
         ...
 
-    def wait(self, ticket: str, until: float, key: str | None = None, sent: float | None = None) -> str | None:
+    def wait(
+        self,
+        ticket: str,
+        until: float,
+        key: str | None = None,
+        sent: float | None = None,
+        held: tuple[str, ...] = (),
+    ) -> str | None:
         """Block until a message for `ticket` from the scripts of `key` arrives, or until the clock reaches `until`.
 
-        sent: time of sending of the call that requested the message.
+        sent, held: see `effects.Park`.
         """
 
     async def async_wait(
-        self, ticket: str, until: float, key: str | None = None, sent: float | None = None
+        self,
+        ticket: str,
+        until: float,
+        key: str | None = None,
+        sent: float | None = None,
+        held: tuple[str, ...] = (),
     ) -> str | None:
         """Async version of `wait`."""
+
+
+class Follower:
+    """Collects the messages to many tickets for one waiter, which waits for its own `ticket`."""
+
+    __slots__ = ("arrived", "missed", "ticket", "tickets")
+
+    def __init__(self, ticket: str) -> None:
+        self.ticket: str = ticket
+        self.tickets: set[str] = set()
+        """The tickets to follow; more may be added, and others removed."""
+        self.arrived: deque[str] = deque()
+        """Tickets of the messages that have arrived."""
+        self.missed: bool = False
+        """True if messages may have been lost, so the waiter must check all tickets."""
+
+    def add(self, ticket: str) -> None:
+        """Record a message. Anyone may send messages, so beyond the number of tickets, the waiter checks all."""
+        if len(self.arrived) > 2 * len(self.tickets):
+            self.missed = True
+        else:
+            self.arrived.append(ticket)
 
 
 class Mailboxes:
@@ -71,6 +105,16 @@ class Mailboxes:
         """Characters in `_early`."""
         self._missed = float("-inf")
         self._told: set[str] = set()
+        self._followers: dict[Follower, None] = {}
+
+    def follow(self, follower: Follower) -> None:
+        """Collect the messages to the tickets of a follower, until `unfollow`."""
+        self._followers[follower] = None
+
+    def unfollow(self, follower: Follower) -> None:
+        """Stop collecting messages for a follower."""
+        self._followers.pop(follower, None)
+        self._taken_early(follower.ticket)
 
     def open(
         self, ticket: str, deliver: Callable[[str], None], *, missed: bool = False, sent: float | None = None
@@ -108,6 +152,8 @@ class Mailboxes:
 
     def deliver(self, ticket: str, text: str) -> None:
         """Deliver a message."""
+        if self._followers:
+            self._collect(ticket, text)
         waiting = self._boxes.pop(ticket, None)
         if not waiting:
             self._store(ticket, text)
@@ -116,6 +162,15 @@ class Mailboxes:
                 self._taken_early(ticket)  # the waiters registered meanwhile
         for deliver in waiting or ():
             deliver(text)
+
+    def _collect(self, ticket: str, text: str) -> None:
+        """Deliver a message to the followers of a ticket; no text for a follower's own ticket means a loss."""
+        for follower in list(self._followers):
+            if ticket == follower.ticket:
+                follower.missed = follower.missed or not text
+            elif ticket in follower.tickets:
+                follower.add(ticket)
+                self.deliver(follower.ticket, "look")
 
     def _store(self, ticket: str, text: str) -> None:
         self._taken_early(ticket)
@@ -186,12 +241,17 @@ class Mailboxes:
         """Make the waiters of these tickets check again, because their messages may have been lost."""
         for ticket in tickets:
             if ticket in self._early:
+                if self._followers:
+                    self._collect(ticket, "")
                 continue
             self.deliver(ticket, "")  # a waiter that is about to open its mailbox finds it there
 
     def wake_all(self) -> None:
         """Make all waiters check again, because messages may have been lost."""
         self._missed = now()  # set first: a waiter that registers from now on checks again
+        for follower in list(self._followers):
+            follower.missed = True
+            self.deliver(follower.ticket, "look")
         boxes, self._boxes = self._boxes, {}
         self._told = set(boxes)
         for waiting in list(boxes.values()):
@@ -210,7 +270,7 @@ class TaskBox:
 
     def deliver(self, text: str) -> None:
         """Wake the asyncio task, from any thread."""
-        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - documented
+        if running_loop() is self._loop:
             self._set(text)
             return
         with contextlib.suppress(RuntimeError):  # its loop is closed, so no asyncio task waits there

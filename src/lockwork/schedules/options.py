@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hashlib import sha1
+from datetime import UTC, datetime
+from functools import lru_cache
 from inspect import get_annotations
 from typing import Any, Literal, TypedDict, get_args
 
@@ -13,10 +14,14 @@ from lockwork import codecs, words
 from lockwork.config import check_names
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
+from lockwork.hashes import sha1
+from lockwork.ids import is_own
+from lockwork.payloads.payloads import Payloads
 from lockwork.protocol.keys import checked
 from lockwork.protocol.queue import record_header
+from lockwork.protocol.schedules.created import SlotRules
 from lockwork.protocol.schedules.schedules import SchedulePlan
-from lockwork.schedules.timing import Cron, Every, Timing, zone_name
+from lockwork.schedules.timing import At, Cron, Every, Timing, zone_name
 from lockwork.tasks.call import TaskCall
 from lockwork.tasks.options import TaskSettings
 from lockwork.tasks.task import Task
@@ -46,6 +51,13 @@ class ScheduleSettings(TypedDict, total=False):
     """For "all": maximum number of slots to enqueue, the newest; default 100."""
     overlap: Overlap
     """"skip" omits a slot while the job of the last one has not ended; "allow" unless given."""
+
+
+class CreatedScheduleSettings(ScheduleSettings, total=False):
+    """The options of a schedule that is created at run time; one of `cron`, `every` and `at` is required."""
+
+    at: datetime
+    """Instead of `cron` and `every`: one moment, a datetime with a time zone. After it, the schedule is deleted."""
 
 
 class ScheduledTaskSettings(TaskSettings, ScheduleSettings, total=False):
@@ -80,11 +92,17 @@ class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     tz: str = ""
     every: int = 0
     """ms"""
+    at: int = 0
+    """ms since 1970"""
     misfire: Misfire = "once"
     overlap: Overlap = "allow"
     grace: int = 0
     """ms"""
     catch_up: int = 1
+
+
+class _KnownDefinition(_Definition, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A definition without fields of a later version, which may change its slots."""
 
 
 class ScheduleRules(Struct, frozen=True):
@@ -94,13 +112,18 @@ class ScheduleRules(Struct, frozen=True):
     definition: _Definition
 
     @classmethod
-    def read(cls, given: ScheduleSettings) -> ScheduleRules:
-        """Check the options; raises ConfigError."""
-        check_names(given, ScheduleSettings, "a schedule has no option")
-        if ("cron" in given) == ("every" in given):
-            raise ConfigError("a schedule has cron= or every=, one of them")
+    def read(cls, given: CreatedScheduleSettings | ScheduleSettings, *, created: bool = False) -> ScheduleRules:
+        """Check the options; raises ConfigError. created: the schedule is created at run time, and may have `at`."""
+        if "at" in given and not created:
+            raise ConfigError(
+                "a schedule in code has cron= or every=. For one moment, use lw.create_schedule(..., at=...), or "
+                "task.options(at=...).enqueue(...)"
+            )
+        check_names(given, CreatedScheduleSettings if created else ScheduleSettings, "a schedule has no option")
+        if sum(name in given for name in ("cron", "every", "at")) != 1:
+            raise ConfigError(f"a schedule has cron= or every={' or at=' if created else ''}, one of them")
         if "tz" in given and "cron" not in given:
-            raise ConfigError("tz= is the time zone of a cron line; every= has none")
+            raise ConfigError("tz= is the time zone of a cron line; every= has none, and at= has its own")
         misfire: Misfire = one_of(given.get("misfire", "once"), "misfire", get_args(Misfire))
         for name, policy in (("grace", "skip"), ("catch_up", "all")):
             if name in given and misfire != policy:
@@ -115,29 +138,33 @@ class ScheduleRules(Struct, frozen=True):
         )
         if "every" in given:
             return cls(Every.read(given["every"]), _changed(definition, every=milliseconds(given["every"], "every")))
+        if "at" in given:
+            moment = At.read(given.get("at"))
+            return cls(moment, _changed(definition, at=moment.moment))
         line = given.get("cron", "")
         timing = Cron(line, given.get("tz", "UTC"))
         return cls(timing, _changed(definition, cron=" ".join(line.split()), tz=zone_name(timing.zone)))
 
-    def plan(self, name: str, call: TaskCall) -> SchedulePlan:
-        """Make the plan of this call; raises ConfigError."""
+    def plan(self, name: str, call: TaskCall, payloads: Payloads | None = None) -> SchedulePlan:
+        """Make the plan of this call, encrypted or signed if its queue has a codec; raises ConfigError."""
         if call.delay_ms:
             raise ConfigError(f"schedule {name!r} enqueues at fixed times, so its call cannot have a delay")
         call.check_alone()
         definition = msgspec.json.encode(_changed(self.definition, task=_task(call)))
-        digest = sha1(b"\0".join((definition, call.record)), usedforsecurity=False).hexdigest()
-        rule = self.definition
+        digested, record = [definition, call.record], call.record
+        if payloads is not None and (key := payloads.newest_key(call.queue)):
+            # two processes encrypt differently; with a new key, the definition is stored again
+            digested.append(key.encode())
+            record = payloads.seal_call(call.queue, name, record, "schedule")
+        digest = sha1(b"\0".join(digested), usedforsecurity=False).hexdigest()
         return SchedulePlan(
             name=checked_schedule(name),
             digest=digest,
             timing=self.timing.text,
             definition=definition,
-            record=call.record,
-            after=self.timing.after,
-            latest=self.timing.latest,
-            catch_up=rule.catch_up,
-            late_ms=rule.grace,
-            overlap=rule.overlap == "allow",
+            record=record,
+            rules=_slot_rules(self.timing, self.definition),
+            begin=max(0, self.timing.moment - 1) if isinstance(self.timing, At) else 0,
         )
 
 
@@ -157,18 +184,47 @@ def describe(stored: bytes) -> StoredRules:
         content = msgspec.json.decode(stored, type=_Definition)
     except msgspec.MsgspecError as error:
         raise ConfigError(f"a schedule's definition on the server cannot be read: {error}") from None
+    timing = _timing(content)
     if content.every:
-        timing: Timing = Every(content.every)
         when = f"every {words.exact(content.every / 1000)}"
+    elif content.at:
+        when = f"at {datetime.fromtimestamp(content.at / 1000, UTC):%Y-%m-%d %H:%M:%S} (UTC)"
     else:
-        timing = Cron(content.cron, content.tz)
         when = f"{content.cron} ({content.tz})"
     return StoredRules(content.task, when, timing, content.misfire, content.overlap)
+
+
+@lru_cache(maxsize=1000)
+def slot_rules(stored: bytes) -> SlotRules:
+    """Read a definition to fire its slots; raises ConfigError, also for a field of a later version."""
+    try:
+        content = msgspec.json.decode(stored, type=_KnownDefinition)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"a schedule's definition on the server cannot be read: {error}") from None
+    return _slot_rules(_timing(content), content)
+
+
+def _slot_rules(timing: Timing, definition: _Definition) -> SlotRules:
+    return SlotRules(
+        after=timing.after,
+        latest=timing.latest,
+        catch_up=definition.catch_up,
+        late_ms=definition.grace,
+        overlap=definition.overlap == "allow",
+    )
+
+
+def _timing(definition: _Definition) -> Timing:
+    if definition.every:
+        return Every(definition.every)
+    return At(definition.at) if definition.at else Cron(definition.cron, definition.tz)
 
 
 def checked_schedule(name: object) -> str:
     """Return a schedule's name if usable, else raise ConfigError."""
     schedule_name = checked(name, "a schedule's name")
+    if is_own(schedule_name):
+        raise ConfigError(f"a schedule's name must not begin with a colon, not {schedule_name!r}")
     if len(schedule_name) > _LONGEST_NAME:
         raise ConfigError(f"a schedule's name has at most {_LONGEST_NAME} characters, for it begins its jobs' ids")
     return schedule_name

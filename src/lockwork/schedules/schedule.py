@@ -13,8 +13,9 @@ from lockwork.ids import new_id
 from lockwork.jobs.job import Job, Origin
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
-from lockwork.protocol.schedules import schedules
-from lockwork.protocol.schedules.schedules import StoredSchedule
+from lockwork.protocol.schedules import created, schedules
+from lockwork.protocol.schedules.created import NEVER
+from lockwork.protocol.schedules.schedules import SchedulePlan, StoredSchedule
 from lockwork.protocol.scripts import codes
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Misfire, Overlap, StoredRules, checked_schedule, describe
@@ -40,7 +41,10 @@ class ScheduleStatus:
     misfire: Misfire
     overlap: Overlap
     declared: bool
-    """True if a running worker has it in its code; otherwise it does not fire, and is deleted after a day."""
+    """True if a running worker has it in its code, or it is `created`; otherwise it does not fire, and is deleted after
+    a day."""
+    created: bool
+    """True if `create_schedule` made it, and no code."""
     paused: bool
     next: tuple[datetime, ...]
     """The next slots; a paused schedule skips them."""
@@ -60,17 +64,25 @@ class Schedule:
     """A handle to one schedule of a queue, by its name; it works without running workers."""
 
     def __init__(
-        self, runtime: Runtime, prefix: str, name: str, queue: str, errors: Errors, plans: SchedulePlans
+        self,
+        runtime: Runtime,
+        prefix: str,
+        name: str,
+        queue: str,
+        errors: Errors,
+        plans: SchedulePlans,
+        created: SchedulePlan | None = None,
     ) -> None:
         self.name: str = checked_schedule(name)
         self.queue: str = checked_queue(queue)
         self._runtime = runtime
         self._errors = errors
         self._plans = plans
+        self._created_plan = created
         self._keys = QueueKeys(prefix, queue)
 
     def pause(self) -> bool:
-        """Skip its slots until `resume`; False if no worker has declared it yet."""
+        """Skip its slots until `resume`; False if there is none: no worker has declared it yet."""
         return self._runtime.run(schedules.pause(self._keys, self.name, paused=True))
 
     async def apause(self) -> bool:
@@ -78,12 +90,20 @@ class Schedule:
         return await self._runtime.arun(schedules.pause(self._keys, self.name, paused=True))
 
     def resume(self) -> bool:
-        """Continue with the next slot after now; False if no worker has declared it yet."""
+        """Continue with the next slot after now; False if there is none: no worker has declared it yet."""
         return self._runtime.run(schedules.pause(self._keys, self.name, paused=False))
 
     async def aresume(self) -> bool:
         """Async version of `resume`."""
         return await self._runtime.arun(schedules.pause(self._keys, self.name, paused=False))
+
+    def delete(self) -> bool:
+        """Delete a schedule of `create_schedule`; False if there is none. Raises ConfigError if code declares it."""
+        return self._runtime.run(self._delete())
+
+    async def adelete(self) -> bool:
+        """Async version of `delete`."""
+        return await self._runtime.arun(self._delete())
 
     def run_now(self) -> Job[Any] | None:
         """Enqueue its job at once, even if it is paused; its slots do not change.
@@ -97,7 +117,7 @@ class Schedule:
         return await self._runtime.arun(self._run_now())
 
     def inspect(self, count: int = 1) -> ScheduleStatus | None:
-        """Read its state and its next `count` slots; None if no worker has declared it yet."""
+        """Read its state and its next `count` slots; None if there is none: no worker has declared it yet."""
         return self._runtime.run(self._status(count))
 
     async def ainspect(self, count: int = 1) -> ScheduleStatus | None:
@@ -114,15 +134,25 @@ class Schedule:
             count: number of slots, at most 1,000.
             after: the slots after this time, a datetime with a time zone. Default: now.
 
-        Raises ConfigError if the code of this process has no such schedule.
+        Raises ConfigError if the code of this process has no such schedule, unless `create_schedule` returned this
+        handle.
         """
         slots, begin = checked_count(count), int(time.time() * 1000) if after is None else _since_1970_ms(after)
-        plan = self._plans.get(self.queue, {}).get(self.name)
+        plan = self._created_plan or self._plans.get(self.queue, {}).get(self.name)
         if plan is None:
             close = closest(self.name, [name for plans in self._plans.values() for name in plans])
             hint = f"did you mean {close!r}?" if close else "import the module of its task, or read inspect(count).next"
             raise ConfigError(f"this process has no schedule {self.name!r} of queue {self.queue!r} in its code: {hint}")
         return _slots(describe(plan.definition).timing, begin, slots)
+
+    def _delete(self) -> Protocol[bool]:
+        code, replies = (yield from created.delete(self._keys, self.name)), codes("schedules/delete")
+        in_code = self.name in self._plans.get(self.queue, {})
+        if code == replies.declared or (in_code and code == replies.unknown):
+            raise ConfigError(
+                f"schedule {self.name!r} of queue {self.queue!r} is declared by code: remove it there, or pause it"
+            )
+        return bool(code == replies.deleted)
 
     def _run_now(self) -> Protocol[Job[Any] | None]:
         _, stored_schedule = yield from schedules.known(self._keys, self.name)
@@ -134,7 +164,7 @@ class Schedule:
         if code == results.unknown:
             raise ConfigError(
                 f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker declares it at its start if "
-                "its code has it"
+                "its code has it, and lw.create_schedule(...) creates one"
             )
         return Job(Origin(self._runtime, self._keys, errors=self._errors), id) if code == results.started else None
 
@@ -168,6 +198,7 @@ def status(queue: str, known: StoredSchedule, now: int, count: int) -> ScheduleS
         misfire=rules.misfire,
         overlap=rules.overlap,
         declared=known.declared,
+        created=known.created,
         paused=known.paused,
         next=_slots(rules.timing, max(known.cursor, now), count),
         last=datetime.fromtimestamp(known.slot / 1000, UTC).astimezone(zone) if known.slot else None,
@@ -183,6 +214,8 @@ def _slots(timing: Timing, after: int, count: int) -> tuple[datetime, ...]:
     slots, slot = list[datetime](), after
     for _ in range(count):
         slot = timing.after(slot)
+        if slot >= NEVER:
+            break
         slots.append(datetime.fromtimestamp(slot / 1000, UTC).astimezone(timing.zone))
     return tuple(slots)
 

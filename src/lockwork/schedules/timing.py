@@ -16,12 +16,15 @@ from zoneinfo import ZoneInfo
 
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
+from lockwork.protocol.schedules.created import NEVER
 from lockwork.schedules.cronline import CronLine
 
 _DAY = timedelta(days=1)
 _EPOCH = date(1970, 1, 1)
 _REMEMBERED = 4
 _SHORTEST = 1000
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime(3000, 1, 1, tzinfo=UTC)
 
 
 class Timing(Protocol):
@@ -34,7 +37,7 @@ class Timing(Protocol):
     """The time zone to show times in."""
 
     def after(self, moment: int) -> int:
-        """The first slot after this moment."""
+        """The first slot after this moment, or NEVER."""
         raise NotImplementedError
 
     def latest(self, after: int, until: int, count: int) -> list[int]:
@@ -67,6 +70,30 @@ class Every:
         last = until // self._period
         first = max(after // self._period + 1, last - count + 1)
         return [number * self._period for number in range(first, last + 1)]
+
+
+class At:
+    """One slot, at a moment."""
+
+    def __init__(self, moment_ms: int) -> None:
+        self.moment: int = moment_ms
+        self.text: str = f"at {moment_ms} ms"
+        self.zone: tzinfo = UTC
+
+    @classmethod
+    def read(cls, moment: object) -> At:
+        """Read a moment as users give it; raises ConfigError."""
+        if not isinstance(moment, datetime) or moment.utcoffset() is None or not _FIRST <= moment <= _LAST:
+            raise ConfigError(f"at must be a datetime with a time zone, between 1970 and 3000, not {moment!r:.80}")
+        return cls((moment - _FIRST) // timedelta(milliseconds=1))
+
+    def after(self, moment: int) -> int:
+        """The slot, if it is after this moment, else NEVER."""
+        return self.moment if moment < self.moment else NEVER
+
+    def latest(self, after: int, until: int, count: int) -> list[int]:
+        """The slot, if it is later than `after` and not later than `until`."""
+        return [self.moment] if count and after < self.moment <= until else []
 
 
 class Cron:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -18,12 +19,13 @@ from lockwork.naming import has_braces, warn_of_template
 from lockwork.protocol import keys, names
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.synchronizers import limiter as limiter_protocol
-from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterOverview, LimiterRules, LimiterStatus
+from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterOverview, LimiterRules, LimiterStatus, Rate
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import whole
 
 _ALGORITHMS: tuple[Algorithm, ...] = ("bucket", "window")
 _LONGEST = 366 * 86400 * 1_000_000
+_MOST_RATES = 10
 _WINDOW = 100_000
 """Units in a window: its log has an entry for each call in the period."""
 
@@ -35,14 +37,21 @@ class Limiter(Decorating):
     """
 
     def __init__(
-        self, runtime: Runtime, config: Config, name: str, rate: str, burst: int | None, algorithm: Algorithm
+        self,
+        runtime: Runtime,
+        config: Config,
+        name: str,
+        rate: str | Sequence[str],
+        burst: int | None,
+        algorithm: Algorithm,
     ) -> None:
         self._runtime = runtime
         self._prefix = config.prefix
         self.name: str = names.checked_name(name, "a limiter's name")
         self._braced = has_braces(name)
-        self.rate: str = rate
-        self._limits = _limits(keys.limiter(config.prefix, name), names.display(name), rate, burst, algorithm)
+        rates = rates_of(rate, burst)
+        self._limits = _limits(keys.limiter(config.prefix, name), names.display(name), rates, burst, algorithm)
+        self.rate: str = ", ".join(rates)
 
     def acquire(self, n: int = 1, wait: Duration | None = None) -> None:
         """Take `n` units and wait until they are free; callers are served in order of arrival.
@@ -126,21 +135,43 @@ class Limiter(Decorating):
         return f"<Limiter {self._limits.name!r} {self._limits.shown}>"
 
 
-def _limits(at: keys.LimiterKeys, name: str, rate: str, burst: int | None, algorithm: Algorithm) -> LimiterRules:
+def rates_of(given: str | Sequence[str], burst: int | None = None) -> tuple[str, ...]:
+    """Return the rates of a limiter; raises ConfigError for an empty list, or for several rates with a burst."""
+    if not isinstance(given, list | tuple):
+        return (given,)  # type: ignore[return-value]  # its type is checked with its text
+    if not 1 <= len(given) <= _MOST_RATES:
+        raise ConfigError(f"a limiter has 1 to {_MOST_RATES} rates, not {len(given)}")
+    if burst is not None and len(given) > 1:
+        raise ConfigError("burst is for a single rate: each of several rates allows its own units at once")
+    return tuple(given)
+
+
+def _limits(
+    at: keys.LimiterKeys, name: str, rates: Sequence[str], burst: int | None, algorithm: Algorithm
+) -> LimiterRules:
     if algorithm not in _ALGORITHMS:
         raise ConfigError(f"a limiter's algorithm is 'bucket' or 'window', not {algorithm!r}")
+    # in a fixed order, so that the order in the code does not matter
+    first, *others = sorted(
+        {_rate(rate, burst, algorithm) for rate in rates}, key=lambda each: (each.limit, each.period)
+    )
+    shown = rates[0] if len(rates) == 1 else ", ".join(rates)
+    rule_text = shown if burst is None else f"{shown}, burst {burst}"
+    return LimiterRules(at, name, rule_text, algorithm, *first, tuple(others))
+
+
+def _rate(rate: str, burst: int | None, algorithm: Algorithm) -> Rate:
     count, period = durations.parsed(rate)
     if algorithm == "window":
         if burst is not None:
             raise ConfigError("a window has no burst: it allows the rate's units in any period, in whatever order")
         if count > _WINDOW:
             raise ConfigError(f"a window counts at most {_WINDOW:,} units, each in a log: use a bucket for {rate!r}")
-        return LimiterRules(at, name, rate, algorithm, count, period, count)
+        return Rate(count, period, count)
     depth = count if burst is None else whole(burst, "burst", 1, durations.MOST)
     if depth * period > _LONGEST * count:
         raise ConfigError(f"a bucket of {depth:,} at {rate!r} would take more than 366 days to fill")
-    rule_text = rate if burst is None else f"{rate}, burst {burst}"
-    return LimiterRules(at, name, rule_text, algorithm, count, period, depth)
+    return Rate(count, period, depth)
 
 
 def read_limiters(prefix: str, pattern: str, limit: int) -> Protocol[LimiterOverview]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import inspect
 from collections.abc import Callable, Coroutine
@@ -15,11 +14,13 @@ from msgspec import Struct
 from lockwork import codecs, owners
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
-from lockwork.errors import ConfigError, LockLost, LockworkError, OnceFailed
+from lockwork.errors import ConfigError, LockLost, LockworkError, OnceFailed, PayloadRejected, ResultUnavailable
 from lockwork.ids import new_id
 from lockwork.jobs.current import job_in_requests
+from lockwork.lazy import asyncio
 from lockwork.locks.decorator import Decorating
 from lockwork.naming import has_braces, warn_of_template
+from lockwork.payloads.payloads import opened
 from lockwork.protocol import keys, names
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks.grants import Granted, Renewal
@@ -65,15 +66,25 @@ class OnceRun:
         if ended.error is None:
             try:
                 value = codecs.exact(ended.value, "the result")
-                self._state, self._value = "d", codecs.encode(value, "the result", self._cap)
+                self._state, self._value = "d", self._sealed(codecs.encode(value, "the result", self._cap))
             except LockworkError as error:
                 ended = FunctionEnd(error=error)
         if ended.error is not None:
-            self._state, self._value = "f", _failure(type(ended.error).__name__, str(ended.error))
+            self._state, self._value = "f", self._failure(type(ended.error).__name__, str(ended.error))
         return ended
 
     def interrupted(self, error: BaseException) -> None:
-        self._state, self._value = "l", _failure(type(error).__name__, "its runner was interrupted")
+        self._state, self._value = "l", self._failure(type(error).__name__, "its runner was interrupted")
+
+    def _sealed(self, encoded: bytes) -> bytes:
+        payloads = self._runtime.payloads
+        return encoded if payloads is None else payloads.seal_value("once", "", self._lease.renewal.key, encoded)
+
+    def _failure(self, type: str, text: str) -> bytes:
+        try:
+            return self._sealed(_failure(type, text))
+        except ConfigError as error:  # its text must not be stored unencrypted
+            return _failure(type, f"the text of the error is not stored: {error}")
 
     def over(self, *, quietly: bool = False) -> Protocol[None]:
         """Store the outcome; raises LockLost if the lease was lost and the server does not accept the outcome.
@@ -307,12 +318,29 @@ class Once(Decorating):
     def _result(self, ended: EndedRun, function: Callable[..., Any]) -> Any:
         if ended.state == "done":
             annotation = of_function(function).get("return", Any)
-            return codecs.result(ended.value, annotation, f"once {self._shown!r}")
+            try:
+                encoded = self._opened(ended.value)
+            except PayloadRejected as error:
+                raise ResultUnavailable(str(error)) from None
+            return codecs.result(encoded, annotation, f"once {self._shown!r}")
         if ended.state == "failed":
-            type, text = codecs.decode(ended.value)
+            type, text = self._described(ended.value)
             raise OnceFailed(f"once {self._shown!r} failed in this period: {type}: {text}", type, text)
-        type, text = codecs.decode(ended.value) if ended.value else ("LockLost", "its runner died, or lost the server")
+        type, text = (
+            self._described(ended.value) if ended.value else ("LockLost", "its runner died, or lost the server")
+        )
         raise OnceFailed(f"once {self._shown!r} started in this period and never ended: {text}", type, text)
+
+    def _opened(self, stored: bytes) -> bytes:
+        return opened(self._runtime.payloads, "once", "", keys.once(self._prefix, self.name), stored)
+
+    def _described(self, stored: bytes) -> tuple[str, str]:
+        """Return the type and the text of a stored error."""
+        try:
+            type, text = codecs.decode(self._opened(stored))
+        except PayloadRejected as error:
+            return "PayloadRejected", str(error)
+        return type, text
 
     def __repr__(self) -> str:
         return f"<Once {self._shown!r}>"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Protocol as Interface
 
 from lockwork import codecs
 from lockwork.errors import ConfigError
 from lockwork.protocol.queue.enqueue import NewJob
 
 R = TypeVar("R")
+S = TypeVar("S")
+R_contra = TypeVar("R_contra", contravariant=True)
 Step = int | str
 _DEPTH = 50
 
@@ -41,16 +44,70 @@ class ResultCall(TaskCall, Generic[R]):
     uses: tuple[ResultRef, ...]
     stamp: Callable[[NewJob], NewJob]
     """Adds the headers of its enqueue to a job."""
+    callbacks: Callbacks
+    """Steps of the flow that follow the call."""
 
     def check_alone(self) -> None:
-        """Raise ConfigError if the call uses results of other jobs."""
+        """Raise ConfigError if the call uses results of other jobs, or if other jobs follow it."""
         if self.uses:
             raise ConfigError(f"this call of {self.task!r} uses results of a flow's jobs: add it to that flow")
+        if self.callbacks:
+            raise ConfigError(
+                f"this call of {self.task!r} has {self.callbacks}, so it is a flow of several jobs: enqueue it, or add "
+                "it to a flow"
+            )
 
     def job(self, id: str) -> NewJob:
         """Return the call as a job; raises ConfigError if it uses results of other jobs."""
         self.check_alone()
         return self.stamp(NewJob(id, self.record, self.delay_ms))
+
+
+class NextTask(Interface[R_contra, S]):
+    """A task that can be called with one result; its other parameters have defaults."""
+
+    def call(self, result: R_contra, /) -> ResultCall[S]:
+        """Return the call that takes the result."""
+        ...
+
+
+Next = NextTask[R, S] | Callable[[R], ResultCall[S]] | ResultCall[S]
+"""The next step of a chain: a task that takes the result, a function that makes a call of it, or a call without it."""
+Callback = Next[Any, Any]
+
+
+class Callbacks(NamedTuple):
+    """The options `then` and `on_error` of single jobs: what follows a job that succeeds, or fails.
+
+    Each is a call, or a task or function that takes the result, or the error, as a step of a chain does.
+    """
+
+    then: tuple[Any, ...] = ()
+    on_error: tuple[Any, ...] = ()
+
+    def changed(self, changes: Mapping[str, Any]) -> Callbacks:
+        """Return the callbacks with the given options; raises ConfigError."""
+        return Callbacks(
+            _steps(changes["then"], "then") if "then" in changes else self.then,
+            _steps(changes["on_error"], "on_error") if "on_error" in changes else self.on_error,
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.then or self.on_error)
+
+    def __str__(self) -> str:
+        return " and ".join(f"{name}=" for name, steps in self._asdict().items() if steps)
+
+
+def _steps(given: Any, option: str) -> tuple[Any, ...]:
+    steps = tuple(given) if isinstance(given, list | tuple) else () if given is None else (given,)
+    for step in steps:
+        if not isinstance(step, ResultCall) and not callable(step):
+            raise ConfigError(
+                f"{option} must be a call, such as receipt.call(5), a task, a function that returns a call, or a list, "
+                f"not {step!r:.60}"
+            )
+    return steps
 
 
 def _refused(self: object, *_: object) -> NoReturn:  # noqa: ARG001 - as a method
@@ -67,8 +124,33 @@ class ResultRef:
     may_fail: bool
     """Use None as the result of a failed job."""
 
+    @property
+    def source(self) -> int:
+        """The value that its place in the arguments gets: the result of job N, or the error of job -N."""
+        return self.number
+
     def __format__(self, spec: str) -> str:
         _refused(self)
+
+
+class ErrorRef(ResultRef):
+    """A reference, among a call's arguments, to the error of another job; the call runs only after a failure."""
+
+    __slots__ = ("job",)
+
+    def __init__(self, job: ResultRef) -> None:
+        self.job: ResultRef = job
+        """The job that may fail."""
+        self.number: int = job.number
+        self.may_fail: bool = False
+
+    @property
+    def source(self) -> int:
+        """See `ResultRef.source`."""
+        return -self.number
+
+    def __repr__(self) -> str:
+        return f"<error of {self.job!r}>"
 
 
 class _Unknown:
@@ -78,7 +160,7 @@ class _Unknown:
 
 
 class RefPath(NamedTuple):
-    """A place of a result in the arguments: its path, and the number of the job, or of the jobs of a list."""
+    """A place of results in the arguments: its path, and the source, or a list of sources (`ResultRef.source`)."""
 
     path: list[Step]
     source: int | list[int]
@@ -111,14 +193,14 @@ def _extracted(args: Any, kwargs: dict[str, Any], instead: Any) -> Extracted:
 
     def walked(value: Any, path: list[Step]) -> Any:
         if isinstance(value, ResultRef):
-            paths.append(RefPath(path, value.number))
+            paths.append(RefPath(path, value.source))
             refs.append(value)
             return instead
         if len(path) > _DEPTH:
             return value
         if type(value) in (list, tuple):
             if value and all(isinstance(one, ResultRef) for one in value):
-                paths.append(RefPath(path, [one.number for one in value]))
+                paths.append(RefPath(path, [one.source for one in value]))
                 refs.extend(value)
                 return instead
             return type(value)(walked(one, [*path, at]) for at, one in enumerate(value))
@@ -132,7 +214,7 @@ def _extracted(args: Any, kwargs: dict[str, Any], instead: Any) -> Extracted:
 
 
 def sources(paths: list[Any]) -> Iterator[int]:
-    """Yield the number of the job of each result that is wanted."""
+    """Yield the source of each wanted result or error."""
     for _, source in paths:
         yield from source if isinstance(source, list) else [source]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 
 from lockwork.errors import JobNotReplicated, QueueFull
+from lockwork.lazy import asyncio
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import enqueue as enqueue_protocol
 from lockwork.protocol.queue.enqueue import NewJob

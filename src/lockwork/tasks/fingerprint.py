@@ -8,9 +8,9 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from hashlib import blake2b
 from typing import Any
 
+from lockwork.hashes import blake2b
 from lockwork.type_hints import Unread, of_function
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -22,13 +22,19 @@ def digest(text: str) -> str:
     return blake2b(text.encode(errors="surrogateescape"), digest_size=4).hexdigest()
 
 
-def fingerprint(function: Callable[..., Any], described: Sequence[str], injected: Collection[str]) -> str:
-    """Return the fingerprint of a task's parameters and their types, with the fields of classes among them."""
+def fingerprint(
+    function: Callable[..., Any], described: Sequence[str], injected: Collection[str], keys: str = ""
+) -> str:
+    """Return the fingerprint of a task's parameters and their types, with the fields of classes among them.
+
+    keys: the ids of the keys that decrypt its calls; empty without a codec.
+    """
     hints = of_function(function)
     parameters = [each for each in inspect.signature(function).parameters.values() if each.name not in injected]
     kinds = [_read(hints.get(each.name, each.annotation), each.annotation) for each in parameters]
     described_classes: set[type] = set()
-    return digest("\n".join([*described, *(_shape(kind, described_classes) for kind in kinds)]))
+    shapes = [_shape(kind, described_classes) for kind in kinds]
+    return digest("\n".join([*described, *shapes, *([keys] if keys else [])]))
 
 
 def _read(hint: Any, annotation: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 from msgspec import Struct, field
@@ -38,7 +40,11 @@ class JobGrouping(Struct, frozen=True):
 
 
 class HeaderEncoder:
-    """Makes the record headers of one task; `without` names its injected parameters."""
+    """Makes the record headers of one task.
+
+    without: its injected parameters. absolute: store a `retry_until` as a point in time, because the id of the job has
+    no time, or has the time of another call.
+    """
 
     def __init__(
         self,
@@ -50,30 +56,55 @@ class HeaderEncoder:
         mark: Callable[..., str] | None = None,
         *,
         hidden: bool = False,
+        retry_until_ms: int = 0,
+        absolute: bool = False,
     ) -> None:
         self._hidden = hidden
+        self._retry_until_ms = retry_until_ms
+        self._absolute = absolute and retry_until_ms > 0
+        self._tracked_ms = 0
         self._priority = priority
         self._budget = budget
         self._limits = grouping.limits
         self._key = naming(grouping.key, "a job's key", function, without)
         self._group = naming(grouping.group, "a job's group", function, without)
         self._mark = mark
-        plain = grouping.key is None and grouping.group is None and mark is None
-        self.plain: bytes | None = (
-            record_header.head(priority, budget.attempts, deliveries=budget.deliveries, hidden=hidden)
-            if plain
-            else None
-        )
+        plain = grouping.key is None and grouping.group is None and mark is None and not self._absolute
+        self.plain: bytes | None = self._head() if plain else None
         """The header of every record, if the arguments do not change it."""
+
+    def tracking(self, tracked_ms: int) -> HeaderEncoder:
+        """Return an encoder for tracked jobs, whose ends are kept for this time."""
+        encoder: HeaderEncoder = copy(self)
+        encoder._tracked_ms = tracked_ms
+        encoder.plain = None if self.plain is None else encoder._head()
+        return encoder
 
     def of(self, args: Any, kwargs: dict[str, Any]) -> bytes:
         """Return the header of one call's record; raises ConfigError if an argument cannot be part of a name."""
         key, group = self._key(*args, **kwargs), self._group(*args, **kwargs)
         unique = self._mark(*args, **kwargs) if self._mark else ""
+        return self._head(key, group, unique)
+
+    def _head(self, key: str = "", group: str = "", unique: str = "") -> bytes:
         attempts, deliveries = self._budget
         return record_header.head(
-            self._priority, attempts, key, group, self._limits, unique, deliveries, hidden=self._hidden
+            self._priority,
+            attempts,
+            key,
+            group,
+            self._limits,
+            unique,
+            deliveries,
+            hidden=self._hidden,
+            tracked_ms=self._tracked_ms,
+            retry_until_ms=self._deadline(),
         )
+
+    def _deadline(self) -> int:
+        """Return the job's `retry_until`."""
+        ms = self._retry_until_ms
+        return -int(time.time() * 1000) - ms if self._absolute else ms
 
 
 def naming(name: str | None, what: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:

@@ -18,6 +18,7 @@ from lockwork.signatures import Signature
 from lockwork.tasks.call import Extracted, for_names
 from lockwork.tasks.header_encoder import HeaderEncoder
 from lockwork.tasks.options import CallSettings, TaskOptions
+from lockwork.tasks.own_id import own_ids
 
 
 class JobBuilder:
@@ -46,7 +47,8 @@ class JobBuilder:
                 raise ConfigError(f"task {task!r}: a unique job cannot wait for replicas: remove one of the options")
             mark = unique.marking(task, function, injected)
         debounce_ms = 0 if unique is None else unique.debounce_ms
-        job_options.check_order(asked_ms, options.expires_ms)
+        job_options.check_order(asked_ms, options.expires_ms, "expires")
+        job_options.check_order(debounce_ms or asked_ms, options.retry_until_ms, "retry_until")
         if debounce_ms and asked_ms:
             raise ConfigError(f"task {task!r}: a debounced job cannot have delay or at")
         self.delay_ms: int = debounce_ms or asked_ms
@@ -59,6 +61,7 @@ class JobBuilder:
         self._extra = job_options.sent({}, options) if extra is None else extra
         self._encode = partial(codecs.encode, reveal=True) if options.hide_arguments else codecs.encode
         self._arguments = f"the arguments of task {task!r}"
+        changes = unique is not None and unique.terms.meaning != "keep"
         self._headers = HeaderEncoder(
             function,
             options.priority,
@@ -67,9 +70,16 @@ class JobBuilder:
             injected,
             mark,
             hidden=options.hide_arguments,
+            retry_until_ms=options.retry_until_ms or 0,
+            # a job that may become another call keeps its id, and a caller's own id has no time
+            absolute=changes or options.own_id is not None,
         )
+        self._own_id: Callable[..., str] | None = None
+        if options.own_id is not None:
+            self._own_id = own_ids(
+                task, options.own_id, function, injected, unique=unique is not None, replicas=options.replicas
+            )
         # a job that may become another call keeps its id
-        changes = unique is not None and unique.terms.meaning != "keep"
         self._suffix = "" if changes else job_suffix(task, self._extra.get("tags", ()))
 
     def changed(self, changes: CallSettings, options: TaskOptions) -> JobBuilder:
@@ -86,30 +96,43 @@ class JobBuilder:
             job_options.sent(changes, options, self._extra),
         )
 
-    def carrying(self, fields: dict[str, Any]) -> JobBuilder:
-        """Return a builder whose jobs have more fields beside their options."""
+    def tracking(self, fields: dict[str, Any], tracked_ms: int) -> JobBuilder:
+        """Return a builder of tracked jobs (queue/parts/tracked.lua), with more fields beside their options."""
         builder: JobBuilder = copy(self)
+        builder._headers = self._headers.tracking(tracked_ms)
         builder._extra = {**self._extra, **fields}
         return builder
 
     @property
     def plain(self) -> bool:
-        """Return True if jobs have no key, group or unique name, so that they may go to any partition."""
-        return self._headers.plain is not None
+        """Return True if jobs have no key, group, unique name or own id, so that they may go to any partition."""
+        return self._headers.plain is not None and not self._own_id
 
     def new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         """Build one job. Raises TypeError if the arguments do not fit, ConfigError or PayloadTooLarge."""
+        if self._own_id:
+            return self._with_own_id(self._own_id, args, kwargs)
         record = self.record(args, kwargs)
         return NewJob(new_id() + self._suffix_of(record), record, self.delay_ms)
+
+    def _with_own_id(self, named: Callable[..., str], args: Sequence[Any], kwargs: dict[str, Any]) -> NewJob:
+        record = job_options.with_enqueued(self.record(args, kwargs), self._max_payload)
+        return NewJob(named(*args, **kwargs), record, self.delay_ms)
 
     def many(self, arguments: Iterable[tuple[Any, ...]]) -> list[NewJob]:
         """Build a job for each tuple of arguments; raises as `new`."""
         record, delay_ms = self.record, self.delay_ms
-        records = []
+        records: list[bytes] = []
+        jobs: list[NewJob] = []
         for args in arguments:
             if not isinstance(args, tuple | list):
                 raise TypeError(f"each call is a tuple of arguments, such as (42,), not {args!r:.60}")
-            records.append(record(args, {}))
+            if self._own_id:
+                jobs.append(self._with_own_id(self._own_id, args, {}))
+            else:
+                records.append(record(args, {}))
+        if self._own_id:
+            return jobs
         if self._headers.plain:
             ids = new_ids(len(records), self._suffix)
         else:

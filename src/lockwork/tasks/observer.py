@@ -11,13 +11,20 @@ Ending = Literal["success", "retry", "dead", "snooze", "cancel"]
 
 
 class TaskObserver(Protocol):
-    """Surrounds each call of the task's function, and is called with the end of each attempt.
+    """Surrounds each call of the task's function, and is called with the end of each attempt, and of each job.
 
-    It runs in the process that runs the job; the end of a job whose process died is observed in another process.
+    `run` and `attempted` are called in the process that runs the job.
     """
 
     async def run(self, job: JobContext, call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Call the function, with its dependencies and middlewares and within its time limit; return its value."""
 
-    async def ended(self, job: JobContext, ending: Ending, error: BaseException | None) -> None:
+    async def attempted(self, job: JobContext, ending: Ending, error: BaseException | None) -> None:
         """Observe the end of an attempt, when its outcome is on the way to the server, or there already."""
+
+    async def ended(self, job: JobContext, error: BaseException | None) -> None:
+        """Observe the end of a tracked job, once, when the server has it.
+
+        The job ran in this process, or it ended while it waited, or its process died. `error` is known only if its last
+        attempt failed in this process.
+        """

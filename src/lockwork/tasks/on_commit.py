@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from msgspec import Struct
 from lockwork.errors import ConfigError, JobNotReplicated, LockworkError, NotEnqueued
 from lockwork.jobs.job import Job
 from lockwork.jobs.many import EnqueuesMany
+from lockwork.lazy import asyncio, running_loop
 from lockwork.logs import Log
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.queue.enqueue import NewJob
@@ -24,6 +24,7 @@ from lockwork.tasks.placement import Partition
 
 P = ParamSpec("P")
 R = TypeVar("R")
+J = TypeVar("J")
 
 log: Log = Log("lockwork")
 
@@ -49,9 +50,9 @@ class OnCommit(EnqueuesMany, Generic[P, R]):
     def __init__(
         self,
         where: object,
-        new: Callable[[tuple[Any, ...], dict[str, Any]], NewJob],
-        many: Callable[[Iterable[tuple[Any, ...]]], list[NewJob]],
-        put_off: Callable[[list[NewJob]], tuple[list[PendingJob], list[Job[R]]]],
+        new: Callable[[tuple[Any, ...], dict[str, Any]], J],
+        many: Callable[[Iterable[tuple[Any, ...]]], list[J]],
+        put_off: Callable[[list[J]], tuple[list[PendingJob], list[Job[R]]]],
     ) -> None:
         if _adapter(where) is None and not _takes_a_callback(where):
             raise ConfigError(
@@ -59,9 +60,9 @@ class OnCommit(EnqueuesMany, Generic[P, R]):
                 f"such as Django's transaction.on_commit, not {where!r:.80}"
             )
         self._where: Any = where
-        self._new = new
-        self._many = many
-        self._put_off = put_off
+        self._new: Callable[[tuple[Any, ...], dict[str, Any]], Any] = new
+        self._many: Callable[[Iterable[tuple[Any, ...]]], list[Any]] = many
+        self._put_off: Callable[[list[Any]], tuple[list[PendingJob], list[Job[R]]]] = put_off
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Enqueue a call when the transaction has been committed; the job that is returned is unknown until then.
@@ -74,7 +75,7 @@ class OnCommit(EnqueuesMany, Generic[P, R]):
     def _enqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
         return self._keep(self._many(arguments))
 
-    def _keep(self, jobs: list[NewJob]) -> list[Job[R]]:
+    def _keep(self, jobs: list[Any]) -> list[Job[R]]:
         pending, handles = self._put_off(jobs)
         adapter = _adapter(self._where)
         if adapter is not None:
@@ -208,7 +209,7 @@ def deliver(pending: Sequence[PendingJob]) -> asyncio.Task[None] | None:
 
     If that asyncio task is cancelled, as at the end of `asyncio.run`, a thread enqueues the jobs: they are committed.
     """
-    loop = asyncio._get_running_loop()  # noqa: SLF001 - documented, and much cheaper than an exception
+    loop = running_loop()
     if loop is None:
         send(pending)
         return None

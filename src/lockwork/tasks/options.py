@@ -14,19 +14,23 @@ from lockwork.backoff import Backoff
 from lockwork.config import check_names
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError
+from lockwork.foreign_words import TASK_OPTIONS
 from lockwork.jobs import options as job_options
 from lockwork.jobs.options import ErrorClasses, RunOptions
-from lockwork.protocol.keys import PRIORITIES, checked, whole_queue
-from lockwork.suggestions import closest
+from lockwork.protocol.keys import checked, whole_queue
+from lockwork.protocol.queue.priority import NORMAL, Priority, digit, is_number
+from lockwork.protocol.queue.task_limits import TaskLimits
+from lockwork.tasks import limits as task_limits
 from lockwork.tasks.batch import BatchSettings
+from lockwork.tasks.call import Callback, Callbacks
 from lockwork.tasks.header_encoder import JobGrouping
+from lockwork.tasks.limits import TaskLimitSettings
+from lockwork.tasks.own_id import own_id_option
 from lockwork.tasks.unique import OnDuplicate, Unique
-from lockwork.validation import one_of, yes_or_no
-
-Priority = Literal["high", "normal", "low"]
+from lockwork.validation import yes_or_no
 
 
-class TaskSettings(TypedDict, total=False):
+class TaskSettings(TaskLimitSettings, total=False):
     """The options of `lw.task`; each is optional."""
 
     name: str
@@ -36,7 +40,7 @@ class TaskSettings(TypedDict, total=False):
     queue: str
     """The queue of its jobs; "default" unless given."""
     other_queues: Sequence[str]
-    """Other queues that `options(queue=...)` may select; workers of these queues run the task, too."""
+    """Other queues that its jobs are often in: a worker serves them, and prepares the task, unless told otherwise."""
     retries: int
     """Maximum retries of a failed job; default 3. The death of its worker is not a failure."""
     backoff: Backoff
@@ -52,6 +56,9 @@ class TaskSettings(TypedDict, total=False):
     starts do not count, and 3 deaths of a process that ran only this job make it dead."""
     expires: Duration | datetime | None
     """A job that has not started by then ends as expired."""
+    retry_until: Duration | datetime | None
+    """No attempt begins after this; a job whose next attempt would, and that has not succeeded, is dead. `retries`
+    still limits the number of retries. A duration counts from the enqueue."""
     tags: Sequence[str]
     """Labels of the job, for people and tools."""
     on_commit: bool | str
@@ -67,7 +74,8 @@ class TaskSettings(TypedDict, total=False):
     """"process": each of its jobs runs alone in a process; unless given, `async def` runs on the worker's event loop,
     and `def` in a thread."""
     priority: Priority
-    """"high" before "normal" before "low", strictly."""
+    """"high" before "normal" before "low", strictly. In a queue of the app's `ten_priorities` also a number, from 0,
+    which is "high", over 5, "normal", to 9, "low"."""
     keep_result: bool
     """Store results for `job.result()`; True unless given."""
     hide_arguments: bool
@@ -105,9 +113,14 @@ class CallSettings(TypedDict, total=False):
     at: datetime
     """Earliest start: a datetime with a time zone."""
     queue: str
-    """The queue of the job: the task's own, or one of its `other_queues`."""
+    """The queue of the job; any worker of that queue that has the task runs it."""
+    id: str | None
+    """The caller's own id of the job, which gets the id ":" and this text; "order-{order_id}" is filled from the call's
+    arguments. While a job has the id, another is not enqueued. See docs/own-ids.md."""
     expires: Duration | datetime | None
     """A job that has not started by then ends as expired."""
+    retry_until: Duration | datetime | None
+    """No attempt begins after this."""
     priority: Priority
     """Replaces the task's priority; the options below replace the task's, too. `backoff` cannot be a function here."""
     retries: int
@@ -129,6 +142,11 @@ class CallSettings(TypedDict, total=False):
     on_duplicate: OnDuplicate
     debounce: Duration
     debounce_max: Duration
+    then: Callback | Sequence[Callback] | None
+    """Run this when the job has succeeded: a call, a task or function that gets the result, or a list. The job and
+    these become a flow; see docs/flows.md."""
+    on_error: Callback | Sequence[Callback] | None
+    """Run this when the job is dead: a call, a task or function that gets the error, or a list."""
 
 
 _OF_THE_CLOCK = ("cron", "tz", "every", "misfire", "grace", "catch_up", "overlap")
@@ -136,23 +154,15 @@ _OF_THE_CLOCK = ("cron", "tz", "every", "misfire", "grace", "catch_up", "overlap
 _OF_TASKS = (*get_annotations(TaskSettings), *get_annotations(BatchSettings), *_OF_THE_CLOCK)
 
 
-_ENQUEUE, _CALL = "{task}.enqueue(...), or await {task}.aenqueue(...)", "{task}.call(...)"
-_LATER = '{task}.options(delay="10m").enqueue(...)'
-ELSEWHERE = {
-    **dict.fromkeys(("delay", "send", "kiq", "defer", "defer_async", "perform_async", "dispatch", "apply"), _ENQUEUE),
-    **dict.fromkeys(("apply_async", "send_with_options", "perform_in", "schedule", "configure"), _LATER),
-    **dict.fromkeys(("s", "si", "subtask", "message", "kicker"), _CALL),
-    **dict.fromkeys(("map", "starmap", "chunks", "batch_defer", "perform_bulk"), "{task}.enqueue_many([(...), (...)])"),
-}
-"""The names that other libraries use, and what to write instead."""
-
-
 class TaskOptions(RunOptions, frozen=True):
     """Options of a task's jobs; durations in seconds."""
 
     queue: str = "default"
     expires_ms: int | None = None
-    priority: int = PRIORITIES.index("normal")
+    priority: int = NORMAL
+    """The digit in the header."""
+    numbered: bool = False
+    """True if the priority was given as a number."""
     keep_result: bool = True
     grouping: JobGrouping = field(default_factory=JobGrouping)
     in_process: bool = False
@@ -161,17 +171,22 @@ class TaskOptions(RunOptions, frozen=True):
     hide_arguments: bool = False
     aliases: tuple[str, ...] = ()
     other_queues: tuple[str, ...] = ()
+    own_id: str | None = None
+    """The caller's own id; may have placeholders for the call's arguments."""
     on_commit: bool | str | None = None
     """None: the app's default."""
+    limits: TaskLimits = TaskLimits()
+    """Limits over all workers."""
+    callbacks: Callbacks = Callbacks()
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
         """Check the values of a task's options; raises ConfigError."""
-        expires = given.get("expires")
         options = cls(
             queue=whole_queue(given.get("queue", "default"), "a task's queue"),
-            expires_ms=None if expires is None else job_options.limit(expires),
-            priority=level(given.get("priority", "normal")),
+            expires_ms=job_options.limit(given.get("expires"), "expires"),
+            priority=digit(given.get("priority", "normal")),
+            numbered=is_number(given.get("priority")),
             keep_result=yes_or_no(given.get("keep_result", True), "keep_result"),
             grouping=JobGrouping.read(
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
@@ -183,18 +198,22 @@ class TaskOptions(RunOptions, frozen=True):
             aliases=_aliases(given.get("aliases", ())),
             other_queues=_other_queues(given.get("other_queues", ())),
             on_commit=_on_commit(given["on_commit"]) if "on_commit" in given else None,
+            limits=task_limits.read(given),
         )
         return job_options.read(given, options)
 
     def changed(self, changes: CallSettings) -> TaskOptions:
         """Return these options with the changes for single jobs; raises ConfigError."""
         of_tasks = "set it for the task, @lw.task({name}=...)"
-        check_names(changes, CallSettings, "a job has no option", (_OF_TASKS, of_tasks))
+        check_names(changes, CallSettings, "a job has no option", (_OF_TASKS, of_tasks), TASK_OPTIONS)
         options = job_options.read(changes, self)
         if "queue" in changes:
-            options = replace(options, queue=self._chosen_queue(changes["queue"]), other_queues=self.queues)
+            queue = whole_queue(changes["queue"], "the queue of a job")
+            options = replace(options, queue=queue, other_queues=self.queues)
+        if "id" in changes:
+            options = replace(options, own_id=None if changes["id"] is None else own_id_option(changes["id"]))
         if "priority" in changes:
-            options = replace(options, priority=level(changes["priority"]))
+            options = replace(options, priority=digit(changes["priority"]), numbered=is_number(changes["priority"]))
         if "key" in changes or "group" in changes:
             grouping = options.grouping
             checked = JobGrouping.read(
@@ -202,30 +221,24 @@ class TaskOptions(RunOptions, frozen=True):
             )
             options = replace(options, grouping=replace(checked, limits=grouping.limits))
         if "expires" in changes:
-            expires = changes["expires"]
-            options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
+            options = replace(options, expires_ms=job_options.limit(changes["expires"], "expires"))
         if "on_commit" in changes:
             options = replace(options, on_commit=_on_commit(changes["on_commit"]))
         if "replicas" in changes:
             options = replace(options, replicas=job_options.replicas(changes))
+        if "then" in changes or "on_error" in changes:
+            options = replace(options, callbacks=options.callbacks.changed(changes))
         return replace(options, unique=Unique.read(changes, options.unique))
+
+    @property
+    def named(self) -> bool:
+        """True if a call may return an existing job: the job is unique, or has the caller's own id."""
+        return self.unique is not None or self.own_id is not None
 
     @property
     def queues(self) -> tuple[str, ...]:
         """All queues that the task's jobs may be in, the present one first."""
         return tuple(dict.fromkeys((self.queue, *self.other_queues)))
-
-    def _chosen_queue(self, name: object) -> str:
-        chosen = whole_queue(name, "the queue of a job")
-        if chosen not in self.queues:
-            close = closest(chosen, self.queues)
-            hint = (
-                f"did you mean {close!r}?"
-                if close
-                else "add it to the task's other_queues, @lw.task(other_queues=[...])"
-            )
-            raise ConfigError(f"the task has no jobs in queue {chosen!r}: {hint}")
-        return chosen
 
     def check_joined(self, task: str) -> None:
         """Raise ConfigError when a job with these options cannot be enqueued together with others."""
@@ -233,6 +246,11 @@ class TaskOptions(RunOptions, frozen=True):
             raise ConfigError(
                 f"task {task!r}: a job that is enqueued by a schedule, or with something else, cannot be unique: "
                 "call task.options(unique=None)"
+            )
+        if self.own_id is not None:
+            raise ConfigError(
+                f"task {task!r}: a job that is enqueued with something else gets its id from there, so it cannot have "
+                "its own: call task.options(id=None)"
             )
         if self.expires_ms is not None:
             raise ConfigError(
@@ -244,11 +262,6 @@ class TaskOptions(RunOptions, frozen=True):
                 f"task {task!r}: a job that is enqueued with something else does not wait for replicas; "
                 "use options(replicas=0)"
             )
-
-
-def level(priority: str) -> int:
-    """Read a priority; raises ConfigError."""
-    return PRIORITIES.index(one_of(priority, "priority", PRIORITIES))
 
 
 def _aliases(names: object) -> tuple[str, ...]:

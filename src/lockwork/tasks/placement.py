@@ -88,7 +88,13 @@ def check_one_name(task: str, options: TaskOptions) -> None:
         "key": options.grouping.key,
         "group": options.grouping.group,
         "unique": None if unique is None else unique.name,
+        "id": options.own_id,
     }
+    if any(options.limits) and any(names_by_option.values()):
+        raise ConfigError(
+            f"task {task!r}: its queue has partitions, and the limits of a task need all of its jobs on one partition: "
+            "remove key, group, unique and id, or use a queue without partitions"
+        )
     names = {what: name for what, name in names_by_option.items() if name is not None}
     if len(set(names.values())) > 1:
         pairs = " and ".join(f"{what}={name!r}" for what, name in names.items())

@@ -10,6 +10,7 @@ from lockwork import introspection
 from lockwork.errors import ConfigError, UnknownTask
 from lockwork.hooks import is_async
 from lockwork.protocol.keys import QueueKeys, base_queue, checked
+from lockwork.protocol.queue.task_limits import LimitedTask
 from lockwork.runtime.runtime import Runtime
 from lockwork.suggestions import closest
 from lockwork.tasks.app_context import AppContext
@@ -28,6 +29,7 @@ class Registry:
         self._loadings: dict[str, object | None] = {}
         """A token for each task that changes when its module, script or cell runs again."""
         self._batchers: dict[str, EnqueueBatcher] = {}
+        self._used_queues: set[str] = set()
 
     def check(self, task: Task[Any, Any, Any]) -> bool:
         """Return True if the task replaces one of the same module, loaded again; raises ConfigError as `add`."""
@@ -65,14 +67,20 @@ class Registry:
         try:
             return self._tasks[name]
         except KeyError:
-            if name in self._aliases:
-                return self._tasks[self._aliases[name]]
-            close = closest(name, self._tasks)
-            if close:
-                hint = f"here, but {close!r} is: was it renamed, or is its module not imported by the worker's module?"
-            else:
-                hint = "here: is its module imported by the worker's module, or was it renamed?"
-            raise UnknownTask(f"no task is named {name!r} {hint}") from None
+            task = self.find(name)
+        if task is not None:
+            return task
+        close = closest(name, self._tasks)
+        if close:
+            hint = f"here, but {close!r} is: was it renamed, or is its module not imported by the worker's module?"
+        else:
+            hint = "here: is its module imported by the worker's module, or was it renamed?"
+        raise UnknownTask(f"no task is named {name!r} {hint}")
+
+    def find(self, name: str) -> Task[Any, Any, Any] | None:
+        """Return the task of this name or alias; None if there is none."""
+        task = self._tasks.get(name)
+        return self._tasks.get(self._aliases.get(name, "")) if task is None else task
 
     def complete(self, queues: Sequence[str]) -> None:
         """Read the annotations that could not be read at registration; raises ConfigError if one still cannot be."""
@@ -88,9 +96,25 @@ class Registry:
         base_queues = {base_queue(queue) for queue in queues}
         return [task for task in self._tasks.values() if not base_queues.isdisjoint(task.options_in_force.queues)]
 
+    def limited_tasks(self, queue: str) -> dict[str, LimitedTask]:
+        """Return the tasks of a queue or partition that have limits over all workers."""
+        return {
+            task.name: LimitedTask(task.options_in_force.limits, (task.name, *task.options_in_force.aliases))
+            for task in self.of([queue])
+            if any(task.options_in_force.limits)
+        }
+
     def queues(self) -> list[str]:
-        """Return the queues that the tasks use."""
+        """Return the queues that the tasks name."""
         return sorted({queue for task in self._tasks.values() for queue in task.options_in_force.queues})
+
+    def use(self, queue: str) -> None:
+        """Note a queue for which this process has made jobs of the app's tasks."""
+        self._used_queues.add(queue)
+
+    def used_queues(self) -> list[str]:
+        """Return the queues that the tasks name, and those of `use`."""
+        return sorted({*self.queues(), *self._used_queues})
 
 
 def task_name(function: object, name: str | None) -> str:

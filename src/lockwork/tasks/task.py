@@ -12,11 +12,10 @@ from itertools import count
 from random import randrange
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
-from msgspec.structs import replace
-
 from lockwork import codecs
 from lockwork.config import Config
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
+from lockwork.foreign_words import TASK_METHODS, attribute_error
 from lockwork.hooks import Enqueued
 from lockwork.injection import Injection
 from lockwork.injection.calling import call_alone, call_here
@@ -29,7 +28,10 @@ from lockwork.jobs.many import AEnqueuesMany, EnqueuesMany
 from lockwork.partitions import numbered, routing_name
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import checked
+from lockwork.protocol.names import stored
 from lockwork.protocol.queue.enqueue import NewJob, push
+from lockwork.protocol.queue.envelope import Bound
+from lockwork.protocol.queue.own_ids import push_own
 from lockwork.protocol.queue.record_header import body
 from lockwork.protocol.queue.unique import push_unique
 from lockwork.runtime.clock import now
@@ -43,7 +45,7 @@ from lockwork.tasks.fingerprint import fingerprint
 from lockwork.tasks.job_builder import JobBuilder
 from lockwork.tasks.middleware import Outgoing
 from lockwork.tasks.on_commit import Enqueuer, OnCommit, PendingJob, deliver
-from lockwork.tasks.options import ELSEWHERE, CallSettings, TaskOptions
+from lockwork.tasks.options import CallSettings, TaskOptions
 from lockwork.tasks.placement import Partition, SplitPush, check_one_name, split
 
 P = ParamSpec("P")
@@ -92,16 +94,18 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         self._partitions = self._partitions_of(options.queue)
         self._runtime = self._partitions[0].batcher.runtime
         self._turns = count(randrange(len(self._partitions)))  # noqa: S311 - where a process begins is no secret
-        self._check_partitions(options)
+        self._check_queue(options)
         self._commit = context.commits.wait(options.on_commit)
         self._builder = JobBuilder(name, shape, injected, self.signature, config.max_payload, options)
         update_wrapper(self, function, updated=())
 
     @property
     def version(self) -> str:
-        """A fingerprint of the parameters and their types."""
+        """A fingerprint of the parameters and their types, and of the ids of the keys that decrypt its calls."""
         if not self._version:
-            self._version = fingerprint(self.function, self.signature.described(), self.injection.names)
+            payloads, queue = self._runtime.payloads, self.options_in_force.queue
+            keys = "" if payloads is None else payloads.keys_of(queue)
+            self._version = fingerprint(self.function, self.signature.described(), self.injection.names, keys)
         return self._version
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
@@ -115,30 +119,27 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         task: Task[P, R, C] = copy(self)
         if options.queue != self.options_in_force.queue:
             task._partitions = self._partitions_of(options.queue)
-        task._check_partitions(options)
+        task._check_queue(options)
         task.options_in_force = options
         task._commit = self._context.commits.wait(options.on_commit)
         task._builder = self._builder.changed(changes, options)
-        return task
+        return self._context.callback_tasks.of(task) if options.callbacks else task
 
-    def joining(self, queue: str) -> Task[P, R, C]:
-        """Return the task with one more of its `other_queues`; for an integration with queues that no task names."""
-        options, task = self.options_in_force, copy(self)
-        task.options_in_force = replace(options, other_queues=(*options.other_queues, queue))
-        return task
+    def tracking(self, fields: dict[str, Any], tracked_ms: int) -> Task[P, R, C]:
+        """Return the task with tracked jobs, for an integration with an observer (tasks/observer.py).
 
-    def carrying(self, fields: dict[str, Any]) -> Task[P, R, C]:
-        """Return the task with more fields in the record of its jobs, beside their options; for an integration."""
+        fields: stored beside the options of the jobs. tracked_ms: time that the end of a job is kept.
+        """
         task: Task[P, R, C] = copy(self)
-        task._builder = self._builder.carrying(fields)
+        task._builder = self._builder.tracking(fields, tracked_ms)
         return task
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Enqueue a call; it will run in a worker at least once, unless the server loses its data.
 
-        A unique task may return an existing job; then `job.new` is False. Raises TypeError for wrong arguments,
-        ConfigError, PayloadTooLarge, QueueFull, ServerUnavailable, or, with `replicas`, JobNotReplicated, although the
-        job is enqueued.
+        A unique task, or an `id` in use, returns an existing job; then `job.new` is False. Raises TypeError for wrong
+        arguments, ConfigError, PayloadTooLarge, QueueFull, ServerUnavailable, or, with `replicas`, JobNotReplicated,
+        although the job is enqueued.
         """
         if self._commit is not None and (register := self._commit.find()) is not None:
             return self._put_off_until(register, [self._builder.new(args, kwargs)])[0]
@@ -158,15 +159,17 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
     async def _aenqueue(self, job: NewJob) -> Job[R]:
         partition = self._partitions[self._where(job)]
-        options = self.options_in_force
-        if options.unique is not None or options.expires_ms is not None or self._runtime.replaced:
+        options, plain = self.options_in_force, job
+        if options.named or options.numbered or options.expires_ms is not None or self._runtime.replaced:
             return (await self._runtime.arun(self._push_to(partition, [job])))[0]
+        if self._runtime.payloads is not None:
+            (job,) = self._sealed(partition, [job])
         try:
             await partition.batcher.push(job, options.replicas)
         except JobNotReplicated:
-            self._run_hooks(partition, [job])
+            self._run_hooks(partition, [plain])
             raise
-        self._run_hooks(partition, [job])
+        self._run_hooks(partition, [plain])
         if self._context.announcing.due <= now():
             await self._runtime.arun(self._context.announcing.announce())
         return Job(partition.origin, job.id)
@@ -222,21 +225,31 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             options.keep_result,
             tuple(extraction.refs) if extraction else (),
             self._stamped_alone,
+            options.callbacks,
         )
 
     if not TYPE_CHECKING:  # type checkers must report these names as unknown
 
         def __getattr__(self, name: str) -> Any:
-            text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if name in ELSEWHERE:
-                text += ": use " + ELSEWHERE[name].format(task=getattr(self.function, "__name__", self.name))
-            raise AttributeError(text)
+            raise attribute_error(
+                type(self).__name__, name, TASK_METHODS, getattr(vars(self).get("function"), "__name__", "task")
+            )
+
+    @property
+    def partition_names(self) -> list[str]:
+        """The partitions of its queue, or the queue itself."""
+        return [partition.origin.keys.name for partition in self._partitions]
 
     def _partitions_of(self, queue: str) -> list[Partition]:
         returns, errors = self.signature.returns, self._context.errors
         return [Partition(each, Origin(each.runtime, each.keys, returns, errors)) for each in self._batchers(queue)]
 
-    def _check_partitions(self, options: TaskOptions) -> None:
+    def _check_queue(self, options: TaskOptions) -> None:
+        if options.numbered and options.queue not in self._config.ten_priorities:
+            raise ConfigError(
+                f"task {self.name!r}: queue {options.queue!r} has the priorities high, normal and low, not numbers: "
+                f"use one of these, or Lockwork(ten_priorities=[{options.queue!r}])"
+            )
         if len(self._partitions) > 1:
             check_one_name(self.name, options)
 
@@ -244,13 +257,16 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         """The number of the partition that a job goes to."""
         if len(self._partitions) == 1:
             return 0
+        if any(self.options_in_force.limits):
+            return numbered(stored(self.name), len(self._partitions))  # so that one server counts all jobs
         if self._builder.plain:
             return next(self._turns) % len(self._partitions)
-        return numbered(routing_name(job.record) or "", len(self._partitions))
+        name = routing_name(job.record) or stored(job.id.removeprefix(":"))  # a job without names has its own id
+        return numbered(name, len(self._partitions))
 
     def _split(self, jobs: Sequence[NewJob]) -> Iterator[tuple[Partition, Sequence[int]]]:
         """Yield each partition that gets some of the jobs, and their positions."""
-        plain = self._builder.plain
+        plain = self._builder.plain and not any(self.options_in_force.limits)
         for number, positions in split(jobs, len(self._partitions), self._where, plain=plain):
             yield self._partitions[number], positions
 
@@ -281,25 +297,35 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         """
         options, origin = self.options_in_force, partition.origin
         handles: list[Job[R]] = []
+        sealed = jobs if self._runtime.payloads is None else self._sealed(partition, jobs)
         try:
             if options.unique is not None:
-                arrived = yield from push_unique(origin.keys, jobs, options.unique.terms, options.expires_ms)
+                arrived = yield from push_unique(origin.keys, sealed, options.unique.terms, options.expires_ms)
+                handles = [Job(origin, id, arrival) for id, arrival in arrived]
+            elif options.own_id is not None:
+                arrived = yield from push_own(origin.keys, sealed, options.expires_ms)
                 handles = [Job(origin, id, arrival) for id, arrival in arrived]
             else:
                 replicas = options.replicas if wait else 0
-                yield from push(origin.keys, jobs, replicas=replicas, expires_ms=options.expires_ms)
+                yield from push(origin.keys, sealed, replicas=replicas, expires_ms=options.expires_ms)
                 handles = [Job(origin, job.id) for job in jobs]
         except (JobNotReplicated, QueueFull) as error:
-            if options.unique is None:  # for unique jobs, the server did not say which are new
+            if not options.named:  # for these, the server did not say which are new
                 full = error if isinstance(error, QueueFull) else error.__cause__
                 self._run_hooks(partition, jobs[: full.enqueued] if isinstance(full, QueueFull) else jobs)
             raise
         if self._context.hooks.on_enqueue:
-            new = {handle.id for handle in handles if handle.arrival == "new"}
-            self._run_hooks(partition, [job for job in jobs if job.id in new])
+            self._run_hooks(partition, [job for job, handle in zip(jobs, handles, strict=True) if handle.new])
         if self._context.announcing.due <= now():
             yield from self._context.announcing.announce()
         return handles
+
+    def _sealed(self, partition: Partition, jobs: list[NewJob]) -> list[NewJob]:
+        """Encrypt or sign jobs. A job whose call may get the id of another job is bound to its unique name."""
+        payloads, unique, queue = self._runtime.payloads, self.options_in_force.unique, partition.origin.keys.name
+        assert payloads is not None
+        bound: Bound = "unique" if unique is not None and unique.terms.meaning != "keep" else ""
+        return [job._replace(record=payloads.seal_call(queue, job.id, job.record, bound)) for job in jobs]
 
     def _sending(self, count: int) -> AbstractContextManager[Outgoing]:
         return self._context.middlewares.sending(self.name, self.options_in_force.queue, count)

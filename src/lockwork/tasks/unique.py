@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from hashlib import blake2b
 from typing import Any, Literal
 
 import msgspec
@@ -13,6 +12,7 @@ from msgspec import Struct
 from lockwork.codecs import revealing
 from lockwork.durations import milliseconds
 from lockwork.errors import ConfigError
+from lockwork.hashes import blake2b
 from lockwork.protocol.names import stored
 from lockwork.protocol.queue.unique import Terms, Until
 from lockwork.tasks.header_encoder import naming, text
@@ -53,6 +53,21 @@ class Unique(Struct, frozen=True):
         debounce, longest = _debounce(changes)
         terms = Terms(_until(changes, debounce), _meaning(changes, debounce), longest)
         return cls(name if name is True else text(name, _WHAT), terms, debounce, changes)
+
+    def described(self) -> dict[str, Any]:
+        """Return the options as an announcement has them; `read` reads them again."""
+        terms, until = self.terms, self.terms.until
+        options: dict[str, Any] = {
+            "unique": self.name,
+            "unique_until": f"{until}ms" if isinstance(until, int) else until,
+        }
+        if terms.meaning == "replace":
+            options["on_duplicate"] = "replace"
+        if self.debounce_ms:
+            options["debounce"] = f"{self.debounce_ms}ms"
+        if terms.longest_ms:
+            options["debounce_max"] = f"{terms.longest_ms}ms"
+        return options
 
     def marking(self, task: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:
         """Return a function that makes the unique part of a record's header; `without`: parameters that no call has.

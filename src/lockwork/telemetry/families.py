@@ -33,6 +33,7 @@ _COUNTERS = {
     "recovered": "Jobs recovered from workers that died",
     "cancelled": "Jobs that were cancelled",
     "expired": "Jobs that did not start in time",
+    "skipped": "Jobs of flows that run only after a failure, which did not occur",
 }
 _OUTCOMES = ("succeeded", "retried", "dead", "cancelled", "expired")
 _OCTAVES = range(10, 31)

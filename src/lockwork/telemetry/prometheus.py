@@ -10,12 +10,13 @@ from lockwork.errors import ConfigError
 from lockwork.runtime.runtime import Runtime
 from lockwork.telemetry.cluster import ClusterFamilies
 from lockwork.telemetry.families import PREFIX
+from lockwork.version import install_command
 
 try:
     from prometheus_client.core import Metric
     from prometheus_client.registry import Collector
 except ImportError:
-    raise ConfigError('metrics need prometheus-client: pip install "lockwork[metrics]"') from None
+    raise ConfigError(f"metrics need prometheus-client: {install_command('metrics')}") from None
 
 
 class _App(Protocol):

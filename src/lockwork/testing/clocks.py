@@ -19,8 +19,11 @@ from lockwork.runtime.drive import no_running_loop
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import living
 from lockwork.runtime.sync_connection import Wire
+from lockwork.schedules.options import slot_rules
 from lockwork.testing.workers import workers_here
 
+_SOON = 0.01
+"""Seconds until the next turn of a ticker that has more due schedules."""
 OFFSET = "lockwork-test-clock"
 """The key with the microseconds by which the clock is ahead."""
 NOW = f"""
@@ -66,11 +69,16 @@ class MovableClock:
 
 
 def tick_schedules() -> None:
-    """Declare the schedules of all apps, and enqueue their due slots."""
+    """Declare the schedules of all apps, and enqueue their due slots, also of created schedules."""
     for app in apps_here():
-        for name, plans in app.plans.items():
-            if plans:
-                app.runtime.run(Ticker(QueueKeys(app.config.prefix, name), list(plans.values())).turn())
+        served = {name for queue in app.registry.used_queues() for name in app.config.partitions.names(queue)}
+        if not app.runtime.opened and not any(app.plans.values()):
+            continue  # it has not created a schedule either
+        for name in sorted(served | app.plans.keys()):
+            plans = list(app.plans.get(name, {}).values())
+            ticker = Ticker(QueueKeys(app.config.prefix, name), plans, slot_rules)
+            while (pause := app.runtime.run(ticker.turn())) is not None and pause < _SOON:
+                pass  # created schedules are read in pages
 
 
 @contextmanager

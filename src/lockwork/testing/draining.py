@@ -83,17 +83,17 @@ async def adrain(clock: MovableClock, within: Duration | None, most: int, *, rai
 
 def _used() -> list[Lockwork]:
     """Return the apps that have tasks and have used the server."""
-    return [app for app in apps_here() if app.runtime.opened and app.registry.queues()]
+    return [app for app in apps_here() if app.runtime.opened and app.registry.used_queues()]
 
 
 def _waiting(app: Lockwork) -> bool:
-    counts = [app.queue(name).status() for name in app.registry.queues()]
+    counts = [app.queue(name).status() for name in app.registry.used_queues()]
     return any(each.ready or each.scheduled for each in counts)
 
 
 def _burst(app: Lockwork, done: Drained, limit: int) -> float | None:
     """Run the jobs that can run now; return the seconds until the next one can."""
-    running = embedded_worker(app, burst=True, concurrency=min(10, limit))
+    running = embedded_worker(app, app.registry.used_queues(), burst=True, concurrency=min(10, limit))
     with _counting(app, done, lambda: running.stop() if done.attempts >= limit else None):
         running.run()
     return running.next_due

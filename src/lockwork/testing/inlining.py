@@ -9,9 +9,10 @@ from typing import Any
 from msgspec import Struct
 
 from lockwork import codecs
-from lockwork.app.lockwork import apps_here
+from lockwork.app.lockwork import Lockwork, apps_here
 from lockwork.jobs import options as job_options
 from lockwork.jobs.fake import FakeJobContext, NoteLog, in_slot
+from lockwork.payloads.payloads import Payloads
 from lockwork.tasks.middleware import Middlewares
 from lockwork.tasks.task import Task
 from lockwork.testing.recorded import RecordedJob
@@ -37,6 +38,9 @@ class InlineResults:
             may_change = call.task.signature.result_may_change
             if may_change is not None and may_change(encoded):
                 encoded = codecs.encode(codecs.exact(value, what), what, call.max_result)
+            if (payloads := call.payloads) is not None:
+                queue = call.task.options_in_force.queue
+                encoded = payloads.seal_value("result", queue, call.context.id, encoded)
         self._blobs[call.context.id] = b"s" + encoded
 
     def clear(self) -> None:
@@ -53,10 +57,11 @@ class _InlineCall(Struct, frozen=True):
     context: FakeJobContext
     middlewares: Middlewares
     max_result: int
+    payloads: Payloads | None
 
     @classmethod
     def of(cls, job: RecordedJob) -> _InlineCall:
-        app = next(app for app in apps_here() if app.runtime is job.runtime)
+        app = _app_of(job)
         task = app.registry.get(job.task)
         args, kwargs = list(job.args), dict(job.kwargs)
         task.signature.convert(args, kwargs)
@@ -71,7 +76,8 @@ class _InlineCall(Struct, frozen=True):
         )
         if task.batching is not None:
             args = [args]
-        return cls(task, args, kwargs, context, app.registry.context.middlewares, app.config.max_result)
+        middlewares = app.registry.context.middlewares
+        return cls(task, args, kwargs, context, middlewares, app.config.max_result, app.runtime.payloads)
 
     @property
     def needs_loop(self) -> bool:
@@ -100,6 +106,15 @@ class _InlineCall(Struct, frozen=True):
 
     def _ends(self, end: CallEnd) -> list[CallEnd]:
         return [end] if self.task.batching is None else ends_of(end, 1, partial(results_of, self.task))
+
+
+def is_known(job: RecordedJob) -> bool:
+    """Return True if the app has the task of a job; False for a job of a remote task."""
+    return _app_of(job).registry.find(job.task) is not None
+
+
+def _app_of(job: RecordedJob) -> Lockwork:
+    return next(app for app in apps_here() if app.runtime is job.runtime)
 
 
 def run_inline(job: RecordedJob, results: InlineResults) -> None:

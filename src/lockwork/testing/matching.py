@@ -16,6 +16,7 @@ from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 from lockwork.jobs import options as job_options
 from lockwork.protocol.keys import base_queue
+from lockwork.tasks.remote import RemoteTask
 from lockwork.tasks.task import Task
 from lockwork.testing.recorded import RecordedJob
 from lockwork.validation import whole
@@ -49,7 +50,7 @@ class Expected(Struct, frozen=True):
     @classmethod
     def read(
         cls,
-        task: Task[..., Any, Any] | str,
+        task: Task[..., Any, Any] | RemoteTask[Any] | str,
         args: Sequence[Any] | None,
         kwargs: Mapping[str, Any] | None,
         delay: Duration | None,
@@ -58,6 +59,8 @@ class Expected(Struct, frozen=True):
         key: str | None,
     ) -> Expected:
         """Check the values; raises ConfigError."""
+        if isinstance(task, RemoteTask):
+            queue, task = task.queue if queue is None else queue, task.name
         if not isinstance(task, Task | str):
             raise ConfigError(f"pass a task, or the name of a task, not {task!r:.60}")
         if args is not None and (isinstance(args, str | bytes) or not isinstance(args, Sequence)):
@@ -87,8 +90,11 @@ class Expected(Struct, frozen=True):
             return job.task == self.task
         return (
             job.task in (self.task.name, *self.task.options_in_force.aliases)
-            and base_queue(job.queue) in self.task.options_in_force.queues
             and job.prefix == self.task.queue_context().keys.prefix
+            and (
+                job.runtime is self.task.queue_context().runtime
+                or base_queue(job.queue) in self.task.options_in_force.queues
+            )
         )
 
     def differences(self, job: RecordedJob) -> list[str]:

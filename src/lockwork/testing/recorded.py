@@ -20,7 +20,18 @@ from lockwork.protocol.slots import queue_of as queue_of_tag
 from lockwork.protocol.slots import tag_of
 from lockwork.runtime.runtime import Runtime
 
-ENQUEUING = frozenset({"queue/push_one", "queue/push", "queue/push_until", "queue/push_unique", "flows/push"})
+ENQUEUING = frozenset(
+    {
+        "queue/push_one",
+        "queue/push",
+        "queue/push_until",
+        "queue/push_numbered",
+        "queue/push_own",
+        "queue/push_unique",
+        "flows/push",
+        "flows/push_part",
+    }
+)
 """The scripts that only enqueue."""
 JOINED = frozenset({"locks/release_and_push", "stock/reserve", "stock/wait"})
 """The scripts that enqueue in one step with something else, which only a server can decide."""
@@ -43,7 +54,7 @@ class RecordedJob:
     key: str | None
     group: str | None
     unique: str | None
-    priority: str
+    priority: str | int
     tags: tuple[str, ...]
     headers: dict[str, str]
     flow: str | None
@@ -62,7 +73,9 @@ def jobs_of(call: Call, reply: Any) -> list[NewJob]:
     if name == "queue/push_one":
         jobs = [_job(args[0], args[1], 0)]
     elif name == "flows/push":
-        jobs = [*_of_flow(str(args[2]), rest)]
+        jobs = [*_of_flow(str(args[2]), rest, 7)]
+    elif name == "flows/push_part":
+        jobs = [*_of_flow(str(args[1]), rest, 4)]
     else:
         jobs = [_job(*rest[at : at + 3]) for at in range(0, len(rest), 3)]
     return _enqueued(call, jobs, reply[0] if call.replicas else reply)
@@ -73,6 +86,8 @@ def _enqueued(call: Call, jobs: list[NewJob], reply: Any) -> list[NewJob]:
     if name in ("stock/reserve", "stock/wait"):
         done = reply[0] == codes(name).reserved and reply[1].decode() == call.args[2]
         return jobs if done else []
+    if name == "queue/push_own" and not isinstance(reply[0], int):
+        return [job for job, sign in zip(jobs, reply, strict=True) if sign == b"n"]
     if name == "queue/push_unique" and not isinstance(reply[0], int):
         return [job for job, sign in zip(jobs, reply[1::2], strict=True) if sign != b"k"]
     if isinstance(reply, list):  # the queue is full
@@ -84,15 +99,18 @@ def _job(id: Any, record: Any, delay_ms: Any) -> NewJob:
     return NewJob(str(id), record, int(delay_ms or 0))
 
 
-def _of_flow(flow: str, rest: list[Any]) -> Iterator[NewJob]:
-    for at in range(0, len(rest), 7):
+def _of_flow(flow: str, rest: list[Any], stride: int) -> Iterator[NewJob]:
+    """Yield the jobs of a flow, or of a part of it; a part has those of its own queue."""
+    for at in range(0, len(rest), stride):
         number, record, delay_ms = rest[at : at + 3]
-        yield _job(node_id(flow, number), record, delay_ms)
+        if isinstance(record, bytes) and record:
+            yield _job(node_id(flow, number), record, delay_ms)
 
 
 def recorded(job: NewJob, queue: str, runtime: Runtime) -> RecordedJob:
     """Describe a job that is enqueued now."""
-    call = records.read(job.record, len(job.record), job.id)
+    record = job.record if runtime.payloads is None else runtime.payloads.open_call(queue, job.id, job.record)
+    call = records.read(record, len(record), job.id)
     names = record_header.names(job.record)
     began = time.time()
     due = -job.delay_ms / 1000 if job.delay_ms < 0 else began + job.delay_ms / 1000

@@ -19,10 +19,11 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.drive import drive, no_running_loop
 from lockwork.runtime.replacement import replacement
 from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.remote import RemoteTask
 from lockwork.tasks.task import Task
 from lockwork.testing.clocks import MovableClock
 from lockwork.testing.draining import Drained, adrain, drain
-from lockwork.testing.inlining import InlineResults, arun_inline, run_inline
+from lockwork.testing.inlining import InlineResults, arun_inline, is_known, run_inline
 from lockwork.testing.matching import Expected, complaint, count_of
 from lockwork.testing.recorded import ENQUEUING, JOINED, RecordedJob, jobs_of, queue_of, recorded
 from lockwork.testing.servers import server, server_here
@@ -67,7 +68,7 @@ class Recording:
         self._jobs.clear()
         _dispatcher.pending.clear()
 
-    def enqueued(self, task: Task[..., Any, Any] | str | None = None) -> list[RecordedJob]:
+    def enqueued(self, task: Task[..., Any, Any] | RemoteTask[Any] | str | None = None) -> list[RecordedJob]:
         """Return the recorded jobs of a task, in order; without a task, all."""
         if task is None:
             return self.jobs
@@ -76,7 +77,7 @@ class Recording:
 
     def assert_enqueued(
         self,
-        task: Task[..., Any, Any] | str,
+        task: Task[..., Any, Any] | RemoteTask[Any] | str,
         *,
         args: Sequence[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
@@ -108,7 +109,7 @@ class Recording:
 
     def assert_not_enqueued(
         self,
-        task: Task[..., Any, Any] | str,
+        task: Task[..., Any, Any] | RemoteTask[Any] | str,
         *,
         args: Sequence[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
@@ -168,6 +169,17 @@ class Recording:
         return local.clock
 
 
+_REPLIES: dict[str, tuple[Any, ...]] = {
+    "announcements/put": (0, b""),
+    "announcements/read": (0,),
+    "flows/relay": (),
+}
+"""Replies of a server without announcements, and without messages of flows: `run_all` starts a worker, which relays."""
+_CREATE, _DELETE = "schedules/create", "schedules/delete"
+_SENT = (_CREATE, "flows/push", "flows/push_part")
+"""Scripts whose calls a server gets later, also if they enqueue no job."""
+
+
 class _Dispatcher:
     """Runs the protocols of all runtimes while there are recordings."""
 
@@ -219,7 +231,7 @@ class _Dispatcher:
             no_running_loop()
             result = drive(protocol, lambda effect: self._perform(runtime, effect, new_jobs))
         if new_jobs and self._runs_inline:
-            for job in new_jobs:
+            for job in filter(is_known, new_jobs):
                 _check_alone(job)
                 run_inline(job, self._results)
         return result
@@ -231,7 +243,7 @@ class _Dispatcher:
         else:
             result = drive(protocol, lambda effect: self._perform(runtime, effect, new_jobs))
         if new_jobs and self._runs_inline:
-            for job in new_jobs:
+            for job in filter(is_known, new_jobs):
                 _check_alone(job)
                 await arun_inline(job, self._results)
         return result
@@ -249,7 +261,7 @@ class _Dispatcher:
         """Perform an effect without a server."""
         if isinstance(effect, Call):
             reply = self._reply(effect)
-            if self._note(runtime, effect, reply, made):
+            if self._note(runtime, effect, reply, made) or effect.script.name in _SENT:
                 self.pending.append((runtime, effect))
             return reply
         if isinstance(effect, Calls):
@@ -263,19 +275,34 @@ class _Dispatcher:
         raise _no_server("a wait for other processes")
 
     def _reply(self, call: Call) -> Any:
-        """Return what a server replies that has room for all jobs, and no other jobs with their unique names."""
+        """Return what a server replies that has room for all jobs, and no other jobs with their unique names or ids."""
         name = call.script.name
-        if name == "announcements/put":
-            return [0, b""]
+        if name in _REPLIES:
+            return list(_REPLIES[name])
         if name == "queue/outcome" and (blob := self._results.blob(str(call.args[0]))) is not None:
             return [b"ended", blob]
+        if name == _CREATE:
+            self._delete(call, str(call.args[0]))
+            return 1
+        if name == _DELETE:
+            return int(self._delete(call, str(call.args[1])))
         if name not in ENQUEUING:
             raise _no_server(_operation(name))
         rest = call.args[call.script.declared.fixed :]
-        if name == "queue/push_unique":
-            return [part for id in rest[::3] for part in (str(id).encode(), b"n")]
-        jobs = 1 if name in ("queue/push_one", "flows/push") else len(rest) // 3
+        if name in ("queue/push_unique", "queue/push_own"):
+            replies = [(str(id).encode(), b"n") for id in rest[::3]]
+            return [part for reply in replies for part in (reply if name == "queue/push_unique" else reply[1:])]
+        jobs = 1 if name in ("queue/push_one", "flows/push", "flows/push_part") else len(rest) // 3
         return (jobs, call.replicas) if call.replicas else jobs
+
+    def _delete(self, call: Call, name: str) -> bool:
+        """Delete a recorded schedule; return True if there was one."""
+        kept = [
+            each for each in self.pending
+            if not (each[1].script.name == _CREATE and each[1].args[0] == name and set(each[1].keys) & set(call.keys))
+        ]  # fmt: skip
+        found, self.pending = len(kept) < len(self.pending), kept
+        return found
 
     def _noted(self, runtime: Runtime, protocol: Protocol[T], made: list[RecordedJob]) -> Protocol[T]:
         """Run a protocol on a server, and note what its calls enqueue."""
@@ -338,8 +365,8 @@ def record(*, forward: bool = False) -> Recording:
     """Record what all Lockwork objects of this process enqueue, instead of a server.
 
     Use it as a context manager, or call `start` and `stop`. Jobs are checked and encoded as in production, but nothing
-    is sent, and no socket is opened. Unique names, limits of queues, and what flows do with results are decided by the
-    server: here each call enqueues its job. A call that needs a server raises NoServer.
+    is sent, and no socket is opened. Unique names, own ids, limits of queues, and what flows do with results are
+    decided by the server: here each call enqueues its job. A call that needs a server raises NoServer.
 
     `forward`: also send each call to its server, as it does while `lockwork.testing.server()` is in force.
     """
@@ -396,13 +423,13 @@ def _clock() -> MovableClock:
     return local.clock
 
 
-def enqueued(task: Task[..., Any, Any] | str | None = None) -> list[RecordedJob]:
+def enqueued(task: Task[..., Any, Any] | RemoteTask[Any] | str | None = None) -> list[RecordedJob]:
     """Return the jobs of a task in the innermost recording; see `Recording.enqueued`."""
     return innermost().enqueued(task)
 
 
 def assert_enqueued(
-    task: Task[..., Any, Any] | str,
+    task: Task[..., Any, Any] | RemoteTask[Any] | str,
     *,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
@@ -419,7 +446,7 @@ def assert_enqueued(
 
 
 def assert_not_enqueued(
-    task: Task[..., Any, Any] | str,
+    task: Task[..., Any, Any] | RemoteTask[Any] | str,
     *,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,

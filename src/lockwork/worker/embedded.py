@@ -20,7 +20,17 @@ from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.queue.leases import Buried
 from lockwork.protocol.queue.status import session_name
 from lockwork.validation import whole
-from lockwork.worker.ipc.messages import DONE, SESSION_OVER, Control, Load, Ready, Reported, Urgency, buried_job
+from lockwork.worker.ipc.messages import (
+    DONE,
+    SESSION_OVER,
+    Control,
+    Load,
+    Ready,
+    Reported,
+    SchedulesChanged,
+    Urgency,
+    buried_job,
+)
 from lockwork.worker.process.lifecycle import work
 from lockwork.worker.settings import ProcessSettings, WorkerOptions
 from lockwork.worker.supervisor.announcer import Announcer
@@ -38,13 +48,14 @@ _PATIENCE = 1.0
 class OneProcess:
     """This process, as the status of its worker shows it; receives what the worker process part reports."""
 
-    def __init__(self, on_ready: Callable[[], None]) -> None:
+    def __init__(self, on_ready: Callable[[], None], on_schedules: Callable[[str], None] = lambda _: None) -> None:
         self.working: int = 0
         self.wanted: int = 1
         self.isolating: int = 0
         self.replaced: Counter[str] = Counter()
         self.runners_replaced: Counter[str] = Counter()
         self._on_ready = on_ready
+        self._on_schedules = on_schedules
         self._load: Load | None = None
 
     def report(self, message: Reported) -> None:
@@ -54,6 +65,8 @@ class OneProcess:
             self._on_ready()
         elif isinstance(message, Load):
             self._load = message
+        elif isinstance(message, SchedulesChanged):
+            self._on_schedules(message.queue)
 
     def loads(self) -> list[Load]:
         """Return the load, once it is known."""
@@ -168,15 +181,16 @@ class _Session:
         self._control = control
         self._loop = asyncio.get_running_loop()
         self._name = session_name(platform.node(), os.getpid(), secrets.token_hex(4))
-        self._process = OneProcess(on_ready)
+        self._scheduler = Scheduler(app.runtime, queues, app.plans)
+        self._process = OneProcess(on_ready, self._scheduler.look)
         trimmer = DeadSetTrimmer(
             app.runtime, Bounds(in_milliseconds(app.config.dead_ttl), app.config.dead_limit), app.config.history
         )
         self._heartbeat = Heartbeat(
             app.runtime, queues, options.lease, in_milliseconds(app.config.result_ttl), self._on_over, lambda _: None,
             trimmer, on_buried=self._on_buried, on_suspects=self._on_suspects, on_lost=self._on_lost,
+            on_schedules=self._scheduler.look, registry=app.registry,
         )  # fmt: skip
-        self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._status = WorkerStatus(self._process, self._heartbeat, options.lease)
         self._announcer = Announcer(app, options, self._status, self._on_order)
 
@@ -225,9 +239,8 @@ class _Session:
         return True
 
     def _on_buried(self, queue: str, buried: list[Buried]) -> None:
-        context = self._app.registry.context
-        for job in buried:
-            if context.hooks.on_dead or job.task in context.observers:
+        if self._app.registry.context.hooks.on_dead:
+            for job in buried:
                 self._loop.call_soon_threadsafe(self._control.ended.put_nowait, buried_job(queue, job))
 
     def _on_suspects(self, count: int, seen: Seen) -> None:
@@ -267,7 +280,7 @@ def embedded_worker(
             whole(concurrency, "concurrency", 1, 1000),
             lease_seconds,
             seconds(grace, "grace", zero=True),
-            weights=[1] * len(served) if len(served) > 1 and queues is None else None,
+            weights=[1] * len(served) if len(served) > 1 and (queues is None or burst) else None,
             burst=burst,
         ),
     )

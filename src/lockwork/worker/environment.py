@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -19,9 +18,11 @@ from pathlib import Path
 from lockwork.errors import ConfigError
 from lockwork.failures import one_line
 from lockwork.jobs.log_fields import JobFields
+from lockwork.lazy import asyncio
 from lockwork.logs import Log
 from lockwork.protocol.queue.leases import Buried
 from lockwork.tracebacks import LOGGED, LOGGED_TEXT, bounded
+from lockwork.version import install_command
 from lockwork.words import several
 
 _PS = "/bin/ps"
@@ -56,7 +57,7 @@ def chosen(name: str | None) -> str:
     if name is None:
         return "uvloop" if installed else "asyncio"
     if name == "uvloop" and not installed:
-        raise ConfigError("uvloop is not installed here: pip install 'lockwork[fast]', or omit --loop")
+        raise ConfigError(f"uvloop is not installed here: {install_command('fast')}, or omit --loop")
     return name
 
 

@@ -131,7 +131,7 @@ def _import_tasks(package: str, reference: str, app: Lockwork) -> None:
             raise _not_imported(name, error) from error
         others = [each for each, value in vars(module).items() if isinstance(value, Lockwork) and value is not app]
         if others:
-            log.warning("--discover: %s:%s is not %s, which this worker runs", name, others[0], reference)
+            log.warning("--discover: %s:%s is not %s, whose tasks are used here", name, others[0], reference)
 
 
 def _task_modules(package: str) -> Iterator[str]:

@@ -32,6 +32,11 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     """True if a starting worker waits for an unreachable server."""
     max_jobs: int | None = None
     max_memory: int | None = None
+    max_time: float | None = None
+    exit_after: float | None = None
+    """Stop the worker in order after this time."""
+    exit_memory: int | None = None
+    """Stop the worker in order when all its processes together use more memory."""
     runners: int | None = None
     """Runner processes for `executor="process"` tasks in each child; default: the number of processors."""
     log_level: str | None = None

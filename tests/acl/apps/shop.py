@@ -25,6 +25,11 @@ def alone(a: int) -> int:
     return a
 
 
+@lw.task(queue="other")
+def elsewhere(a: int) -> int:
+    return a
+
+
 @lw.task(retries=0)
 def fail() -> None:
     raise ValueError("for good")

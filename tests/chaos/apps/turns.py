@@ -1,7 +1,8 @@
 """A process that acquires a lock repeatedly, and writes to a store that checks fences.
 
-`python turns.py HISTORY KIND`: KIND is `real`, or `broken` for a mutant, a bare SET NX with a DEL.
-CHAOS_STORE is the URL of the store, if it is on another server; then a replica confirms each grant.
+`python turns.py HISTORY KIND`: KIND is `real`, or a mutant: `broken` is a bare SET NX with a DEL, and with `unfenced`
+the store accepts every fence. CHAOS_STORE is the URL of the store, if it is on another server, and CHAOS_REPLICAS the
+number of replicas that confirm each grant.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ LEASE = 1.0
 
 # The store accepts writes only with the highest known fence.
 # KEYS: store, accepted; ARGV: fence, value ('' to announce the fence and read)
-STORE = """
+CHECK = "if tonumber(ARGV[1]) < newest then return -1 end"
+STORE = f"""
 local newest = tonumber(redis.call('HGET', KEYS[1], 'fence') or 0)
-if tonumber(ARGV[1]) < newest then return -1 end
+{CHECK}
 redis.call('HSET', KEYS[1], 'fence', ARGV[1])
 if ARGV[2] == '' then return tonumber(redis.call('HGET', KEYS[1], 'value') or 0) end
 redis.call('HSET', KEYS[1], 'value', ARGV[2])
@@ -61,9 +63,10 @@ def main(path: str, kind: str) -> None:
     elsewhere = os.environ.get("CHAOS_STORE")
     lw = Lockwork(lock_lease=LEASE)
     client = redis.Redis.from_url(elsewhere or os.environ["LOCKWORK_URL"])
-    store = client.register_script(STORE)
+    replicas = int(os.environ.get("CHAOS_REPLICAS", "0"))
+    store = client.register_script(STORE.replace(CHECK, "") if kind == "unfenced" else STORE)
     while True:
-        held: Any = lw.lock("x", replicas=1 if elsewhere else 0) if kind == "real" else broken_lock(client)
+        held: Any = broken_lock(client) if kind == "broken" else lw.lock("x", replicas=replicas)
         with contextlib.suppress(LockworkError if elsewhere else LockLost), held as grant:
             note("enter", grant.fence, now())
             value = int(store(keys=["store", "accepted"], args=[grant.fence, ""]))

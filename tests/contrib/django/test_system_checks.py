@@ -33,3 +33,16 @@ def test_check_reports_wrong_settings(
     assert [text for text in found if text not in said] == [], said
     assert found or "no issues" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable", "warns"),
+    [({}, "", True), ({}, "off", True), ({}, "on", False), ({"LOCKWORK": {"url": NO_SERVER}}, "", False)],
+)
+def test_deployment_check_reports_a_missing_server(
+    project: DjangoProject, settings: dict[str, object], variable: str, warns: bool
+) -> None:
+    project.configure(settings, LOCKWORK_EMBEDDED=variable)
+    assert ("(lockwork.W004)" in project.output("check", "--deploy", url=None)) == warns
+    assert "lockwork.W004" not in project.output("check", url=None)
+    assert "lockwork.W004" not in project.output("check", "--deploy", url=NO_SERVER)

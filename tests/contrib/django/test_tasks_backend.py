@@ -12,6 +12,7 @@ from typing import Any
 
 import django
 import pytest
+import redis
 
 from django_project import PROJECT, START, DjangoProject
 from processes import until
@@ -71,11 +72,38 @@ def signals(project: DjangoProject, tmp_path: Path) -> list[list[str]]:
     return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def test_cases_of_the_project(reports: DjangoProject) -> None:
+@pytest.mark.parametrize("codec", ["plain", "encrypted"])
+def test_cases_of_the_project(reports: DjangoProject, codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if codec == "encrypted":
+        monkeypatch.setenv("PROJECT_KEYS", f"k1:{'S' * 43}")
     said = reports.output("test", "reports.task_cases")
     assert "\nOK" in said, said
     assert "skipped" not in said
     assert int(re.findall(r"Ran (\d+) tests", said)[0]) >= 43
+
+
+def test_encrypted_tasks_are_not_readable_on_the_server(
+    reports: DjangoProject, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROJECT_KEYS", f"k1:{'S' * 43}")
+    secret = "card-4111"
+    ids = shell(
+        reports,
+        f"print(json.dumps([aecho.enqueue({secret!r}).id, fail_with.enqueue({secret!r}).id]))",
+    )
+    reports.output("lockwork", "worker", "--burst")
+    shown = shell(reports, f"{RESULT}\nprint(json.dumps([show(aecho.get_backend().get_result(id)) for id in {ids!r}]))")
+    assert [(each[0], each[6]) for each in shown] == [("SUCCESSFUL", [secret]), ("FAILED", [secret])]
+    assert shown[0][5] == secret
+    assert secret in shown[1][2][0]
+    stored = b"".join(repr(_dumped(admin, key)).encode() for key in admin.scan_iter())
+    assert b"~k1." in stored
+    assert secret.encode() not in stored
+
+
+def _dumped(client: redis.Redis, key: bytes) -> object:
+    kind = client.type(key)
+    return client.hgetall(key) if kind == b"hash" else client.get(key) if kind == b"string" else key
 
 
 def test_worker_serves_the_queues_of_the_backend(reports: DjangoProject) -> None:
@@ -165,6 +193,39 @@ def test_task_that_kills_its_process_finishes_once(reports: DjangoProject, tmp_p
     names = [each[0] for each in signals(reports, tmp_path)]
     assert names == ["enqueued", *["started"] * deaths, "finished"]
     assert signals(reports, tmp_path)[-1][1:] == [id, "FAILED", str(deaths), "WorkerDied"]
+
+
+def test_job_that_a_program_without_django_cancels_finishes_once(reports: DjangoProject, tmp_path: Path) -> None:
+    ids = shell(reports, "print(json.dumps([sleep.enqueue(600).id, asleep.enqueue(600).id, sleep.enqueue(600).id]))")
+    assert reports.lw.job(ids[0]).cancel()
+    with reports.manage("lockwork", "worker", "--concurrency", "1") as worker:
+        until(lambda: _ended(signals(reports, tmp_path)) == {ids[0]}, "the end before its start is sent", START)
+        until(lambda: [each[0] for each in signals(reports, tmp_path)].count("started") == 1, "one runs", START)
+        assert reports.lw.job(ids[2]).cancel()
+        until(lambda: ids[2] in _ended(signals(reports, tmp_path)), "the end of the waiting job is sent", START)
+        assert reports.lw.job(ids[1]).cancel()
+        until(lambda: ids[1] in _ended(signals(reports, tmp_path)), "the end of the running job is sent", START)
+        worker.send(signal.SIGTERM)
+        assert worker.wait() == 0
+    ended = [each for each in signals(reports, tmp_path) if each[0] == "finished"]
+    assert sorted(each[1:] for each in ended) == sorted([id, "FAILED", "1", "JobCancelled"] for id in ids)
+
+
+@pytest.mark.parametrize("at", ["before", "after"])
+def test_worker_that_dies_around_the_settlement_finishes_once(
+    reports: DjangoProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    monkeypatch.setenv("REPORTS_DIES", at)
+    id = shell(reports, "print(json.dumps([echo.enqueue(1).id]))")[0]
+    with reports.manage("lockwork", "worker", "--lease", "2") as worker:
+        until(lambda: _finished(signals(reports, tmp_path)), "the task has finished", START)
+        worker.send(signal.SIGTERM)
+        assert worker.wait() == 0
+    found = shell(reports, f"{RESULT}\nprint(json.dumps(show(echo.get_result({id!r}))))")
+    assert found[0] == "SUCCESSFUL"
+    assert len(found[3]) == (2 if at == "before" else 1)
+    names = [each[0] for each in signals(reports, tmp_path)]
+    assert names == ["enqueued", *["started"] * len(found[3]), "finished"]
 
 
 def test_whole_worker_that_is_killed_loses_no_task(reports: DjangoProject, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import redis
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse
 
+import zygote
 from lockwork import ConfigError, Lockwork
 from lockwork.contrib.starlette import IdempotencyKeys, limited, rate_limit
 from ports import free_port
@@ -24,6 +25,26 @@ from processes import Started, started, until, worker
 
 START = 60.0
 HERE = Path(__file__).parent
+UVICORN = [sys.executable, "-c", "import uvicorn; uvicorn.main()"]
+_IMPORTS = """
+fastapi
+uvicorn.lifespan.on
+uvicorn.loops.auto
+uvicorn.protocols.http.auto
+uvicorn.protocols.websockets.auto
+"""
+"""Modules whose imports take most of the CPU time of an app's process."""
+
+
+@pytest.fixture(scope="module")
+def forked_servers() -> None:
+    """Start the app as a copy of one process that has imported FastAPI and Uvicorn."""
+    zygote.start(((zygote.IMPORTS, _IMPORTS),))
+
+
+@pytest.fixture(autouse=True)
+def forked(forked_servers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(zygote.IMPORTS, _IMPORTS)
 
 
 class Web(NamedTuple):
@@ -34,17 +55,7 @@ class Web(NamedTuple):
 @contextmanager
 def serving(app: str, url: str) -> Iterator[Web]:
     port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "uvicorn",
-        app,
-        "--port",
-        str(port),
-        "--no-access-log",
-        "--timeout-graceful-shutdown",
-        "1",
-    ]
+    command = [*UVICORN, app, "--port", str(port), "--no-access-log", "--timeout-graceful-shutdown", "1"]
     with (
         started(command, folder=HERE, url=url) as process,
         # uvicorn closes the connection after an error of the app
@@ -92,7 +103,7 @@ def test_lifespan_opens_and_closes_around_the_inner_one(web: Web) -> None:
 
 
 def test_app_does_not_start_without_a_server() -> None:
-    command = [sys.executable, "-m", "uvicorn", "fastapi_app:app", "--port", str(free_port())]
+    command = [*UVICORN, "fastapi_app:app", "--port", str(free_port())]
     with started(command, folder=HERE, url=f"redis://127.0.0.1:{free_port()}") as process:
         assert process.wait(START) == 3
         assert "ServerUnavailable" in process.errors

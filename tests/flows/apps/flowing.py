@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lockwork import Lockwork, current_job
+from lockwork.types import JobFailure
 from notes import note
 
 lw = Lockwork()
@@ -59,6 +60,17 @@ async def fails_twice(path: str) -> str:
     if current_job().attempt < 3:
         raise ValueError("not yet")
     return "at last"
+
+
+@lw.task
+async def alert(error: JobFailure, path: str, name: str = "alert") -> str:
+    note(path, "ran", name=name, failed=error.id, queue=error.queue, type=error.type, text=error.text)
+    return name
+
+
+@lw.task
+async def alert_any(errors: list[JobFailure | None], path: str) -> None:
+    note(path, "ran", name="alert", failed=[error and error.id for error in errors])
 
 
 @lw.task(retries=0)

@@ -178,3 +178,9 @@ async def bill(customer: str, number: int) -> int:
 @lw.task(unique="{customer}", unique_until="start")
 async def remind(customer: str) -> str:
     return current_job().id
+
+
+@lw.task(retries=3, executor="process")
+def alone(path: str) -> None:
+    note(path, "ran")
+    raise ValueError("no")

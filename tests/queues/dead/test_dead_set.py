@@ -13,6 +13,7 @@ import pytest
 import redis
 from rich.console import Console
 
+from indexed import listed
 from lockwork import ConfigError, JobFailed, Lockwork, ServerRefused
 from lockwork.cli.dead_reports import jobs_report
 from lockwork.ids import new_ids
@@ -260,8 +261,9 @@ def test_clear_deletes_and_peek_lists_waiting_jobs(lw: Lockwork) -> None:
     assert later.state() == "unknown"
 
 
-def test_dead_command_lists_retries_and_deletes(lw: Lockwork, url: str) -> None:
+def test_dead_command_lists_retries_and_deletes(lw: Lockwork, url: str, admin: redis.Redis) -> None:
     ids = bury(lw, calls("send", 3))
+    listed(admin, "default", kind="queues")
 
     def command(*words: str, status: int = 0) -> str:
         with started([sys.executable, "-m", "lockwork", "dead", *words], folder=Path(__file__).parent, url=url) as ran:
@@ -270,8 +272,8 @@ def test_dead_command_lists_retries_and_deletes(lw: Lockwork, url: str) -> None:
             assert ran.wait() == status, ran.errors
             return text + ran.errors
 
-    listed = json.loads(command("--json"))["queues"]["default"]
-    assert [job["id"] for job in listed["jobs"]] == ids[::-1]
+    dead_jobs = json.loads(command("--json"))["queues"]["default"]["jobs"]
+    assert [job["id"] for job in dead_jobs] == ids[::-1]
     assert "ValueError: no" in command()
     assert json.loads(command("groups", "--json"))["queues"]["default"]["groups"][0]["count"] == 3
     assert json.loads(command("show", "--json", "-q", "default", ids[0]))["args"] == [0]

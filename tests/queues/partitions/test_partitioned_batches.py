@@ -51,10 +51,10 @@ def test_names_in_a_flow_decide_its_partition(four: Lockwork) -> None:
     flow.add(keyed.call(7), after=first)
     assert flow.enqueue().queue == home(7)
     other = elsewhere(7)
-    with pytest.raises(ConfigError, match=f"a flow belongs to one partition.*'{other}' of 'keyed' decides"):
-        flow.add(keyed.call(int(other)))
-    with pytest.raises(ConfigError, match="a flow belongs to one partition"):
-        flow.add(send.call(1), compensate=keyed.call(int(other)))
+    last = flow.add(keyed.call(int(other)), after=first)
+    run = flow.enqueue()
+    assert (run.queue, run.job(last).queue) == (home(7), home(other))
+    assert [job.queue for job in four.flow(id=run.id, queue=run.queue).jobs()] == [*[home(7)] * 3, home(other)]
     four.chain(keyed.call(7), keyed.options(key=None).call(int(other))).enqueue()
 
 

@@ -10,8 +10,8 @@ from lockwork.protocol.effects import Call, Park
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.stock import stock
 from lockwork.protocol.stock.stock import Reservation, StockRules
-from model.bench import CHANNEL, SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import CHANNEL, SECOND, Bench
+from simulator.server import Build, Server
 
 RULES = StockRules(QueueKeys("sim", "q"), "phones", 2, 0)
 

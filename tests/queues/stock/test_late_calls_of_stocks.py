@@ -11,8 +11,8 @@ from lockwork.protocol.queue.enqueue import NewJob, push_arguments
 from lockwork.protocol.queue.leases import Outcome
 from lockwork.protocol.stock import stock
 from lockwork.protocol.stock.stock import StockRules
-from model.bench import SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import SECOND, Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 RULES = StockRules(QUEUE, "phones", 2, 0)

@@ -11,8 +11,8 @@ from lockwork.protocol.effects import script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.stock import stock
 from lockwork.protocol.stock.stock import StockMinute, StockRules
-from model.bench import SECOND, Bench
-from simulation.server import Build, Server
+from models.bench import SECOND, Bench
+from simulator.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 PHONES = StockRules(QUEUE, "phone", 1_000_000, 0)

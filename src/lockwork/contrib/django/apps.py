@@ -29,9 +29,14 @@ class LockworkConfig(AppConfig):
 
     def ready(self) -> None:
         """Import the tasks, so that every process of the project knows all of them."""
-        from lockwork.contrib.django.checks import TAG, check_settings  # noqa: PLC0415 - it needs the database backends
+        from lockwork.contrib.django.checks import (  # noqa: PLC0415 - it needs the database backends
+            TAG,
+            check_server,
+            check_settings,
+        )
 
         checks.register(check_settings, TAG)
+        checks.register(check_server, TAG, deploy=True)
         try:
             settings = ProjectSettings.read()
         except ConfigError:

@@ -13,6 +13,7 @@ from django.db import connections
 from lockwork.contrib.django.app import project_app
 from lockwork.contrib.django.settings import ProjectSettings
 from lockwork.errors import ConfigError
+from lockwork.runtime.connect import embedded_setting
 
 TAG = "lockwork"
 _BACKENDS_WITH_POOL = ("django.db.backends.postgresql", "django.db.backends.oracle")
@@ -29,6 +30,25 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **options: Any) -> l
     return [
         *(_persistent_connections() if in_threads else ()),
         *(_atomic_requests() if settings.on_commit is None else ()),
+    ]
+
+
+def check_server(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001 - Django's signature
+    """Check that a server is configured; part of `check --deploy`."""
+    try:
+        configured = ProjectSettings.read().has_server or embedded_setting()
+    except ConfigError:
+        return []  # `check_settings` or the first use of the app reports it
+    if configured:
+        return []
+    return [
+        CheckWarning(
+            "No server is configured: each machine, container and user would start an embedded server, and never "
+            "receive the jobs of the others.",
+            hint='Set LOCKWORK_URL or "url" in LOCKWORK, and LOCKWORK_EMBEDDED=off; or LOCKWORK_EMBEDDED=on if one '
+            "embedded server is intended.",
+            id="lockwork.W004",
+        )
     ]
 
 

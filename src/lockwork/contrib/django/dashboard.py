@@ -18,6 +18,7 @@ from django.urls import NoReverseMatch, reverse
 from lockwork.contrib.django.app import project_app
 from lockwork.contrib.django.call_contexts import as_request_on_loop
 from lockwork.errors import ConfigError
+from lockwork.version import install_command
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -51,7 +52,7 @@ def with_dashboard(
     try:
         from lockwork.dashboard import app as dashboard_app  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise ConfigError(f'the dashboard needs {error.name}: pip install "lockwork[dashboard]"') from None
+        raise ConfigError(f"the dashboard needs {error.name}: {install_command('dashboard')}") from None
     path = f"/{path.strip('/')}"
     if path == "/":
         raise ConfigError("the dashboard needs a path of its own, such as /admin/lockwork")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial, wraps
 from typing import Any, Literal, TypeVar, cast
 
@@ -14,14 +14,14 @@ from lockwork.contrib.django.app import project_app
 from lockwork.errors import ConfigError, RateLimited
 from lockwork.introspection import shown
 from lockwork.protocol.synchronizers.limiter import Algorithm
-from lockwork.synchronizers.limiter import Limiter
+from lockwork.synchronizers.limiter import Limiter, rates_of
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase | Awaitable[HttpResponseBase]])
 Key = Literal["ip", "user"] | Callable[[HttpRequest], str | None]
 
 
 def limited(
-    rate: str,
+    rate: str | Sequence[str],
     *,
     key: Key = "ip",
     name: str | None = None,
@@ -31,7 +31,7 @@ def limited(
     """Decorate a view, `def` or `async def`, so that it answers 429 with Retry-After beyond the rate.
 
     Args:
-        rate: requests per time, such as "10/m".
+        rate: requests per time, such as "10/m"; or several, `["10/s", "1000/h"]`, which all hold.
         key: each value has a rate of its own: "ip" (default), the address of the connection; "user", the user, or the
             address of one who is not logged in; or a function of the request. A request whose key is None is not
             limited.
@@ -42,12 +42,13 @@ def limited(
 
     Raises ConfigError.
     """
+    rates = rates_of(rate, burst)
     if not (key in ("ip", "user") or callable(key)):
         raise ConfigError(f'key must be "ip", "user" or a function of the request, not {key!r:.60}')
 
     def decorate(view: View) -> View:
         given_key = key if isinstance(key, str) else shown(key)
-        common = name or f"view:{_name_of(view)}:{rate}:{burst or ''}:{algorithm}:{given_key}"
+        common = name or f"view:{_name_of(view)}:{', '.join(map(str, rates))}:{burst or ''}:{algorithm}:{given_key}"
 
         def limiter(value: str) -> Limiter:
             return project_app().limiter(f"{common}:{value}", rate, burst=burst, algorithm=algorithm)

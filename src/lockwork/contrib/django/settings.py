@@ -69,6 +69,11 @@ class ProjectSettings(Struct, frozen=True):
         return cls(given.get("url"), given.get("client"), on_commit, dashboard_url, app)
 
     @property
+    def has_server(self) -> bool:
+        """True if the setting or LOCKWORK_URL names a server."""
+        return self.url is not None or self.client is not None or bool(os.environ.get("LOCKWORK_URL"))
+
+    @property
     def prefix(self) -> str:
         """The first part of the app's keys."""
         return Config.read(self.app).prefix

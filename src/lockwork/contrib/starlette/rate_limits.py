@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -22,6 +22,7 @@ from lockwork.durations import parsed
 from lockwork.errors import ConfigError, RateLimited
 from lockwork.introspection import shown
 from lockwork.protocol.synchronizers.limiter import Algorithm
+from lockwork.synchronizers.limiter import rates_of
 
 ClientKey = Callable[[Request], str | Awaitable[str | None] | None]
 P = ParamSpec("P")
@@ -29,7 +30,7 @@ Endpoint = Callable[P, Any]
 
 
 def rate_limit(
-    rate: str,
+    rate: str | Sequence[str],
     *,
     key: ClientKey | None = None,
     name: str | None = None,
@@ -41,7 +42,7 @@ def rate_limit(
     All answers have RateLimit and RateLimit-Policy, except a response object that the endpoint makes itself.
 
     Args:
-        rate: requests per time, such as "10/m".
+        rate: requests per time, such as "10/m"; or several, `["10/s", "1000/h"]`, which all hold.
         key: function of the request, `def` or `async def`; each result has a rate of its own, and a request whose
             result is None is not limited. Default: the address of the connection.
         name: names the limiter; limits with the same name share it, and need the same rate. Default: the endpoint's
@@ -60,7 +61,7 @@ def rate_limit(
 
 
 def limited(
-    rate: str,
+    rate: str | Sequence[str],
     *,
     key: ClientKey | None = None,
     name: str | None = None,
@@ -100,13 +101,18 @@ class RequestLimit:
     """A rate for each client of an endpoint."""
 
     def __init__(
-        self, rate: str, key: ClientKey | None, name: str | None, burst: int | None, algorithm: Algorithm
+        self,
+        rate: str | Sequence[str],
+        key: ClientKey | None,
+        name: str | None,
+        burst: int | None,
+        algorithm: Algorithm,
     ) -> None:
         if not (key is None or callable(key)):
             raise ConfigError(f"key must be a function of the request, not {key!r:.60}")
-        count, period = parsed(rate)
-        quota = count if burst is None else burst
-        self._rate = rate
+        rates = rates_of(rate, burst)
+        first, *more = rates
+        self._rate = rates if more else first
         self._key = key
         self._name = name
         self._burst = burst
@@ -114,8 +120,13 @@ class RequestLimit:
         # the text of a structured field is ASCII
         self._policy = name if name is not None and _is_plain(name) else "default"
         given_key = "" if key is None else shown(key)
-        self._distinction = f"{rate}:{burst or ''}:{algorithm}:{given_key}"
-        self._fields = f'"{self._policy}";q={quota};w={max(1, math.ceil(quota * period / count / 1_000_000))}'
+        self._distinction = f"{', '.join(map(str, rates))}:{burst or ''}:{algorithm}:{given_key}"
+        self._fields = ", ".join([self._field(at, *parsed(each), burst) for at, each in enumerate(rates, 1)])
+
+    def _field(self, number: int, count: int, period: int, burst: int | None) -> str:
+        policy = self._policy if number == 1 else f"{self._policy}-{number}"
+        quota = count if burst is None else burst
+        return f'"{policy}";q={quota};w={max(1, math.ceil(quota * period / count / 1_000_000))}'
 
     async def take(self, request: Request, endpoint: object = None) -> dict[str, str]:
         """Take a unit, and return the headers of the answer; raises HTTPException with status 429."""

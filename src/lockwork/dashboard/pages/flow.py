@@ -44,6 +44,7 @@ async def read(view: View) -> dict[str, Any]:
         "listed": len(listed),
         "unread": status.jobs - len(nodes),
         "parents": parents,
+        "spans": any(node.queue for node in nodes),
     }
 
 

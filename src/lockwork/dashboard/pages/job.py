@@ -14,7 +14,7 @@ from lockwork.dashboard.neighbors import read_neighbors
 from lockwork.dashboard.page import Form, NotFound, Page, ShownText, View
 from lockwork.errors import ConfigError
 from lockwork.ids import node_of
-from lockwork.jobs.job import Job
+from lockwork.jobs.job import Job, ashown_snapshot
 from lockwork.jobs.snapshot import Attempt, JobSnapshot, process_deaths
 
 _WAITS = ("ready", "scheduled", "blocked")
@@ -26,13 +26,14 @@ _FLOW = 1000
 
 async def read(view: View) -> dict[str, Any]:
     """Read all data about the job."""
-    job = await _found(view).ainspect()
+    job = await ashown_snapshot(_found(view))
     if job.state == "unknown":
         raise NotFound(f"Nothing is known of job {job.id}: history no longer has it, or it never existed.")
     args = _values(view, job)
     if job.hidden or view.dashboard.known.hides(job.task):  # its names may derive from its arguments
         job = replace(job, key=None, group=None)
     progress = None if job.progress is None else view.text(job.task, "progress", job.progress)
+    drawn, flow_queue = await _flow(view, job)
     return {
         "job": job,
         "args": args,
@@ -45,7 +46,8 @@ async def read(view: View) -> dict[str, Any]:
         "deaths": process_deaths(job.crashes, job.shared_crashes),
         "frames": _frames(view, job),
         "neighbors": await read_neighbors(view.lw, job),
-        "drawn": await _flow(view, job),
+        "drawn": drawn,
+        "flow_queue": flow_queue,
         "may": {
             "cancel": job.state in (*_WAITS, "running"),
             "retry": job.state in ("dead", "cancelled", "expired"),
@@ -84,14 +86,15 @@ def _found(view: View) -> Job[Any]:
     return view.lw.job(view.in_path("id"), view.param("queue") or None)
 
 
-async def _flow(view: View, job: JobSnapshot) -> FlowPicture | None:
-    """Draw the flow of the job, or the job's surroundings in a large one."""
+async def _flow(view: View, job: JobSnapshot) -> tuple[FlowPicture | None, str]:
+    """Draw the flow of the job, or the job's surroundings in a large one; return also the flow's queue."""
     node = node_of(job.id) if job.flow else None
     if node is None:
-        return None
+        return None, ""
     number = node.number
     run = view.lw.flow(id=node.flow, queue=job.queue)
-    return picture(await run.agraph(_FLOW, first=max(1, number - _FLOW // 2)), run.job(number).id)
+    nodes = await run.agraph(_FLOW, first=max(1, number - _FLOW // 2))
+    return picture(nodes, run.job(number).id), run.queue
 
 
 def _said(done: bool, yes: str, no: str) -> str:

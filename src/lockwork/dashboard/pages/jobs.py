@@ -16,6 +16,7 @@ from lockwork.dashboard.time_range import read_time
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
 from lockwork.jobs.arguments import argument_in
+from lockwork.jobs.job import ashown_snapshot
 from lockwork.jobs.options import at
 from lockwork.jobs.search import JobFilter, JobPage, JobRow, read_cursor
 from lockwork.jobs.snapshot import JobSnapshot
@@ -164,7 +165,7 @@ async def _counts(view: View, queue: str) -> dict[str, int]:
 
 
 async def _by_id(view: View, id: str) -> JobSnapshot | None:
-    job = await view.lw.job(id).ainspect()
+    job = await ashown_snapshot(view.lw.job(id))
     return job if job.state != "unknown" else None
 
 

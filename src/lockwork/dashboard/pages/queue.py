@@ -13,6 +13,7 @@ from lockwork.errors import ConfigError
 from lockwork.inspection.queue_state import QueueOverview
 from lockwork.protocol.queue.browse import WaitingJob
 from lockwork.queues.limits import LimitSettings
+from lockwork.tasks.limits import breaker_text, rate_text
 from lockwork.words import several
 
 _NEXT = 10
@@ -30,6 +31,11 @@ async def read(view: View) -> dict[str, Any]:
         "jobs": jobs,
         "chart": stacked(metrics.whole.points, metrics.part, PARTS, marks([queue], [])),
         "tasks": most_time(metrics.tasks),
+        "limited": [
+            state for partition in queue.partitions for state in await view.lw.queue(partition.name).atask_limits()
+        ],
+        "rate_text": rate_text,
+        "breaker_text": breaker_text,
     }
 
 
@@ -47,6 +53,15 @@ async def resume(view: View, _: Form) -> str:
     for partition in queue.partitions:
         await view.lw.queue(partition.name).aresume()
     return f"Queue {queue.name} is no longer paused."
+
+
+async def resume_task(view: View, form: Form) -> str:
+    """End the pause of a task."""
+    queue, task = await _found(view), form.get("task", "")
+    resumed = [await view.lw.queue(partition.name).aresume_task(task) for partition in queue.partitions]
+    if not any(resumed):
+        raise ConfigError(f"Task {visible(task)} is not paused in queue {queue.name}.")
+    return f"Task {task} of queue {queue.name} is no longer paused."
 
 
 async def clear(view: View, form: Form) -> str:
@@ -119,7 +134,15 @@ PAGE = Page(
     "/queues/{queue:path}",
     "Queue",
     read,
-    {"pause": pause, "resume": resume, "clear": clear, "drain": drain, "reopen": reopen, "limit": limit},
+    {
+        "pause": pause,
+        "resume": resume,
+        "resume_task": resume_task,
+        "clear": clear,
+        "drain": drain,
+        "reopen": reopen,
+        "limit": limit,
+    },
     rail=False,
     within="queues",
     ranged=True,

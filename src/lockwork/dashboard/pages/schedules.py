@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from lockwork.dashboard.page import Form, NotFound, Page, View
 from lockwork.errors import ConfigError
+from lockwork.jobs.job import ashown_snapshot
 from lockwork.schedules.schedule import Schedule
 from lockwork.words import short_id
 
@@ -20,6 +21,8 @@ _CLOSE = 1.2
 """Distance of slots below which the strip shows a band."""
 _JOBS = 200
 """Number of schedules whose last job the page reads."""
+_ROWS = 200
+"""Number of schedules of a queue on the page."""
 _DAY = timedelta(hours=24)
 
 
@@ -37,14 +40,16 @@ class Strip(Struct, frozen=True):
 async def read(view: View) -> dict[str, Any]:
     """Read the schedules of all queues, and the results of their last jobs."""
     names = await view.queue_names()
-    schedule_lists = await asyncio.gather(*(view.lw.aschedules(name, count=_SLOTS) for name in names))
+    schedule_lists = await asyncio.gather(*(view.lw.aschedules(name, count=_SLOTS, limit=_ROWS) for name in names))
     now = datetime.now(UTC)
     # by name, not by the next slot, so that rows keep their places
     rows = sorted((each for some in schedule_lists for each in some), key=lambda each: (each.name, each.queue))
     jobs = await asyncio.gather(
-        *(view.lw.job(row.last_job, row.queue).ainspect() for row in rows[:_JOBS] if row.last_job)
+        *(ashown_snapshot(view.lw.job(row.last_job, row.queue)) for row in rows[:_JOBS] if row.last_job)
     )
     return {
+        "cut": any(len(some) == _ROWS for some in schedule_lists),
+        "most": _ROWS,
         "rows": rows,
         "strips": {(row.queue, row.name): strip(row.next, now) for row in rows},
         "jobs": {job.id: job for job in jobs if job.state != "unknown"},
@@ -68,6 +73,14 @@ async def pause(view: View, form: Form) -> str:
     if not await schedule.apause():
         raise NotFound(f"No worker has declared schedule {schedule.name}.")
     return f"Schedule {schedule.name} is paused; its slots are skipped."
+
+
+async def delete(view: View, form: Form) -> str:
+    """Delete a schedule that was created at run time."""
+    schedule = _schedule(view, form)
+    if not await schedule.adelete():
+        raise NotFound(f"Schedule {schedule.name} does not exist.")
+    return f"Schedule {schedule.name} of queue {schedule.queue} is deleted."
 
 
 async def resume(view: View, form: Form) -> str:
@@ -97,4 +110,11 @@ def strip(slots: Sequence[datetime], now: datetime) -> Strip:
     return Strip(ticks, bands, f"{len(places):,} or more" if more else f"{len(places):,}")
 
 
-PAGE = Page("schedules", "/schedules", "Schedules", read, {"run": run, "pause": pause, "resume": resume}, key="s")
+PAGE = Page(
+    "schedules",
+    "/schedules",
+    "Schedules",
+    read,
+    {"run": run, "pause": pause, "resume": resume, "delete": delete},
+    key="s",
+)

@@ -254,7 +254,7 @@ def read_some(
 def _job(now: int, id: bytes, died: bytes, tried: bytes, size: int, record: bytes, stored: bytes) -> DeadJob:
     name = records.name(id)
     counts = records.counts(tried)
-    enqueued_at = records.made(name)
+    enqueued_at = records.made(name, record)
     return DeadJob(
         name,
         records.read(record, size, name),

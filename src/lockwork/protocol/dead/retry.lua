@@ -10,6 +10,7 @@
 -- include: step
 -- include: queue/push
 -- include: queue/unique_names
+-- include: queue/retry_until
 local looked, ids, bytes = 0, {}, 0
 for at = FIRST, #ARGV, STRIDE do
   if bytes > BYTES then break end
@@ -20,6 +21,8 @@ for at = FIRST, #ARGV, STRIDE do
   bytes = bytes + (record and #record or 0)
   if record and (plain(record) or retake_name(id, record, dead)) then
     redis.call('ZREM', dead, id)
+    local rest, limited = retry_until.drop(record)
+    if limited then redis.call('HSET', jobs, id, rest) end
     if plain(record) then
       redis.call('RPUSH', ready_key(record), id)
     else

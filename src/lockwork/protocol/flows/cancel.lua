@@ -4,13 +4,15 @@
 -- ARGV: again: flag, window: number, flow
 --   again: an earlier call may have been applied; window: ms
 -- Out of memory: goes on
--- Reply: {state, ids of running jobs ...}: cancelled; more (call again); ended or unknown (nothing changed)
+-- Reply: {state, ids of running jobs ...}: cancelled; more (call again); ended or unknown (nothing changed); or home
+--   and the queue of the flow, if this queue has only a part of it. The last id is `>` if messages to other queues wait
 -- Invariants: after the first call, no job of the flow starts that waits for another
 -- include: now
 -- include: queue/control
 local engine = flow_engine()
 local opened = engine.store.open(flow)
 local state = opened and opened.record.state
+if opened and opened.record.home then return {'home', opened.record.home} end
 if not opened or state == 'storing' or state == 'removing' or state == 'discarding' then return {'unknown'} end
 if state ~= 'running' then return {again and opened.record.stopped and 'cancelled' or 'ended'} end
 -- Return whether a part of the cancellation remains.
@@ -27,4 +29,5 @@ end
 carry_on(outcomes, window)
 store_outcomes(outcomes, window)
 save_history()
+if queue.outbox then engine.running[#engine.running + 1] = '>' end
 return {is_cancelling() and 'more' or 'cancelled', unpack(engine.running)}

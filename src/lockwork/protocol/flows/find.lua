@@ -1,4 +1,4 @@
--- Finds flows, by one step of a scan.
+-- Finds flows, by one step of a scan; not the parts of flows of other queues.
 -- Flags: no-writes
 -- KEYS: flows: hash
 -- ARGV: cursor, match, step: number
@@ -10,10 +10,13 @@ local reply = {next_cursor, redis.call('HLEN', flows)}
 for at = 1, #fields, 2 do
   local id, packed = fields[at], fields[at + 1]
   local fine, record = pcall(cmsgpack.unpack, packed)
-  local failure = fine and type(record) == 'table' and tonumber(record.first_failure) or 0
+  local readable = fine and type(record) == 'table'
+  local failure = readable and tonumber(record.first_failure) or 0
   local ended = failure > 0 and redis.call('HGET', flows, id .. ' r' .. failure)
-  reply[#reply + 1] = id
-  reply[#reply + 1] = packed
-  reply[#reply + 1] = string.sub(ended or '', 1, 1)
+  if not (readable and record.home) then
+    reply[#reply + 1] = id
+    reply[#reply + 1] = packed
+    reply[#reply + 1] = string.sub(ended or '', 1, 1)
+  end
 end
 return reply

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
 
 from lockwork.ids import node_id
 from lockwork.protocol.effects import Argument, Protocol, script_call
-from lockwork.protocol.flows.flows import FlowDetails, flow_details, inspect
+from lockwork.protocol.flows.flows import FlowDetails, flow_details, locate
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import job_control, records
 
@@ -25,8 +25,14 @@ _RECORD = 2048
 _PLACED = 100
 """Limit of unended jobs to locate one by one, to find out if they run."""
 
-NodeState = Literal["blocked", "scheduled", "ready", "running", "active", "succeeded", "failed", "cancelled"]
-_ENDS: dict[bytes, NodeState] = {b"s": "succeeded", b"f": "failed", b"c": "cancelled", b"x": "cancelled"}
+NodeState = Literal["blocked", "scheduled", "ready", "running", "active", "succeeded", "failed", "cancelled", "skipped"]
+_ENDS: dict[bytes, NodeState] = {
+    b"s": "succeeded",
+    b"f": "failed",
+    b"c": "cancelled",
+    b"x": "cancelled",
+    b"n": "skipped",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,10 @@ class FlowNode:
     state: NodeState
     task: str | None
     children: tuple[int, ...]
+    queue: str | None = None
+    """Its queue or partition, if that is not the flow's."""
+    after_failure: tuple[int, ...] = ()
+    """The children that run only if it fails."""
 
 
 def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowDetails], int, bool]]:
@@ -65,11 +75,14 @@ def find(queue: QueueKeys, most: int) -> Protocol[tuple[dict[str, FlowDetails], 
             return flows, searched, False
 
 
-def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[FlowNode]]:
-    """Read up to `most` jobs of a flow, from number `first`; return no jobs if the flow is unknown."""
-    details = yield from inspect(queue, flow)
+def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[tuple[QueueKeys, list[FlowNode]]]:
+    """Read up to `most` jobs of a flow, from number `first`; return no jobs if the flow is unknown.
+
+    Also return the flow's own queue, of which `queue` may have a part.
+    """
+    queue, details = yield from locate(queue, flow)
     if details is None:
-        return []
+        return queue, []
     numbers = range(first, min(details.jobs, first + most - 1) + 1)
     nodes: list[FlowNode] = []
     for at in range(0, len(numbers), _NODES):
@@ -77,25 +90,51 @@ def graph(queue: QueueKeys, flow: str, first: int, most: int) -> Protocol[list[F
     active = [place for place, node in enumerate(nodes) if node.state == "active"]
     for place in active[:_PLACED]:
         node = nodes[place]
-        location = yield from job_control.find_place(queue, node.id)
+        keys = queue if node.queue is None else QueueKeys(queue.prefix, node.queue)
+        location = yield from job_control.find_place(keys, node.id)
         if location.state != "gone":
             state: Any = location.state
-            nodes[place] = FlowNode(node.number, node.id, state, node.task, node.children)
-    return nodes
+            nodes[place] = replace(node, state=state)
+    return queue, nodes
+
+
+def queues(queue: QueueKeys, flow: str, numbers: Sequence[int]) -> Protocol[dict[int, str]]:
+    """Return the queues of those jobs that are not in the flow's own."""
+    found: dict[int, str] = {}
+    for at in range(0, len(numbers), _NODES):
+        found |= (yield from _fields(queue, flow, numbers[at : at + _NODES], 0))[1]
+    return found
 
 
 def _read(queue: QueueKeys, flow: str, numbers: Sequence[int]) -> Protocol[list[FlowNode]]:
-    args: list[Argument] = [flow, _RECORD]
-    for number in numbers:
-        args += (number, node_id(flow, number))
-    reply = yield script_call("flows/graph", queue, args)
+    fields, elsewhere = yield from _fields(queue, flow, numbers, _RECORD)
+    stored = {number: fields[4 * at + 3] for at, number in enumerate(numbers)}
+    for name in dict.fromkeys(elsewhere.values()):
+        there = [number for number in numbers if elsewhere.get(number) == name]
+        part, _ = yield from _fields(QueueKeys(queue.prefix, name), flow, there, _RECORD)
+        stored |= {number: part[4 * at + 3] for at, number in enumerate(there)}
     nodes: list[FlowNode] = []
     for at, number in enumerate(numbers):
-        children, letter, waits, record = reply[4 * at : 4 * at + 4]
+        (children, letter, waits), record = fields[4 * at : 4 * at + 3], stored[number]
         state: NodeState = _ENDS.get(letter, "blocked" if waits else "active")
         task = records.read(record, len(record) + 1, "").task if record else None  # its beginning has the task
-        nodes.append(FlowNode(number, node_id(flow, number), state, task, _children(children)))
+        links = _links(children)
+        after_failure = tuple(-child for child in links if child < 0)
+        id, queue_name = node_id(flow, number), elsewhere.get(number)
+        nodes.append(FlowNode(number, id, state, task, tuple(map(abs, links)), queue_name, after_failure))
     return nodes
+
+
+def _fields(
+    queue: QueueKeys, flow: str, numbers: Sequence[int], bytes: int
+) -> Protocol[tuple[list[Any], dict[int, str]]]:
+    """Read four fields of each job, and the queues of the jobs that are in other queues."""
+    args: list[Argument] = [flow, bytes]
+    for number in numbers:
+        args += (number, node_id(flow, number))
+    reply: list[Any] = yield script_call("flows/graph", queue, args)
+    elsewhere = reply.pop() if len(reply) % 4 else []
+    return reply, {int(elsewhere[at]): elsewhere[at + 1].decode() for at in range(0, len(elsewhere), 2)}
 
 
 def _record(packed: bytes) -> dict[str, Any] | None:
@@ -106,5 +145,5 @@ def _record(packed: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and record.get("state") not in ("removing", "discarding") else None
 
 
-def _children(packed: bytes) -> tuple[int, ...]:
+def _links(packed: bytes) -> tuple[int, ...]:
     return tuple(msgspec.msgpack.decode(packed, type=list[int])) if packed else ()

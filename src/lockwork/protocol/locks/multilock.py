@@ -42,6 +42,7 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
     give_up = None if wait is None else began + wait
     waited, reached = False, 0
     hints = Hints()
+    all_keys = tuple(key for group in groups for key in group)
     entered = len(groups)
     """Number of groups that may have stored the request."""
     try:
@@ -58,7 +59,7 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
                 yield _abandon(asked, group)
             reached = attempt.missing
             until = attempt.until if give_up is None else min(attempt.until, give_up)
-            message = yield from listen(hints, asked.request, until, key=groups[reached][0])
+            message = yield from listen(hints, asked.request, until, key=groups[reached][0], held=all_keys)
             if message is None and give_up is not None and (yield Clock()) >= give_up:
                 yield from abandon(asked, groups)  # inside the `try`, so an interrupted call is repeated below
                 entered = 0

@@ -36,7 +36,7 @@ def peek(queue: QueueKeys, place: str, skip: int, most: int) -> Protocol[list[Wa
         for at in range(0, len(entries), 5):
             id, due, attempts, size, record = entries[at : at + 5]
             name = records.name(id)
-            enqueued_at = records.made(name)
+            enqueued_at = records.made(name, record)
             age = None if enqueued_at is None else now / 1000 - enqueued_at
             due_in = (due - now) / 1000 if place == "scheduled" else None
             jobs.append(WaitingJob(name, records.read(record, size, name), attempts, age, due_in))

@@ -27,6 +27,7 @@ if where == 'running' then
   return {'running'}
 end
 local outcomes = {id, end_waiting(id, record, 'c')}
+tracking.track(id, record, outcomes[2])
 count_job(record, 'c')
 flow_ended(id, record, 'c', '')
 carry_on(outcomes, window)

@@ -41,7 +41,9 @@ for place = 1, 6 do
       if place == 6 then clear_suspect(id) end
       if place > 3 then
         local record = redis.call('HGET', jobs, id)
-        if record and not plain(record) then
+        if place == 5 and record and plain(record) then
+          task_limits.leave(id, record)
+        elseif record and not plain(record) then
           leave_group_queue(id, record)
           free_name(id, record)
           flow_ended(id, record, 'c', '')

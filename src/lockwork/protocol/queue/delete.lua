@@ -6,14 +6,19 @@
 -- Reply: {state, ...}: deleted; running or unknown (nothing changed); or look and all sessions: the caller
 --   repeats the call with these
 -- Invariants: callers that wait for the result of a deleted job receive its end; the outcome of an ended job stays
---   until results expire
+--   until results expire, unless the job has its caller's own id
 -- include: now
 -- include: queue/control
 -- include: queue/place
 local record = redis.call('HGET', jobs, id)
 if not record then
   redis.call('ZREM', history_order, id)
-  return {redis.call('HDEL', history, id) == 1 and 'deleted' or 'unknown'}
+  local deleted = redis.call('HDEL', history, id)
+  if string.sub(id, 1, 1) == ':' then -- a caller's own id becomes free
+    deleted = deleted + redis.call('HDEL', newer_results, id, id .. ' p') + redis.call('HDEL', older_results, id, id .. ' p')
+    if redis.call('HDEL', long_results, id) == 1 then redis.call('ZREM', expiry, id) end
+  end
+  return {deleted > 0 and 'deleted' or 'unknown'}
 end
 local where, sessions = 'blocked', nil
 if not waits_in_flow(flows, id) then where, sessions = place(id) end

@@ -15,6 +15,7 @@ from lockwork.protocol.effects import Argument, Call, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys, process
 from lockwork.protocol.locks.grants import Renewal
 from lockwork.protocol.queue.limits import room_for
+from lockwork.protocol.queue.priority import is_numbered
 from lockwork.protocol.retry import insist
 
 
@@ -75,6 +76,8 @@ def push(
     """
     name = "queue/push" if expires_ms is None else "queue/push_until"
     args: list[Argument] = [0, int(partial) if expires_ms is None else expires_ms]
+    if jobs and is_numbered(jobs[0].record):  # then all are: a call has jobs of one task
+        name, args = "queue/push_numbered", [0, "" if expires_ms is None else expires_ms]
     call = script_call(name, queue, args, finds_ended=True, ordered=True)
     if replicas:
         return (yield from push_replicated(queue, call, jobs, replicas))

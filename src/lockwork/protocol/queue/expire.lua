@@ -22,6 +22,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, now_ms, 'LIMIT', 0, 2
     if record then
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = end_waiting(id, record, 'x')
+      tracking.track(id, record, outcomes[#outcomes])
       flow_ended(id, record, 'c', '')
       count_job(record, 'x')
     else

@@ -28,6 +28,7 @@ if since and since < 0 then
         redis.call('HDEL', jobs, id)
         outcomes[#outcomes + 1] = id
         outcomes[#outcomes + 1] = ending('c', 0, record)
+        tracking.track(id, record, outcomes[#outcomes])
         keep_ended(id, 'c', '0', record, '')
         forget_timelines({id})
         count_job(record, 'c')

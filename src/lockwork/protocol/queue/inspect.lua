@@ -14,14 +14,19 @@
 -- include: queue/long_results
 -- include: watch
 local now_ms = math.floor(now / 1000)
-local blob = long_result(long_results, expiry, id) or find_result(id)
+local blob, kept_until = long_result(long_results, expiry, id)
+blob = blob or find_result(id)
 local record = redis.call('HGET', jobs, id)
 if not record then
   local row = redis.call('HGET', history, id) or ''
   local ended = redis.call('ZSCORE', history_order, id) or ''
   if not blob then return {'unknown', -1, -1, -1, '', '', '', now_ms, '', row, ended} end
-  local attempts, old = string.match(blob, '^[cx](%d+)[^;]*;(.*)$')
+  local attempts, old = string.match(blob, '^[cnx](%d+)[^;]*;(.*)$')
   local note = find_result(id .. ' p') or ''
+  if ended == '' and kept_until and old then
+    local kept_ms = string.match(old, '^%d,%d+/%d*/(%d+)') -- the time of a tracked job, since its end
+    if kept_ms then ended = string.format('%.0f', (kept_until - kept_ms) * 1000) end
+  end
   return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', now_ms, '', row, ended}
 end
 local tried = redis.call('HGET', tries, id) or ''

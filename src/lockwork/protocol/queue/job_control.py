@@ -59,6 +59,8 @@ class JobDetails(Struct, frozen=True):
     counts: Counts = records.NONE
     suspect: bool = False
     """True if it waits to run alone."""
+    at: int = 0
+    """The server's time."""
 
 
 def inspect(queue: QueueKeys, id: str, channel: str = "", window_ms: int = WINDOW_MS) -> Protocol[JobDetails]:
@@ -82,6 +84,7 @@ def inspect(queue: QueueKeys, id: str, channel: str = "", window_ms: int = WINDO
         int(float(ended)) if ended else None,
         counts=records.counts(tried[0]) if tried else records.NONE,
         suspect=bool(tried) and tried[0].endswith(b"!"),
+        at=now,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -71,6 +71,8 @@ class Batch(Struct, frozen=True):
     """True if the queue has parked jobs, which workers returned because they could not run them."""
     tasks: frozenset[str] = frozenset()
     """The tasks of the parked jobs in this batch."""
+    flow_messages: bool = False
+    """True if messages of flows to other queues wait for a relay."""
 
 
 class SessionOver(Exception):
@@ -146,9 +148,10 @@ def _batch(reply: Sequence[Any], session: str, channel: str, note: bytes | None 
     flags = codes("queue/reserve")
     if state == flags.session_over:
         raise SessionOver(session)
-    parked = bool(state & flags.has_parked)
+    parked, flow_messages = bool(state & flags.has_parked), bool(state & flags.has_messages)
     if len(fields) == 1:
-        return Batch([], None if due_ms < 0 else due_ms / 1000, fence, fields[0].decode() + channel, parked)
+        due = None if due_ms < 0 else due_ms / 1000
+        return Batch([], due, fence, fields[0].decode() + channel, parked, flow_messages=flow_messages)
     notes, parked_tasks = fields.pop() if state & flags.with_notes else None, frozenset[str]()
     jobs = [
         Leased(fields[at].decode(), fields[at + 1], fields[at + 2], _attempt(fields[at + 1]), fence)
@@ -163,7 +166,7 @@ def _batch(reply: Sequence[Any], session: str, channel: str, note: bytes | None 
             since = {name[:-2]: entry.split(b" ") for name, entry in noted.items() if name.endswith(" p")}
             jobs = [job._replace(parked=int(since[job.id][0])) if job.id in since else job for job in jobs]
             parked_tasks = frozenset(entry[2].decode() for entry in since.values())
-    return Batch(jobs, None if due_ms < 0 else due_ms / 1000, fence, "", parked, parked_tasks)
+    return Batch(jobs, None if due_ms < 0 else due_ms / 1000, fence, "", parked, parked_tasks, flow_messages)
 
 
 def fence_of(token: bytes) -> int:
@@ -234,17 +237,24 @@ def parked(job: Leased, task: str, version: str = "", *, known: bool = False) ->
     return Outcome(job.id, job.token, "u", f"{int(known)} {version or '-'} {task}".encode())
 
 
-def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
-    """Settle deliveries in batches. Return False for each delivery whose lease is over; it is not settled."""
+def settle(
+    queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int, tracked: Container[str] = ()
+) -> Protocol[list[bool]]:
+    """Settle deliveries in batches. Return False for each delivery whose lease is over; it is not settled.
+
+    tracked: the tasks whose jobs are tracked.
+    """
     settled: list[bool] = []
     while len(settled) < len(outcomes):
         settled += yield from settle_some(
-            queue, session, outcomes[len(settled) : len(settled) + SETTLE_BATCH], window_ms
+            queue, session, outcomes[len(settled) : len(settled) + SETTLE_BATCH], window_ms, tracked
         )
     return settled
 
 
-def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
+def settle_some(
+    queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int, tracked: Container[str] = ()
+) -> Protocol[list[bool]]:
     """Settle the first deliveries with one call, within its size limit; return the results of these."""
     args: list[Argument] = [window_ms, ""]
     runs: list[tuple[str, int]] = []
@@ -259,7 +269,12 @@ def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], win
             runs.append((task, len(args)))
         args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
     ends = [*(at for _, at in runs[1:]), len(args)]
-    args[1] = " ".join([f"{task or OTHER} {(end - at) // 5}" for (task, at), end in zip(runs, ends, strict=True)])
+    args[1] = " ".join(
+        [
+            f"{task or OTHER} {(end - at) // 5}{'!' if task in tracked else ''}"
+            for (task, at), end in zip(runs, ends, strict=True)
+        ]
+    )
     reply: list[int] = yield script_call("queue/settle", queue, args, run=queue.run(session))
     # the server leaves the last deliveries to another call if the records were large
     results = codes("queue/settle")
@@ -282,6 +297,12 @@ class Beat(Struct, frozen=True):
     """The server's time, s."""
     suspects: int = 0
     """Number of suspects that wait for an isolation process."""
+    schedule_changes: int = 0
+    """Number of changes of schedules at run time."""
+    limited: str = ""
+    """The tasks with limits, as in queue/parts/task_limits.lua."""
+    flow_messages: bool = False
+    """True if messages of flows to other queues wait for a relay."""
 
 
 def beat(
@@ -295,10 +316,22 @@ def beat(
     args: list[Argument] = [lease_ms]
     for session, joins in sessions.items():
         args += (session, "s" if stopping else int(joins))
-    at, deadline_ms, overdue, ended, suspects, *alive = yield script_call("queue/heartbeat", queue, args, patience)
+    reply = yield script_call("queue/heartbeat", queue, args, patience)
+    at, deadline_ms, overdue, ended, suspects, changes, *alive = reply
+    limited = ""
+    if isinstance(changes, bytes):
+        changes, _, limited = changes.decode().partition(" ")
     liveness = dict(zip(sessions, map(bool, alive), strict=True))
     return Beat(
-        liveness, overdue.decode() or None, None if deadline_ms < 0 else deadline_ms / 1000, ended, at / 1000, suspects
+        liveness,
+        overdue.decode() or None,
+        None if deadline_ms < 0 else deadline_ms / 1000,
+        ended,
+        at / 1000,
+        suspects,
+        int(changes),
+        limited,
+        2 in alive,
     )
 
 

@@ -3,8 +3,8 @@
 -- KEYS: jobs, results*2, due, dead, errors, watch, expiry, long_results, flows
 -- ARGV: id, channel
 --   channel: '' to read without subscribing
--- Reply: {state, blob}; state: ended (the stored blob; for c, only c and the id of the job that failed, if any; for x,
---   only x), dead (the blob is the error), scheduled, active, blocked (it waits for other jobs of its flow),
+-- Reply: {state, blob}; state: ended (the stored blob; for c, only c and the id of the job that failed, if any; for x
+--   and n, only that), dead (the blob is the error), scheduled, active, blocked (it waits for other jobs of its flow),
 --   overdue (its time to start has passed: queue/expire ends it), or unknown
 -- include: now
 -- include: flows/waits
@@ -13,7 +13,7 @@
 -- include: watch
 local blob = long_result(long_results, expiry, id) or find_result(id)
 if blob then
-  local letter, reason = string.match(blob, '^([cx])%d*([^;]*)')
+  local letter, reason = string.match(blob, '^([cnx])%d*([^;]*)')
   return {'ended', letter and letter .. reason or blob}
 end
 if redis.call('HEXISTS', jobs, id) == 0 then return {'unknown', ''} end

@@ -1,5 +1,6 @@
--- Reads waiting jobs, one page at a time. `ready`: ready jobs in their order, then jobs that wait for their key or
--- their group's turn, then due jobs that are not yet moved, then suspects. `scheduled`: scheduled jobs by due time.
+-- Reads waiting jobs, one page at a time. `ready`: ready jobs in their order, also those with a numbered priority, then
+-- jobs that wait for their key or their group's turn, then due jobs that are not yet moved, then suspects. `scheduled`:
+-- scheduled jobs by due time.
 -- Flags: no-writes
 -- KEYS: jobs, ready*3, due, tries, group_queue, suspects, void
 -- ARGV: place, skip: number, most: number, bytes: number
@@ -21,18 +22,29 @@ if most > 0 and place == 'scheduled' then
     times[#times + 1] = tonumber(found[at + 1])
   end
 elseif most > 0 then
+  -- Add the jobs of the group queue between these places in it.
+  local function add_entries(from, length)
+    if #ids < most and skip < length then
+      local last = math.min(from + length, from + skip + most - #ids) - 1
+      for _, entry in ipairs(redis.call('ZRANGE', group_queue, from + skip, last)) do
+        ids[#ids + 1] = string.match(entry, ' ([^ ]+)$')
+      end
+    end
+    skip = math.max(0, skip - length)
+  end
+  local bounds = {0, 0, 0} -- entries before the levels 3, 7 and after 9
+  for at, bound in ipairs(of_groups > 0 and {'(g 3', '(g 7', '(g :'} or {}) do
+    bounds[at] = redis.call('ZLEXCOUNT', group_queue, '-', bound)
+  end
   for level = 1, 3 do
     if #ids < most and skip < lengths[level] then
       for _, id in ipairs(redis.call('LRANGE', ready[level], skip, skip + most - #ids - 1)) do ids[#ids + 1] = id end
     end
     skip = math.max(0, skip - lengths[level])
+    if level < 3 then add_entries(bounds[level], bounds[level + 1] - bounds[level]) end
   end
-  if #ids < most then
-    for _, entry in ipairs(redis.call('ZRANGE', group_queue, skip, skip + most - #ids - 1)) do
-      ids[#ids + 1] = string.match(entry, ' ([^ ]+)$')
-    end
-  end
-  skip = math.max(0, skip - of_groups)
+  add_entries(0, bounds[1])
+  add_entries(bounds[3], of_groups - bounds[3])
   if #ids < most and skip < came then
     for _, id in ipairs(redis.call('ZRANGE', due, skip, math.min(came, skip + most - #ids) - 1)) do ids[#ids + 1] = id end
   end

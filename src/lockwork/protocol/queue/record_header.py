@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from lockwork.ids import enqueued_at
+
 MAX_CRASHES = 3
 """A job without a delivery limit is dead after this number of crashes: deliveries that ended with a worker's death."""
-_HEAD = re.compile(rb"\d,(\d+)(?:/(\d+))?/?,")
+_HEAD = re.compile(rb"\d,(\d+)(?:/(\d*))?(?:/(\d*))?(?:/(\d+))?/?,")
+_LONGEST_MS = 366 * 86_400_000
+"""Longest duration in ms; a larger number in a `retry_until` is a point in time."""
+_LIMITED = re.compile(rb"(\d,\d+/\d*/\d*/)\d+")
 _HIDDEN = re.compile(rb"\d,[\d/]*/,")
 
 
@@ -47,18 +52,39 @@ def head(
     deliveries: int = 0,
     *,
     hidden: bool = False,
+    tracked_ms: int = 0,
+    retry_until_ms: int = 0,
 ) -> bytes:
-    """Return a record header: `priority,attempts[/deliveries][/],key,group,limits,unique;`, without empty last parts.
+    """Return a record header: `priority,attempts[/deliveries[/tracked[/retry_until]]][/],key,group,limits,unique;`.
 
+    Empty parts at the end are omitted.
+
+    tracked_ms: time that the end of the job is kept for an integration, which reports it (queue/parts/tracked.lua); 0:
+    the job is not tracked.
+    retry_until_ms: no attempt begins later than this time after the job's enqueue; a negative value is a point in time
+    (ms since 1970), and is stored without its sign; 0: no limit.
     The names are stored names (`names.stored`). The slash before the key marks a job whose arguments are `hidden`.
     """
     if unique:
         return b"%b,%b;" % (
-            head(priority, attempts, key, group, limits, deliveries=deliveries, hidden=hidden)[:-1]
+            head(
+                priority,
+                attempts,
+                key,
+                group,
+                limits,
+                deliveries=deliveries,
+                hidden=hidden,
+                tracked_ms=tracked_ms,
+                retry_until_ms=retry_until_ms,
+            )[:-1]
             + (b"" if group else b","),
             unique.encode(),
         )
     budget = b"%d/%d" % (attempts, deliveries) if deliveries else b"%d" % attempts
+    if tracked_ms or retry_until_ms:
+        more = (deliveries, tracked_ms, abs(retry_until_ms))
+        budget = b"/".join([b"%d" % attempts, *(b"%d" % each if each else b"" for each in more)]).rstrip(b"/")
     budget += b"/" if hidden else b""
     if not group:
         return b"%d,%b,%b,;" % (priority, budget, key.encode())
@@ -84,6 +110,31 @@ def budget(stored: bytes) -> Budget:
     """Return the limits of a record's job; `Budget(0)`, which permits no run, if its header cannot be read."""
     match = _HEAD.match(stored)
     return Budget(int(match[1]), int(match[2] or 0)) if match else Budget(0)
+
+
+def tracked_ms(stored: bytes) -> int:
+    """Return for how long the end of a record's job is kept, in ms; 0 for a job that is not tracked."""
+    match = _HEAD.match(stored)
+    return int(match[3] or 0) if match else 0
+
+
+def retry_until(stored: bytes, id: str) -> int | None:
+    """Return when the last attempt of this job may begin, in ms since 1970; None without a limit.
+
+    A duration counts from the time in the job's id: its enqueue, or that of its flow. The header of a job whose id has
+    no time contains a point in time.
+    """
+    match = _HEAD.match(stored)
+    if match is None or not match[4]:
+        return None
+    limit_ms = int(match[4])
+    return limit_ms if limit_ms > _LONGEST_MS else (enqueued_at(id) or 0) + limit_ms
+
+
+def without_retry_until(header: bytes) -> bytes:
+    """Return a header without its `retry_until`, as the server drops it (queue/parts/retry_until.lua)."""
+    match = _LIMITED.match(header)
+    return match[1].rstrip(b"/") + header[match.end() :] if match else header
 
 
 class Names(NamedTuple):

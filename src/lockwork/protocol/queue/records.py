@@ -9,14 +9,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lockwork.ids import enqueued_at, node_id, node_of
-from lockwork.protocol.keys import PRIORITIES
+from lockwork.ids import enqueued_at, is_own, node_id, node_of
 from lockwork.protocol.queue import record_header
+from lockwork.protocol.queue.envelope import ENCRYPTED, readable, shown_text
+from lockwork.protocol.queue.priority import shown
 
 _TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
+_ENCRYPTED = re.compile(rb'[^;]*;\["(?:[^"\\]|\\.)*","~')
 _LIST = re.compile(rb"\s*,\s*\[\s*")
 _NEXT = re.compile(r"\s*([,\]])\s*")
 _DECODER = json.JSONDecoder()
+ENQUEUED = "enqueued"
+"""Field, beside the options of a job with the caller's own id, of the time (µs since 1970) of its enqueue.
+
+It also tells a repeated call from another call with the same id."""
 _COUNTS = re.compile(rb"(\d+)/?(\d*)/?(\d*)")
 
 
@@ -31,7 +37,7 @@ class StoredCall:
     task: str | None
     args: list[Any] | None
     kwargs: dict[str, Any] | None
-    priority: str
+    priority: str | int
     deliveries: int
     """Delivery limit of the job; if it has none, its limit of failed attempts."""
     size: int
@@ -40,10 +46,16 @@ class StoredCall:
     problem: str | None
     hidden: bool = False
     """True if its task has `hide_arguments`."""
+    encrypted: bool = False
+    """True if its arguments are encrypted, and None here."""
+
+
+class _Noted(msgspec.Struct):
+    enqueued: int | None = None
 
 
 class ResultOf(str):
-    """A reference to another job's result, among the arguments of a flow's job; the function receives that result."""
+    """A reference to another job's result or error, among the arguments of a flow's job, which receives it."""
 
     __slots__ = ("job",)
     job: str
@@ -51,10 +63,10 @@ class ResultOf(str):
 
     @classmethod
     def of(cls, user: str, number: int) -> ResultOf:
-        """Return a reference from the job `user` to job `number` of its flow."""
+        """Return a reference from the job `user` to job `number` of its flow; a negative number means its error."""
         node = node_of(user)
-        job = node_id(node.flow if node else "", int(number))
-        reference = cls(f"<result of job {job}>")
+        job = node_id(node.flow if node else "", abs(int(number)))
+        reference = cls(f"<{'error' if number < 0 else 'result'} of job {job}>")
         reference.job = job
         return reference
 
@@ -65,13 +77,19 @@ class ResultOf(str):
 def read(record: bytes, size: int, id: str) -> StoredCall:
     """Read the record of a job, or the beginning of a record of `size` bytes (-1: the record is missing)."""
     level = record[:1]
-    priority = PRIORITIES[int(level)] if level in (b"0", b"1", b"2") else "normal"
+    priority = shown(int(level)) if level.isdigit() else "normal"
     task, args, kwargs, problem = _body(record, size, id)
     cut = len(record) < size
     budget = record_header.budget(record)
     deliveries = budget.deliveries or budget.attempts
     hidden = record_header.is_hidden(record)
-    return StoredCall(task, args, kwargs, priority, deliveries, max(0, size), cut, problem, hidden)
+    encrypted = is_encrypted(record)
+    return StoredCall(task, args, kwargs, priority, deliveries, max(0, size), cut, problem, hidden, encrypted)
+
+
+def is_encrypted(record: bytes) -> bool:
+    """Return True if the arguments of a record are encrypted."""
+    return _ENCRYPTED.match(record) is not None
 
 
 _Body = tuple[str | None, list[Any] | None, dict[str, Any] | None, str | None]
@@ -130,8 +148,9 @@ def _called(body: bytes, id: str) -> _Body:
             return task, args, kwargs, None
         case [str(task), list(args), dict(kwargs), *_]:
             return task, args, kwargs, None
-        case [str(task), _, *_]:
-            return task, None, None, "its arguments cannot be read"
+        case [str(task), args, *_]:
+            encrypted = isinstance(args, str) and args.startswith("~")
+            return task, None, None, None if encrypted else "its arguments cannot be read"
         case _:
             return None, None, None, _NO_CALL
 
@@ -179,8 +198,10 @@ def fault(stored: bytes) -> Fault:
     fields = decoded(stored)
     if not isinstance(fields, dict):
         return Fault("", stored.decode(errors="replace"), None)
-    trace = fields.get("traceback")
-    return Fault(_text(fields.get("type")), _text(fields.get("message")), None if trace is None else _text(trace))
+    message, trace = shown_text(_text(fields.get("message"))), fields.get("traceback")
+    if message is ENCRYPTED:
+        trace = None
+    return Fault(_text(fields.get("type")), message, None if trace is None else _text(trace))
 
 
 def decoded(stored: bytes) -> Any:
@@ -189,6 +210,12 @@ def decoded(stored: bytes) -> Any:
         return msgspec.json.decode(stored)
     except (ValueError, RecursionError):
         return None
+
+
+def value(stored: bytes) -> Any:
+    """Decode a stored value to show it; `ENCRYPTED` if it is encrypted, and None if it is no JSON."""
+    plain = readable(stored)
+    return ENCRYPTED if plain is None else decoded(plain)
 
 
 def name(id: bytes) -> str:
@@ -201,11 +228,23 @@ def raw(id: str) -> bytes:
     return id.encode(errors="surrogateescape")
 
 
-def made(id: str) -> float | None:
+def made(id: str, record: bytes = b"") -> float | None:
     """Return when a job was enqueued (seconds since 1970, by the producer's clock), or the slot of a schedule's job;
-    None if unknown."""
+    None if unknown. The record of a job with the caller's own id has the time, unless only its beginning is known."""
+    if is_own(id):
+        noted = noted_us(record)
+        return None if noted is None else noted / 1_000_000
     time = enqueued_at(id)
     return None if time is None else time / 1000
+
+
+def noted_us(record: bytes) -> int | None:
+    """Return when a job with the caller's own id was enqueued, in µs since 1970; None if it cannot be read."""
+    try:
+        parts = msgspec.json.decode(record[record.index(b";") + 1 :], type=list[msgspec.Raw])
+        return msgspec.json.decode(parts[3], type=_Noted).enqueued
+    except (ValueError, LookupError, RecursionError):
+        return None
 
 
 def _beginning(body: bytes) -> str | None:

@@ -80,11 +80,13 @@ for at = 1, #held, 2 do
   tokens[id] = token
 end
 table.sort(ids, function(one, other) return one > other end) -- each job goes to the front of its list
-local back, apart, outcomes, buried, cancelled, freed, dead_jobs = 0, {}, {}, 0, 0, 0, {}
+local back, apart, outcomes, buried, cancelled, freed, dead_jobs, places = 0, {}, {}, 0, 0, 0, {}, 0
 for _, id in ipairs(ids) do
   if fits and not fits(id) then break end
   local token, record = tokens[id], redis.call('HGET', jobs, id)
   local over = true
+  local ended = died and not shared and 'f' or nil
+  if string.find(token, '+', 1, true) and task_limits.ended(token, id, ended) then places = places + 1 end
   if record then
     local special = string.find(token, '^[%d/]+%*')
     local mark = noted and redis.call('HGET', job_notes, id)
@@ -95,6 +97,7 @@ for _, id in ipairs(ids) do
       redis.call('HDEL', jobs, id)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = ending('c', tried == false and '' or tried or token, record)
+      tracking.track(id, record, outcomes[#outcomes])
       keep_ended(id, 'c', tried == false and '0' or token, record, session)
       forget_timelines({id})
       count_job(record, 'c')
@@ -108,6 +111,7 @@ for _, id in ipairs(ids) do
       note_attempt(id, token, 'k', problem, session)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. problem
+      tracking.track(id, record)
       count_job(record, 'd')
       buried = buried + 1
       for _, part in ipairs({id, tried, string.sub(record, 1, HEAD), problem}) do dead_jobs[#dead_jobs + 1] = part end
@@ -144,6 +148,10 @@ local rest = redis.call('HLEN', run)
 count_freed(had - rest)
 -- if the caller dies now, other callers see an overdue session and continue; the session cannot resume
 if rest > 0 then redis.call('ZADD', workers, stopping and STOPPING or 0, session) end
+if places > 0 then
+  task_limits.save()
+  if task_limits.any_held() then freed = freed + places end
+end
 wake(math.max(moved - #apart, takers(had - rest, group_queue)) + freed)
 local reply = {back, rest, apart}
 for _, part in ipairs(dead_jobs) do reply[#reply + 1] = part end

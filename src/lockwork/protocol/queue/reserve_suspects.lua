@@ -61,17 +61,34 @@ local function group_allows(record)
   return true
 end
 
+local function task_allows(record)
+  local task = task_limits.of(record)
+  local room, at_ms = 1, nil
+  if task then
+    room, at_ms = task_limits.room(task_limits.load(task))
+    task_limits.save()
+  end
+  if at_ms then wait = math.min(wait, math.max(SOON, at_ms - math.floor(now / 1000))) end
+  return room > 0
+end
+
 local fits = allowance()
 for _, id in ipairs(redis.call('ZRANGE', suspects, 0, 199)) do
   if not fits(id) then break end
   local record = redis.call('HGET', jobs, id)
   if not record then
     clear_suspect(id) -- it was deleted by hand
-  elseif plain(record) or group_allows(record) then
+  elseif task_allows(record) and (plain(record) or group_allows(record)) then
+    local task = task_limits.of(record)
+    if task then
+      task_limits.take(task_limits.load(task), id)
+      task_limits.save()
+    end
     clear_suspect(id)
     local count, others = string.match(redis.call('HGET', tries, id) or '', '^(%d+)([/%d]*)')
     if not plain(record) then begun(id, record) end
-    local token = string.format(plain(record) and '%d%s %.0f %s' or '%d%s* %.0f %s', (count or 0) + 1, others or '', fence, request)
+    local marks = (plain(record) and '' or '*') .. (task and '+' .. task or '')
+    local token = string.format('%d%s%s %.0f %s', (count or 0) + 1, others or '', marks, fence, request)
     redis.call('HSET', run, id, token)
     redis.call('HSET', stats, 'fence', string.format('%.0f', fence))
     count_leased(1)

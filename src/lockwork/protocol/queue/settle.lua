@@ -1,7 +1,8 @@
 -- Ends, retries or returns leased jobs.
 -- KEYS: <queue/push>, <queue/finish>, <queue/groups>, suspects, job_notes, expiry: zset, long_results: hash, flows: hash; run: hash
 -- ARGV: window: number, tasks, (id, token, outcome, value, delay)
---   window: ms; delay: ms; tasks: the tasks of the jobs, in the same order, `TASK JOBS TASK JOBS ...`
+--   window: ms; delay: ms; tasks: the tasks of the jobs, in the same order, `TASK JOBS TASK JOBS ...`;
+--     `TASK JOBS!` if the jobs are tracked
 --   outcome:
 --     s: succeeded, value is the result, stored for the delay unless it is 0; o: as s, and the job ignored its time-out
 --     r: retry after the delay, value is the error; k: retry after the delay, its process died
@@ -27,14 +28,9 @@ local marks = noted and redis.call('HMGET', job_notes, unpack(ids))
 local over, ended, outcomes, retried, known_here, again, successes = {}, {}, {}, {}, {}, 0, 0
 local session, sample, sampled = string.match(run, '}:run:(.+)$'), {}, 2 * success_budget()
 local fits, put_off = queue.heavy and allowance(), false
-local next_run, counts, last = string.gmatch(tasks, '(%S+) (%d+)'), nil, 0
-
--- A result with a separate time to live. queue/expire deletes it while the queue has workers.
-local function keep(id, blob, time)
-  redis.call('HSET', long_results, id, blob)
-  redis.call('ZADD', expiry, -(math.floor(now / 1000) + time), id)
-  if redis.call('PTTL', long_results) < time + 60000 then redis.call('PEXPIRE', long_results, time + 60000) end
-end
+local next_run, counts, last = string.gmatch(tasks, '(%S+) (%d+)(!?)'), nil, 0
+local tracked_task, entries = nil, {}
+local places = false -- whether a task with limits has a free place again
 
 -- Return whether this call may read the job's record, if it needs it.
 local function affords(id, token, outcome, mark)
@@ -46,7 +42,8 @@ for index, id in ipairs(ids) do
   local at = FIRST + (index - 1) * STRIDE
   local token, outcome, value, delay = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
   while index > last do
-    local task, length = next_run()
+    local task, length, mark = next_run()
+    tracked_task = mark == '!' and task
     counts, last = counts_of(task or OTHER), last + (length or math.huge)
   end
   put_off = put_off or (fits and tokens[index] == token and not affords(id, token, outcome, marks and marks[index]))
@@ -68,17 +65,24 @@ for index, id in ipairs(ids) do
     local mark = marks and marks[index]
     -- it has a cancellation request, so it is not retried
     if mark and outcome ~= 's' and string.sub(mark, 1, 1) == '1' then outcome = 'c' end
+    if string.find(token, '+', 1, true) then
+      places = task_limits.ended(token, id, outcome == 's' and 's' or (outcome == 'r' or outcome == 'd') and 'f' or nil) or places
+    end
     local unbegun = outcome == 'n' or outcome == 'u'
     if mark and (outcome == 's' or outcome == 'c') then delete_note(id, mark, outcomes) end
     if queue.has_parked and outcome ~= 'u' then known_here[#known_here + 1] = id end
-    local ends = unbegun and string.match(token, '@(%d+)$')
-    if ends then redis.call('ZADD', expiry, ends, id) end
+    local expires_ms = unbegun and string.match(token, '@(%d+)$')
+    if expires_ms then redis.call('ZADD', expiry, expires_ms, id) end
     if special == '*' then
       local record = redis.call('HGET', jobs, id) or ''
       if unbegun and unique_name(record) == 's' then retake_name(id, record, dead) end
       again = again + release_slot(id, record, outcome == 's' or outcome == 'd' or outcome == 'c')
       local letter = ({s = 's', d = 'f', c = 'c'})[outcome]
       if letter then flow_ended(id, record, letter, letter ~= 'c' and value or '') end
+    end
+    if tracked_task and (outcome == 's' or outcome == 'd' or outcome == 'c') then
+      entries[#entries + 1] = math.floor(now / 1000) + tracking.own_ms
+      entries[#entries + 1] = id .. ' ' .. tracked_task
     end
     if outcome == 's' then
       ended[#ended + 1] = id
@@ -87,7 +91,7 @@ for index, id in ipairs(ids) do
         outcomes[#outcomes + 1] = 's' .. value
       else
         outcomes[#outcomes + 1] = 's'
-        keep(id, 's' .. value, tonumber(delay))
+        tracking.keep(id, 's' .. value, tonumber(delay))
       end
       if overran then
         keep_ended(id, 's', token, redis.call('HGET', jobs, id) or '', session, true)
@@ -109,6 +113,7 @@ for index, id in ipairs(ids) do
       outcomes[#outcomes + 1] = id
       local record = redis.call('HGET', jobs, id) or ''
       outcomes[#outcomes + 1] = ending('c', tried, record)
+      if tracked_task then tracking.keep(id, outcomes[#outcomes], tracking.kept_ms(record) or window) end
       keep_ended(id, 'c', token, record, session)
       retried[#retried + 1] = id
       counts.c = (counts.c or 0) + 1
@@ -146,6 +151,11 @@ unpark(known_here, true)
 if #retried > 0 then redis.call('HDEL', tries, unpack(retried)) end
 carry_on(outcomes, window)
 store_outcomes(outcomes, window)
+tracking.add(entries)
 save_history()
+if places then
+  task_limits.save()
+  if task_limits.any_held() then again = again + #over end
+end
 wake(math.max(again, takers(freed, group_queue)))
 return reply

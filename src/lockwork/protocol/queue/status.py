@@ -21,8 +21,9 @@ class QueueStatus:
     """Jobs of a queue by place, and its counters since it was created (`failed` counts attempts, `dead` is a place).
 
     `revived` jobs ran again after they were dead, expired or cancelled. `forgotten` jobs were deleted from the dead
-    set, and `cleared` jobs while they waited. So `enqueued` is the sum of all places, `succeeded`, `cancelled`,
-    `expired`, `forgotten` and `cleared`, except for cancelled or expired jobs that were revived.
+    set, and `cleared` jobs while they waited. `skipped` jobs of flows did not run, because no job failed whose failure
+    they waited for. So `enqueued` is the sum of all places, `succeeded`, `cancelled`, `expired`, `forgotten`, `cleared`
+    and `skipped`, except for cancelled or expired jobs that were revived.
     """
 
     ready: int
@@ -42,6 +43,7 @@ class QueueStatus:
     paused: bool = False
     blocked: int = 0
     """Jobs that wait for others of their flow."""
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def _read(
     counters = {stats[at].decode(): stats[at + 1] for at in range(0, len(stats), 2)}
     names = (
         "enqueued", "succeeded", "failed", "retried", "recovered", "cancelled", "expired", "revived", "forgotten",
-        "cleared",
+        "cleared", "skipped",
     )  # fmt: skip
     counted: Any = {name: int(counters.get(name, 0)) for name in names} | {"blocked": blocked}
     deadlines = {workers[at].decode(): float(workers[at + 1]) for at in range(0, len(workers), 2)}

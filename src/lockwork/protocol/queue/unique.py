@@ -33,7 +33,7 @@ class Terms(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """Result of a call: the job that has the name, and whether that job is new, unchanged, replaced or moved."""
+    """Result of a call: the job that has the name or id, and whether that job is new, unchanged, replaced or moved."""
 
     id: str
     arrival: Arrival

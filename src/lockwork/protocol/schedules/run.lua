@@ -11,13 +11,13 @@
 -- include: queue/push
 -- include: schedules/schedule
 -- include: schedules/jobs
-local known = load(name)
+local known, hash = find(name)
 if not known then return {UNKNOWN, ''} end
 -- a retry: by now, the schedule's last job may be that of a slot
 if known[JOB] == id or redis.call('HEXISTS', jobs, id) == 1 or has_result(id) then return {STARTED, id} end
 if alone and unended(known[JOB]) then return {OVERLAPS, known[JOB]} end
-add(id, name)
+add(id, redis.call('HGET', hash, 'r' .. name))
 enqueue()
 known[JOB], known[ENQUEUED] = id, known[ENQUEUED] + 1
-save(name, known)
+save(hash, name, known)
 return {STARTED, id}

@@ -7,15 +7,19 @@ enqueues the jobs in one step. So there is no leader, and no process waits for a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 
+from lockwork.logs import Log
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
-from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.keys import QueueKeys, channel
+from lockwork.protocol.schedules.created import NEVER, CreatedSchedules, DueSchedule, ReadRules, SlotRules
 from lockwork.protocol.scripts import codes
+
+log: Log = Log("lockwork.worker")
 
 TURN = 20.0
 """Seconds between two declarations. schedules/parts/schedule.lua depends on it: a lease is three of them."""
@@ -32,7 +36,7 @@ MOST_MISSED = 1000
 
 
 class SchedulePlan(Struct, frozen=True):
-    """A schedule in the code. All times are in ms since 1970, by the server's clock."""
+    """A schedule in the code, or one to create."""
 
     name: str
     digest: str
@@ -40,15 +44,9 @@ class SchedulePlan(Struct, frozen=True):
     timing: str
     definition: bytes
     record: bytes
-    after: Callable[[int], int]
-    """Returns the first slot after a time."""
-    latest: Callable[[int, int, int], list[int]]
-    """Returns the newest slots after a time and up to another, limited in number, in their order."""
-    catch_up: int
-    """Limit of slots to enqueue when several are due; the newest are enqueued."""
-    late_ms: int
-    """Maximum delay (ms) of a slot that is still enqueued; 0: no limit."""
-    overlap: bool
+    rules: SlotRules
+    begin: int = 0
+    """Where its cursor begins when it is created (ms); 0: at present."""
 
 
 class _WatchedPlan(Struct):
@@ -72,22 +70,30 @@ class _WatchedPlan(Struct):
 
 
 class Ticker:
-    """The ticker of one queue's schedules in one process. Call `turn` repeatedly while the process lives."""
+    """The ticker of one queue's schedules in one process. Call `turn` repeatedly while the process lives.
 
-    def __init__(self, queue: QueueKeys, plans: Sequence[SchedulePlan]) -> None:
+    read: reads the definitions of created schedules; None: this ticker fires only its plans.
+    """
+
+    def __init__(self, queue: QueueKeys, plans: Sequence[SchedulePlan], read: ReadRules | None = None) -> None:
         self._queue = queue
         self._watched = [_WatchedPlan(plan) for plan in plans]
+        self._created = None if read is None else CreatedSchedules(queue, read)
         self._joined = False
         self._declare_at = 0.0
         self._offset: float | None = None
         """The server's clock (ms) when the client's is 0; never more than the true value."""
 
     def turn(self) -> Protocol[float | None]:
-        """Enqueue due slots and declare schedules; return seconds until the next turn, None if no turn is needed."""
+        """Enqueue due slots and declare schedules.
+
+        Return seconds until the next turn; None if no turn is needed until `look` or `forget`.
+        """
         now: float = yield Clock()
         if self._offset is None or now >= self._declare_at:
             stored_count = yield from self._declare()
-            if not stored_count and not self._watched:
+            if not stored_count and not self._watched and not (self._created and self._created.count):
+                self._declare_at = 0.0
                 return None
             now = yield Clock()
             self._declare_at = now + TURN
@@ -97,12 +103,21 @@ class Ticker:
             yield from self._declare()
             self._declare_at = (yield Clock()) + TURN
             yield from self._fire()
+        if self._created is not None:
+            yield from self._fire_created(self._created)
         now = yield Clock()
         assert self._offset is not None
         if any(each.is_unknown for each in self._watched):
             self._declare_at = min(self._declare_at, now + 1.0)
         wakes = [(each.next - self._offset) / 1000 for each in self._watched if each.in_force]
+        if self._created is not None:
+            wakes.append((self._created.look_at - self._offset) / 1000)
         return max(_SHORTEST, min([self._declare_at, *wakes]) - now)
+
+    def look(self) -> None:
+        """Look at the created schedules in the next turn, because one has changed."""
+        if self._created is not None:
+            self._created.look()
 
     def forget(self) -> None:
         """Declare all schedules in the next turn, because the server may have lost them."""
@@ -136,8 +151,12 @@ class Ticker:
             args += (plan.name, plan.digest, each.known_until)
             args += (plan.timing, plan.definition, plan.record) if whole else ("", b"", b"")
         call = script_call("schedules/declare", self._queue, args, _PATIENCE)
-        today, stored_count, *fields = yield call
+        today, stored_count, created_count, *fields = yield call
         yield from self._heard(today)
+        if self._created is not None:
+            self._created.count = created_count
+            if created_count:
+                self._created.look()
         for at, each in enumerate(some):
             self._learn(each, fields[2 * at], fields[2 * at + 1])
         return int(stored_count)
@@ -152,11 +171,7 @@ class Ticker:
             args: list[Argument] = [today]
             for each, slots in some:
                 plan = each.plan
-                chosen = slots[-plan.catch_up :]
-                args += (plan.name, plan.digest, each.cursor, slots[-1], plan.late_ms, int(not plan.overlap))
-                args += (len(slots) - len(chosen), len(chosen))
-                for slot in chosen:
-                    args += (slot, slot_id(plan.name, slot))
+                args += _fired(DueSchedule(plan.name, plan.digest, each.cursor, plan.rules), slots, "")
             states = codes("schedules/declare")
             reply = yield script_call("schedules/fire", self._queue, args, _PATIENCE)
             yield from self._heard(reply[0])
@@ -164,6 +179,30 @@ class Ticker:
                 result, cursor = reply[2 * at + 1], reply[2 * at + 2]
                 lost = result == codes("schedules/fire").not_in_force
                 self._learn(each, states.unknown if lost else states.in_force, cursor)
+
+    def _fire_created(self, created: CreatedSchedules) -> Protocol[None]:
+        """Enqueue the due slots of one page of created schedules; look in the next turn if there may be more."""
+        now = yield Clock()
+        assert self._offset is not None
+        if created.look_at > now * 1000 + self._offset:
+            return
+        page = yield from created.due(_PATIENCE)
+        yield from self._heard(page.at_ms)
+        today = page.at_ms
+        some, count = list[Argument](), 0
+        for schedule in page.schedules:
+            slots = schedule.rules.latest(schedule.cursor, today, schedule.rules.catch_up + MOST_MISSED)
+            next_look = schedule.rules.after(slots[-1] if slots else schedule.cursor)
+            some += _fired(schedule, slots, 0 if next_look >= NEVER else next_look)
+            count += len(slots) + 1
+            if count >= _FIRED:
+                yield script_call("schedules/fire", self._queue, [today, *some], _PATIENCE)
+                some, count = [], 0
+        if some:
+            yield script_call("schedules/fire", self._queue, [today, *some], _PATIENCE)
+        if page.schedules:
+            # others may have become due; a change that found these due has sent no message
+            created.look()
 
     def _heard(self, server_ms: int) -> Protocol[None]:
         now = yield Clock()
@@ -175,7 +214,14 @@ class Ticker:
     def _learn(each: _WatchedPlan, state: int, cursor: int) -> None:
         states = codes("schedules/declare")
         if state == states.in_force and (not each.in_force or cursor != each.cursor):
-            each.next = each.plan.after(cursor)
+            each.next = each.plan.rules.after(cursor)
+        if state == states.taken and each.state != state:
+            name = each.plan.name
+            log.warning(
+                "schedule %r of the code does not fire, because one of this name was created at run time: rename it, "
+                "or delete the other with lw.schedule(%r, queue=...).delete()",
+                name, name,
+            )  # fmt: skip
         each.state, each.cursor = state, cursor
         if state != states.unknown:
             each.known_until = cursor if state == states.in_force else 0
@@ -185,14 +231,27 @@ def _firing(due: list[_WatchedPlan], today: int) -> Iterator[list[tuple[_Watched
     some: list[tuple[_WatchedPlan, list[int]]] = []
     count = 0
     for each in due:
-        slots = each.plan.latest(each.cursor, today, each.plan.catch_up + MOST_MISSED)
+        rules = each.plan.rules
+        slots = rules.latest(each.cursor, today, rules.catch_up + MOST_MISSED)
         some.append((each, slots))
-        count += min(len(slots), each.plan.catch_up) + 1
+        count += min(len(slots), rules.catch_up) + 1
         if count >= _FIRED:
             yield some
             some, count = [], 0
     if some:
         yield some
+
+
+def _fired(schedule: DueSchedule, slots: list[int], next_look: int | str) -> list[Argument]:
+    """Return the arguments of schedules/fire for a schedule."""
+    name, rules = schedule.name, schedule.rules
+    chosen = slots[-rules.catch_up :]
+    upto = slots[-1] if slots else schedule.cursor
+    args: list[Argument] = [name, schedule.digest, schedule.cursor, upto, rules.late_ms, int(not rules.overlap)]
+    args += (len(slots) - len(chosen), len(chosen), next_look)
+    for slot in chosen:
+        args += (slot, slot_id(name, slot))
+    return args
 
 
 def _batches(some: list[_WatchedPlan]) -> Iterator[list[_WatchedPlan]]:
@@ -209,7 +268,8 @@ def slot_id(name: str, slot: int) -> str:
 
 def pause(queue: QueueKeys, name: str, *, paused: bool) -> Protocol[bool]:
     """Pause or resume a schedule; return False when the server does not have it."""
-    return bool((yield script_call("schedules/pause", queue, [name, int(paused)])))
+    args: list[Argument] = [name, int(paused), channel(queue.prefix, "")]
+    return bool((yield script_call("schedules/pause", queue, args)))
 
 
 def run_now(queue: QueueKeys, name: str, id: str, *, overlap: bool) -> Protocol[tuple[int, str]]:
@@ -227,7 +287,9 @@ class StoredSchedule(Struct, frozen=True):
 
     name: str
     declared: bool
-    """True if a live process declares it."""
+    """True if a live process declares it, or it was created at run time."""
+    created: bool
+    """True if it was created at run time."""
     definition: bytes
     cursor: int
     paused: bool
@@ -240,22 +302,35 @@ class StoredSchedule(Struct, frozen=True):
 
 def known(queue: QueueKeys, name: str) -> Protocol[tuple[int, StoredSchedule | None]]:
     """Read the server's clock (ms), and one schedule."""
-    now, *fields = yield script_call("schedules/list", queue, [name, 0, 0])
+    now, _, *fields = yield script_call("schedules/list", queue, [name, 0, 0])
     return now, _known(fields) if fields else None
 
 
-def listed(queue: QueueKeys) -> Protocol[tuple[int, list[StoredSchedule]]]:
-    """Read the server's clock (ms), and all schedules of a queue that live processes declare, by name."""
+def listed(queue: QueueKeys, limit: int | None = None) -> Protocol[tuple[int, list[StoredSchedule]]]:
+    """Read the server's clock (ms), and by name the schedules that live processes declare or that were created.
+
+    limit: return only the first.
+    """
     first, by_name = 0, dict[str, StoredSchedule]()
     while True:
-        now, *page = yield script_call("schedules/list", queue, ["", first, first + _PAGE - 1])
-        rows = [_known(page[at : at + 10]) for at in range(0, len(page), 10)]
+        now, created_count, *page = yield script_call("schedules/list", queue, ["", first, first + _PAGE - 1])
+        rows = _rows(page)
         by_name.update((row.name, row) for row in rows)
         first += _PAGE
         if len(rows) < _PAGE:
-            return now, [by_name[name] for name in sorted(by_name) if by_name[name].declared]
+            break
+    after, more, read = "", created_count > 0, 0
+    while more and (limit is None or read < limit):
+        now, last, *page = yield script_call("schedules/list_created", queue, [after, _PAGE])
+        by_name.update((row.name, row) for row in _rows(page))
+        after, more, read = last.decode(), bool(last), read + _PAGE
+    return now, [by_name[name] for name in sorted(by_name) if by_name[name].declared][:limit]
+
+
+def _rows(page: Sequence[Any]) -> list[StoredSchedule]:
+    return [_known(page[at : at + 10]) for at in range(0, len(page), 10)]
 
 
 def _known(row: Sequence[Any]) -> StoredSchedule:
-    name, declared, definition, cursor, paused, job, *counts = row
-    return StoredSchedule(name.decode(), bool(declared), definition, cursor, bool(paused), job.decode(), *counts)
+    name, kind, definition, cursor, paused, job, *counts = row
+    return StoredSchedule(name.decode(), bool(kind), kind == 2, definition, cursor, bool(paused), job.decode(), *counts)

@@ -4,7 +4,7 @@
 --   timelines
 -- ARGV: place, newest: flag, score, behind, least, greatest, most: number, reads: number, matches: number, bytes: number,
 --   earliest, latest, suffix, letters, guarded: flag, needles: number, texts...
---   place: ready:0, ready:1, ready:2, groups, or a part of groups: groups LINE, groups k (the lines of all keys);
+--   place: ready:0, ready:1, ready:2, groups, or a part of groups: groups LINE, groups k (the lines of all keys), groups t (of all tasks);
 --     holder KEY (the job that has the key, if it is ready), came (due, and not yet moved), due (later), suspects,
 --     dead, history, blocked, or ids
 --   score, behind: the last entry of the previous page, by score and id ('': start at the beginning); in a list, score
@@ -61,7 +61,7 @@ local function entries()
       end
     else
       local low, high = '[' .. line .. '\n', '(' .. line .. '\v'
-      if line == 'k' then low, high = '[k ', '(k!' end
+      if line == 'k' or line == 't' then low, high = '[' .. line .. ' ', '(' .. line .. '!' end
       count = ask('ZLEXCOUNT', group_queue, low, high) or 0
       local from = newest and math.max(0, count - skip - most) or skip
       local number = newest and math.min(most, count - skip) or most
@@ -135,7 +135,7 @@ local reply = {
 
 -- Remove entries whose ids cannot match. `numbers`: positions of the remaining entries. An id with a suffix has 18 or
 -- 23 characters. An id made by a schedule has an @, and neither a suffix nor a time. An id in a flow has a dot,
--- and no suffix.
+-- and no suffix. A caller's own id begins with a colon, and has neither.
 local numbers = {}
 local values, find, byte = {}, string.find, string.byte
 local first_ms, last_ms = tonumber(earliest) or 0, tonumber(latest) or math.huge
@@ -160,7 +160,7 @@ if timed or suffix ~= '' then
     local id = found[at + 1]
     local length = #id
     local fits = suffix == '' or find(id, suffix, 17) or (length ~= 18 and length ~= 23) or find(id, '.', 17, true)
-    if (fits and (not timed or in_time(id))) or find(id, '@', 1, true) then
+    if (fits and (not timed or in_time(id))) or find(id, '@', 1, true) or byte(id) == 58 then
       kept[#kept + 1] = found[at]
       kept[#kept + 1] = id
       numbers[#kept] = (at + 1) / 2

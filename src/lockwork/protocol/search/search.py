@@ -212,6 +212,10 @@ class _Places(NamedTuple):
     counts: dict[str, int]
     void: int
     left_out: int
+    numbered: bool
+    """True if jobs may have numbered priorities."""
+    limited: bool
+    """True if jobs may wait for limits of their tasks."""
     running: list[Run]
     """Start (µs), id, token and session of each running job."""
 
@@ -225,7 +229,7 @@ def _places(queues: Sequence[QueueKeys]) -> Protocol[list[_Places]]:
         for keys, reply in zip(remaining, replies, strict=True):
             if isinstance(reply, LockworkError):
                 raise reply
-            listed = [session.decode() for session in reply[12]]
+            listed = [session.decode() for session in reply[14]]
             if set(listed) <= set(sessions[keys]):
                 places[keys] = yield from _counted(keys, sessions[keys], reply)
             sessions[keys] = listed
@@ -237,12 +241,12 @@ def _places_call(keys: QueueKeys, sessions: Sequence[str]) -> Call:
 
 
 def _counted(keys: QueueKeys, sessions: Sequence[str], reply: Sequence[Any]) -> Protocol[_Places]:
-    *lengths, left_out, _ = reply[:13]
-    running = list((yield from _running(keys, sessions, reply[13:])).values())
+    *lengths, left_out, numbered, limited, _ = reply[:15]
+    running = list((yield from _running(keys, sessions, reply[15:])).values())
     names = ("ready:0", "ready:1", "ready:2", "void", "groups", "due", "dead", "history", "blocked", "came", "suspects")
     counts = dict(zip(names, lengths, strict=True)) | {"running": len(running)}
     counts["due"] -= counts["came"]
-    return _Places(counts, counts.pop("void"), left_out, running)
+    return _Places(counts, counts.pop("void"), left_out, bool(numbered), bool(limited), running)
 
 
 def _running(keys: QueueKeys, sessions: Sequence[str], first: Sequence[Any]) -> Protocol[dict[str, Run]]:
@@ -277,7 +281,8 @@ def _sources(keys: QueueKeys, places: _Places, wanted: Wanted) -> Iterator[Sourc
         if kind == "groups" and wanted.key:
             parts = [f"holder {wanted.key}", f"groups k {wanted.key}"]
         elif kind == "groups" and wanted.group:
-            parts = ["groups k", *(f"groups g {level} {wanted.group}" for level in range(3))]
+            parts = ["groups k", *(f"groups g {level} {wanted.group}" for level in range(10 if places.numbered else 3))]
+            parts += ["groups t"] if places.limited else []
         newest = wanted.newest != (kind == "due")
         held = places.running if kind == "running" else []
         held = sorted(held, key=lambda run: (run[0], records.raw(run[1])), reverse=wanted.newest)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from hashlib import blake2b
 from typing import NamedTuple
 
+from lockwork.hashes import blake2b
 from lockwork.protocol.queue import records
 
 STAGES: tuple[tuple[str, ...], ...] = (

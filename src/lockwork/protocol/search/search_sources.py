@@ -12,6 +12,7 @@ from lockwork.protocol.history import history
 from lockwork.protocol.history.history import EndedJob, PastAttempt
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import records
+from lockwork.protocol.queue.envelope import shown_text
 from lockwork.protocol.search.search_position import BLOCKED, LISTS, PLACES, STAGES, Position, mark
 
 STEP = 1000
@@ -219,10 +220,8 @@ class Source(Struct):
     def _job(self, row: Sequence[Any], runs: dict[str, Run]) -> StoredJob | None:
         score, raw, tried, size, record, fault, timeline, ended = row
         id, queue = records.name(raw), self.keys.name
-        enqueued_at = records.made(id)
-        enqueued = 0 if enqueued_at is None else int(enqueued_at * 1_000_000)
         if self.kind == "history":
-            return _ended(id, queue, enqueued, history.read_row(ended, score))
+            return _ended(id, queue, history.read_row(ended, score))
         started, _, token, session = runs.get(id, (0, "", b"", ""))
         past = history.read_timeline(timeline)
         attempts = records.counts(token or tried).attempts
@@ -230,22 +229,33 @@ class Source(Struct):
         died = int(float(score) * 1000) if self.kind == "dead" else 0
         if died and past:
             started, died, session = past[-1].started, past[-1].ended, past[-1].session
-        error = records.fault(fault) if died else records.Fault(past[-1].type, past[-1].text, None) if past else None
+        error = records.fault(fault) if died else _fault(past[-1]) if past else None
         letter = "f" if died else ""
         return StoredJob(
-            id, queue, self.kind, attempts, record, size, error, past, session, enqueued, due, started, died, letter
+            id, queue, self.kind, attempts, record, size, error, past, session, _enqueued(id, record), due,
+            started, died, letter,
         )  # fmt: skip
 
 
-def _ended(id: str, queue: str, enqueued: int, row: EndedJob | None) -> StoredJob | None:
+def _ended(id: str, queue: str, row: EndedJob | None) -> StoredJob | None:
     if row is None:
         return None
+    enqueued = _enqueued(id, row.record)
     last = row.timeline[-1] if row.timeline else None
-    error = records.Fault(last.type, last.text, None) if last and row.letter != "s" else None
+    error = _fault(last) if last and row.letter != "s" else None
     return StoredJob(
         id, queue, "history", row.attempts, row.record, row.size, error, row.timeline, row.session, enqueued, 0,
         row.started, row.ended, row.letter,
     )  # fmt: skip
+
+
+def _fault(attempt: PastAttempt) -> records.Fault:
+    return records.Fault(attempt.type, shown_text(attempt.text), None)
+
+
+def _enqueued(id: str, record: bytes) -> int:
+    seconds = records.made(id, record)
+    return 0 if seconds is None else int(seconds * 1_000_000)
 
 
 _raw = records.raw

@@ -11,6 +11,7 @@
 -- Invariants: sold + held <= total; the job is enqueued once; waiters get the released units
 -- include: now
 -- include: queue/push
+-- include: queue/retry_until
 -- include: stock/stock
 -- include: stock/waiters
 local job = ARGV[FIRST]
@@ -43,6 +44,9 @@ if verb == 'c' then
 else
   remove_reservation(id, reservation)
 end
-if job then push(FIRST, false) end
+if job then
+  ARGV[FIRST + 1] = retry_until.start(ARGV[FIRST + 1])
+  push(FIRST, false)
+end
 reserve_for_waiters()
 return DONE

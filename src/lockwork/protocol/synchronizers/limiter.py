@@ -7,10 +7,11 @@ Window: at most `limit` units in any period, from an exact log.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -36,6 +37,14 @@ _AGAIN = 1.0
 """Seconds to retry while the server is unreachable, for a caller that would not wait for units."""
 
 
+class Rate(NamedTuple):
+    """One of several rates of a limiter; see LimiterRules."""
+
+    units: int
+    period: int
+    limit: int
+
+
 class LimiterRules(Struct, frozen=True):
     """One limiter: its keys, its name, and its rule; `shown` is the rate as the user wrote it."""
 
@@ -49,16 +58,23 @@ class LimiterRules(Struct, frozen=True):
     """Length of the period in microseconds."""
     limit: int
     """Largest number of units at once: the bucket's size, or a window's count."""
+    others: tuple[Rate, ...] = ()
+    """Further rates, which also hold; none has a smaller limit."""
 
     @property
     def rule(self) -> str:
-        """The stored form of the rule. For a bucket, it has the time per unit in whole microseconds and a fraction."""
-        if self.algorithm == "window":
-            return f"w:0:0:1:{self.limit}:{self.period}"
-        shared = math.gcd(self.period, self.count)
-        parts = self.count // shared
-        whole, rest = divmod(self.period // shared, parts)
-        return f"b:{whole}:{rest}:{parts}:{self.limit}:0"
+        """The stored form of the rules. For a bucket, it has the time per unit in whole microseconds and a fraction."""
+        first = Rate(self.count, self.period, self.limit)
+        return " ".join([_stored(self.algorithm, rate) for rate in (first, *self.others)])
+
+
+def _stored(algorithm: Algorithm, rate: Rate) -> str:
+    if algorithm == "window":
+        return f"w:0:0:1:{rate.limit}:{rate.period}"
+    shared = math.gcd(rate.period, rate.units)
+    parts = rate.units // shared
+    whole, rest = divmod(rate.period // shared, parts)
+    return f"b:{whole}:{rest}:{parts}:{rate.limit}:0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +93,7 @@ class LimiterSummary:
     name: str
     algorithm: Algorithm
     rate: str
+    """Several rates are separated by ", "."""
     available: int
     """Number of free units."""
     limit: int
@@ -195,14 +212,18 @@ def _summarized(prefix: str, name: str) -> Protocol[LimiterSummary | None]:
 
 def _summary(name: str, reply: list[Any]) -> LimiterSummary:
     available, full, _, rule, waiting, last = reply
-    kind, whole, rest, parts, limit, period = rule.decode().split(":")
-    if kind == "b":
-        algorithm: Algorithm = "bucket"
-        rate = _rate(Fraction(int(whole) * int(parts) + int(rest), int(parts)))
-    else:
-        algorithm = "window"
-        rate = f"{limit}/{_PERIODS.get(int(period)) or f'{int(period) / 1_000_000:g}s'}"
+    rules = [each.split(":") for each in rule.decode().split(" ")]
+    kind, *_, limit, _ = rules[0]
+    algorithm: Algorithm = "bucket" if kind == "b" else "window"
+    rate = ", ".join(map(_rate_of, rules))
     return LimiterSummary(name, algorithm, rate, available, int(limit), full / 1_000_000, waiting, last / 1_000_000)
+
+
+def _rate_of(rule: Sequence[str]) -> str:
+    kind, whole, rest, parts, limit, period = rule
+    if kind == "b":
+        return _rate(Fraction(int(whole) * int(parts) + int(rest), int(parts)))
+    return f"{limit}/{_PERIODS.get(int(period)) or f'{int(period) / 1_000_000:g}s'}"
 
 
 def _rate(unit: Fraction) -> str:

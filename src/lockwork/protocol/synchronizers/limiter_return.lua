@@ -21,6 +21,6 @@ else
 end
 redis.call('ZREM', log, request)
 redis.call('HDEL', limiter, 'e' .. request)
-update_next(state, rank, entry.full_before, entry.part_before)
+update_next(state, rank, entry.full_before, entry.part_before, entry.others_before)
 save_state(state)
 return 1

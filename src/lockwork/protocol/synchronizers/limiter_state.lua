@@ -39,15 +39,19 @@ local function available()
       local n = math.ceil((least + most) / 2)
       if find_slot(state, n) <= now then least = n else most = n - 1 end
     end
-    return least, math.max(0, state.full + (state.part > 0 and 1 or 0) - now)
+    return least, math.max(0, all_full(state) - now)
   end
-  if state.last > now then return 0, state.last + rule.period - now end
-  local old_slots, count_before = count_slots(now - rule.period), state.dropped
-  if old_slots > 0 then
-    local _, count = unpack(redis.call('ZRANGE', log, old_slots - 1, old_slots - 1, 'WITHSCORES'))
-    count_before = tonumber(count)
+  if state.last > now then return 0, state.last + state.longest - now end
+  local least = rule.limit
+  for _, each in ipairs({rule, unpack(state.others or {})}) do
+    local old_slots, count_before = count_slots(now - each.period), state.dropped
+    if old_slots > 0 then
+      local _, count = unpack(redis.call('ZRANGE', log, old_slots - 1, old_slots - 1, 'WITHSCORES'))
+      count_before = tonumber(count)
+    end
+    least = math.min(least, each.limit - (state.count - count_before))
   end
-  return math.max(0, rule.limit - (state.count - count_before)), math.max(0, state.last + rule.period - now)
+  return math.max(0, least), math.max(0, state.last + state.longest - now)
 end
 
 local units, full_us = available()

@@ -19,14 +19,14 @@ if entry then
   local score = rank and tonumber(redis.call('ZSCORE', log, request))
   if rank and (state.rule.kind == 'w' or score > state.fixed) then
     local previous = rank > 0 and unpack(redis.call('ZRANGE', log, rank - 1, rank - 1))
-    local at, full, part = find_slot({
-      rule = state.rule, full = entry.full_before, part = entry.part_before, last = previous and read_entry(previous).slot_us or 0,
+    local at, full, part, levels = find_slot({
+      rule = state.rule, others = state.others, levels = entry.others_before, full = entry.full_before, part = entry.part_before, last = previous and read_entry(previous).slot_us or 0,
       count = score - entry.units, dropped = state.dropped
     }, entry.units)
     if at < entry.slot_us then
       entry.slot_us, entry.full_after, entry.part_after = at, full, part
       redis.call('HSET', limiter, 'e' .. request, pack_entry(entry))
-      update_next(state, rank + 1, full, part)
+      update_next(state, rank + 1, full, part, levels)
       save_state(state)
     end
   end
@@ -44,14 +44,16 @@ if state.is_new and size > 0 then
   size = 0
 end
 
-local at, full, part = find_slot(state, n)
+local at, full, part, levels = find_slot(state, n)
 if wait >= 0 and at - now > wait then
   if state.old_kind then save_state(state) end
   return {NOT_BOOKED, at - now, now}
 end
 entry = {
-  slot_us = at, units = n, full_after = full, part_after = part, full_before = state.full, part_before = state.part, channel = channel
+  slot_us = at, units = n, full_after = full, part_after = part, full_before = state.full, part_before = state.part, channel = channel,
+  others_before = state.others and state.levels
 }
+state.levels = levels
 state.count, state.last, state.full, state.part = state.count + n, at, full, part
 remove_old_entries(state)
 redis.call('ZADD', log, state.count, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from types import AsyncGeneratorType, TracebackType
+from types import AsyncGeneratorType, GeneratorType, TracebackType
 from typing import Any, TypeVar
 
 from lockwork.errors import ConfigError, JobTimeout
@@ -52,10 +52,10 @@ class _JobRun:
 
     __slots__ = ("_alone", "_open", "end", "job")
 
-    def __init__(self, job: JobContext) -> None:
+    def __init__(self, job: JobContext, *opened: tuple[JobMiddleware, Any]) -> None:
         self.job = job
         self.end: CallEnd | None = None
-        self._open: list[tuple[JobMiddleware, Any]] = []
+        self._open: list[tuple[JobMiddleware, Any]] = list(opened)
         here = slot.get()
         self._alone: SlotContext | None = None
         """Slot context that `current_job()` returns in this job's middlewares, in a batch."""
@@ -189,6 +189,15 @@ async def aaround_job(
 
     A job whose thread keeps running stays in `abandoned`, because its process ends.
     """
+    if len(middlewares) == 1:
+        try:
+            generator: Any = middlewares[0](job)
+            if type(generator) is GeneratorType and next(generator, _ENDED) is _ENDED:
+                raise _no_yield(middlewares[0], job)
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
+            return CallEnd(error).get()
+        if type(generator) is GeneratorType:
+            return await _around_call(middlewares[0], generator, job, call, abandoned)
     run = _JobRun(job)
     await run.enter(middlewares)
     if run.end is None:
@@ -197,6 +206,37 @@ async def aaround_job(
             abandoned.append(run)
             return run.end.get()
     return (await run.leave()).get()
+
+
+async def _around_call(
+    middleware: JobMiddleware,
+    generator: Any,
+    job: JobContext,
+    call: Callable[[], Awaitable[Any]],
+    abandoned: list[object],
+) -> Any:
+    """Run the call, and the rest of its only middleware: the usual case, without the objects for several of them."""
+    try:
+        value = await call()
+    except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome
+        run = _JobRun(job, (middleware, generator))
+        run.end = CallEnd(error)
+        if _left_running(run.end, job):
+            abandoned.append(run)
+            return run.end.get()
+        return (await run.leave()).get()
+    try:
+        generator.send(value)
+    except StopIteration:
+        return value
+    except BaseException as error:  # noqa: BLE001 - as above
+        return CallEnd(error).get()
+    end = CallEnd(_two_yields(middleware, job))
+    try:
+        generator.close()
+    except BaseException as error:  # noqa: BLE001 - as above
+        end = _changed(end, error)
+    return end.get()
 
 
 Calls = Callable[[list[int]], list[CallEnd]]

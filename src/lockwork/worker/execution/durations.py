@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from lockwork.errors import LockworkError
-from lockwork.ids import made_at
+from lockwork.ids import is_own, made_at
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.metrics import metrics
 from lockwork.protocol.metrics.metrics import Times
 from lockwork.protocol.queue.leases import Leased
+from lockwork.protocol.queue.records import noted_us
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import AGAIN
@@ -67,8 +68,10 @@ class Durations:
         times.next = times.seen + times.step
         times.run.add(int(seconds * 1e6), weight)
         # later attempts would measure the back-off
-        if job.attempt == 1 and (enqueued_ms := made_at(job.id)) is not None:
-            times.wait.add(max(0, job.fence - enqueued_ms * 1000), weight)
+        if job.attempt == 1:
+            enqueued_us = noted_us(job.record) if is_own(job.id) else (made_at(job.id) or 0) * 1000
+            if enqueued_us:
+                times.wait.add(max(0, job.fence - enqueued_us), weight)
 
     def overran(self, task: str) -> None:
         """Count an attempt that ignores its time-out."""

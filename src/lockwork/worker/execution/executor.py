@@ -10,7 +10,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, UnknownTask
+from lockwork.errors import LockworkError, RetryUntilPassed, ServerRefused, ServerUnavailable, UnknownTask
 from lockwork.failures import line
 from lockwork.hooks import Again
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext, meant
@@ -32,7 +32,7 @@ from lockwork.worker.execution.hook_runner import AttemptEnd, HookRunner
 from lockwork.worker.execution.job_call import CallReader, JobCall, of_flow
 from lockwork.worker.execution.outcomes import Outcomes, Settled, Settles, job_label
 from lockwork.worker.execution.slots import WorkerSlots
-from lockwork.worker.execution.threads import JobThreads, call_task
+from lockwork.worker.execution.threads import JobThreads, awaited, call_task
 from lockwork.worker.ipc.hard_timeouts import TimeLimits
 
 log: Log = Log("lockwork.jobs")
@@ -53,6 +53,18 @@ async def cancel(driver: AsyncDriver, queue_context: QueueContext, slots: Worker
         slots.stop(requests, executor, queue_context.queue)
         # the job is not here: the reply that leases it is still under way, or the job just ended
         pause = control.SOON if job_id and job_id not in requests else min(RECHECK, pause * 2)
+
+
+_UNREAD: dict[type[Exception], str] = {
+    UnknownTask: "waited, but no live worker knew its task",
+    RetryUntilPassed: "starts too late",
+}
+"""Why a job does not run, by its error."""
+
+
+def _task_of(job: Leased) -> str:
+    """Return the task of a job that is not called; "" if its record is unreadable."""
+    return records.read(job.record, len(job.record) + 1, job.id).task or ""  # only the beginning, which has the task
 
 
 def _nothing(job: Leased, task: str, seconds: float) -> None:
@@ -79,7 +91,8 @@ class Executor:
         self._observers = app.observers
         self._left_open: list[object] = []
         """Middlewares around threads that still run while the process ends."""
-        self._outcomes = Outcomes(settler, app.errors, config.max_result, queue_context.queue, context.job_log)
+        self._settler = settler
+        self._outcomes = Outcomes(settler, app.errors, config.max_result, queue_context, context.job_log)
         self._foreign_calls = ForeignCalls(
             queue_context.runtime, queue_context.queue, config.unknown_task_ttl, settler.add
         )
@@ -118,9 +131,12 @@ class Executor:
             self._record_duration(job, call.context.task, seconds)
             if slot.task is not None and slot.task.cancelling() and not self.giving_back:
                 await self._forgive(slot.task)
-            if (has_hooks or call.context.task in self._observers) and outcome is not None:
+            is_observed = call.context.task in self._observers
+            if (has_hooks or is_observed) and outcome is not None:
                 call.context.over = True  # the outcome is on the way to the server, so hooks cannot change it
                 await self._hook_runner.ended(call.context, seconds, value, outcome)
+            if is_observed:
+                await self._report_end(call.context, None if outcome is None else outcome.error)
         except Exception as problem:  # noqa: BLE001 - the app's error may itself raise, for instance in `__str__`
             self._bury_ended(call, problem)
         finally:
@@ -178,6 +194,10 @@ class Executor:
 
     async def _call_in_middlewares(self, call: JobCall) -> Any:
         job, middlewares = call.context, self._middlewares
+        if call.task.is_async and call.options.timeout is None and not call.task.injected:
+            # neither threads nor a time limit: the usual call, without a function for each
+            function = partial(awaited, call.task.function, *call.args, **call.kwargs)
+            return await aaround_job(middlewares.around_jobs, job, function, self._left_open)
         if call.task.is_async:
             outer, inner = middlewares.around_jobs, None
         else:
@@ -239,7 +259,7 @@ class Executor:
         job, task = call.job, call.context.task
         self._outcomes.dead(job, error, task)
         message = "%s has ended, but goes to the dead set, for: %s"
-        log.error(message, job_label(job, task), line(error), **self._outcomes.facts(job, task, error))
+        log.error(message, job_label(job, task), self._outcomes.line(error), **self._outcomes.facts(job, task, error))
 
     async def _settle_unread(self, job: Leased, error: Exception) -> None:
         """Bury a record that cannot be read, unless another worker may run it."""
@@ -256,12 +276,23 @@ class Executor:
             self._outcomes.put_off(job, 1000)
             return
         else:
-            why = "cannot be read" if not isinstance(error, UnknownTask) else "waited, but no live worker knew its task"
+            why = _UNREAD.get(type(error), "cannot be read")
             message = "%s %s, and goes to the dead set: %s"
-            log.error(message, job_label(job, name), why, line(error), **self._outcomes.facts(job, name, error))
+            text = self._outcomes.line(error)
+            log.error(message, job_label(job, name), why, text, **self._outcomes.facts(job, name, error))
+            name = name or _task_of(job)
             outcome = self._outcomes.dead(job, error, name)
         if self._hooks.in_worker or name in self._observers:
-            await self._hook_runner.ended(JobContext(job, name, self.queue_context), 0.0, None, outcome)
+            context = JobContext(job, name, self.queue_context)
+            await self._hook_runner.ended(context, 0.0, None, outcome)
+            if name in self._observers:
+                await self._report_end(context, outcome.error)
+
+    async def _report_end(self, context: JobContext, error: BaseException | None) -> None:
+        """Report the end of a tracked job, when the server has its outcome."""
+        context.over = True
+        if await self._settler.confirmed(context.id):
+            await self._hook_runner.report_end(context, self.queue_context, error)
 
     async def _returned(self, job: Leased, call: ForeignCall) -> bool:
         """Return a job for another worker; return False if no other worker can run it."""
@@ -290,4 +321,4 @@ class Executor:
 
     def cancelled(self, job: Leased) -> None:
         """Settle an unstarted job that has a cancellation request."""
-        self._outcomes.cancelled(job, records.read(job.record, len(job.record) + 1, job.id).task or "")
+        self._outcomes.cancelled(job, _task_of(job))

@@ -158,6 +158,8 @@ class Fetcher:
         except Exception as error:  # noqa: BLE001 - no error may end the jobs that run here
             return self._back_off(queue, want, error)
         queue.answered(batch, claimed=claimed)
+        if queue.relay is not None and queue.relay.found(batch.flow_messages):
+            self._all_asked_again = False
         if queue.failures:
             queue.failures, queue.log_after = 0, 0.0
             log.info("jobs of queue %s can be fetched again", queue.name)

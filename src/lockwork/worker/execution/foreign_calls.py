@@ -32,13 +32,17 @@ class ForeignCall(Exception):
     """A call that this worker cannot run; the cause is its `__cause__`.
 
     version: of its task here, "" if unknown. options: the options for its failure; without them, the job is buried.
+    without_key: this worker cannot decrypt the call; the job waits, even if no live worker has the key.
     """
 
-    def __init__(self, task: str, version: str, options: TaskOptions | None = None) -> None:
+    def __init__(
+        self, task: str, version: str, options: TaskOptions | None = None, *, without_key: bool = False
+    ) -> None:
         super().__init__(task)
         self.task = task
         self.version = version
         self.options = options
+        self.without_key = without_key
 
 
 class TasksOfApp:
@@ -70,7 +74,7 @@ class ForeignCalls:
     """Returns the jobs of one queue that another worker may run, uncounted.
 
     The server parks such a job for an increasing time, and delivers it to a worker that knows its task at once. ttl:
-    seconds after its first return until a job is buried if no live worker knows its task.
+    seconds after its first return until a job is buried if no live worker knows its task, or may have its key.
     """
 
     def __init__(self, runtime: Runtime, queue: str, ttl: float, give_back: Callable[[Outcome], None]) -> None:
@@ -89,7 +93,10 @@ class ForeignCalls:
         if not is_name(task):
             return False  # no worker can ever run it
         overdue = (job.fence / 1e6 - job.parked / 1e3 if job.parked else 0.0) >= self._ttl
-        if version:
+        if version and call.without_key:
+            if overdue and not await self._other_version(task, version):
+                return False
+        elif version:
             if overdue or not await self._other_version(task, version):
                 return False
         elif overdue:
@@ -97,7 +104,7 @@ class ForeignCalls:
             if not is_known:
                 return False
         self._give_back(leases.parked(job, task, version, known=is_known))
-        self._log(job, task, version)
+        self._log(job, call)
         return True
 
     async def _known(self, task: str) -> bool:
@@ -137,14 +144,17 @@ class ForeignCalls:
         self._read_at = now()
         return self._running
 
-    def _log(self, job: Leased, task: str, version: str) -> None:
+    def _log(self, job: Leased, call: ForeignCall) -> None:
         """Log the first such job of a task, then at most one per minute."""
+        task = call.task
         if now() < self._logged.get(task, 0.0):
             return
         if len(self._logged) >= _MOST_LOGGED:
             self._logged.clear()
         self._logged[task] = now() + _LOG_AGAIN
-        why = "its arguments do not fit the task in this worker" if version else "this worker has no such task"
+        why = "its arguments do not fit the task in this worker" if call.version else "this worker has no such task"
+        if call.version and call.without_key:
+            why = str(call.__cause__)
         fields: dict[str, Any] = {"job": job.id, "task": task, "queue": self._queue}
         message = "job %s of task %r returns to queue %s, uncounted, for another worker: %s"
         log.warning(message, job.id, task, self._queue, why, extra=fields)

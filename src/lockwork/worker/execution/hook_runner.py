@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from lockwork.hooks import Cancelled, Died, Failed, Retrying, Snoozed, Started, Succeeded, complain, is_async
-from lockwork.jobs.current import JobContext
+from lockwork.jobs.current import JobContext, QueueContext
+from lockwork.protocol.queue import ends
 from lockwork.tasks.app_context import AppContext
 from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.execution.timeouts import limited
@@ -34,7 +35,7 @@ SUCCESS, CANCEL = AttemptEnd("success"), AttemptEnd("cancel")
 class HookRunner:
     """Runs hooks one after the other: `async def` on the event loop, `def` in a thread. Logs their errors.
 
-    Tells the task's observer first.
+    Calls the task's observer first.
     """
 
     def __init__(self, context: AppContext, threads: ThreadPool) -> None:
@@ -74,17 +75,26 @@ class HookRunner:
 
     async def died(self, job: JobContext, error: BaseException) -> None:
         """Call `on_dead` hooks for a job whose process died; no process saw the attempt fail, so no other hooks run."""
-        if job.task in self._observers:
-            await self._observe(job, AttemptEnd("dead", error))
         event = Died(id=job.id, task=job.task, queue=job.queue, attempt=job.attempt, error=error)
         await self._tell("dead", self._hooks.on_dead, event, job.id)
+
+    async def report_end(
+        self, job: JobContext, queue_context: QueueContext, error: BaseException | None = None
+    ) -> None:
+        """Take the end of a tracked job, and report it to the task's observer; not if another worker has taken it."""
+        observer = self._observers[job.task]
+        try:
+            if await queue_context.runtime.arun(ends.take(queue_context.keys, job.id, job.task)):
+                await limited(self._contexts.acall(partial(observer.ended, job, error)), LIMIT, [])
+        except Exception as problem:  # noqa: BLE001 - whatever it raises changes nothing
+            complain(observer.ended, "end", job.id, problem)
 
     async def _observe(self, job: JobContext, end: AttemptEnd) -> None:
         observer = self._observers[job.task]
         try:
-            await limited(self._contexts.acall(partial(observer.ended, job, end.kind, end.error)), LIMIT, [])
+            await limited(self._contexts.acall(partial(observer.attempted, job, end.kind, end.error)), LIMIT, [])
         except Exception as error:  # noqa: BLE001 - whatever it raises changes nothing
-            complain(observer.ended, "end", job.id, error)
+            complain(observer.attempted, "end", job.id, error)
 
     async def _tell(self, kind: str, hooks: tuple[Callable[[E], object], ...], event: E, id: str) -> None:
         for hook in hooks:

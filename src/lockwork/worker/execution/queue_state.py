@@ -20,6 +20,7 @@ from lockwork.protocol.messages import Hints
 from lockwork.protocol.queue.leases import Batch
 from lockwork.runtime.clock import now
 from lockwork.worker.execution.deliveries import Deliveries
+from lockwork.worker.execution.flow_relay import FlowRelay
 from lockwork.worker.execution.settler import Settler
 from lockwork.worker.execution.slots import Runner
 
@@ -121,6 +122,8 @@ class QueueState(Struct, eq=False):
     credit: float = 0.0
     """Slots of its share by weight that the queue has not used yet."""
     settler: Settler | None = None
+    relay: FlowRelay | None = None
+    """Relays the messages of flows that a fetch has found."""
     state: FetchState = FetchState.READY
     """Change it with `enter`."""
     task: asyncio.Task[None] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
 from operator import attrgetter
 
 from lockwork.errors import ServerRefused
@@ -22,17 +23,24 @@ log: Log = Log("lockwork.worker")
 _FAULTS = 3
 """Number of times that the server may refuse one outcome, while it accepts others, before the outcome is dropped."""
 _NOBODYS = Outcome("", b"", "g")
+_RETURNED = frozenset("gnzu")
+"""The kinds of outcomes that return a job."""
 _TASK = attrgetter("task")
 
 
 class Settler:
     """Settles one queue's outcomes for one session; retries while the server is unreachable."""
 
-    def __init__(self, driver: AsyncDriver, keys: QueueKeys, session: str, window_ms: int) -> None:
+    def __init__(
+        self, driver: AsyncDriver, keys: QueueKeys, session: str, window_ms: int, tracked: Container[str] = ()
+    ) -> None:
         self._driver = driver
         self._keys = keys
         self._session = session
         self._window_ms = window_ms
+        self._tracked = tracked
+        self._confirmations: dict[str, asyncio.Future[bool]] = {}
+        """Results of `confirmed`, by job."""
         self._waiting: list[Outcome] = []
         self._leaving: list[Outcome] = []
         self._refused: list[Outcome] = []
@@ -45,8 +53,20 @@ class Settler:
     def add(self, outcome: Outcome) -> None:
         """Settle an outcome soon."""
         self._waiting.append(outcome)
+        if outcome.task in self._tracked and outcome.kind not in _RETURNED:
+            self._confirmations[outcome.id] = asyncio.get_running_loop().create_future()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="lockwork-settle")
+
+    async def confirmed(self, id: str) -> bool:
+        """Wait until the outcome of a tracked task's job is on the server; False if the server did not accept it."""
+        confirmation = self._confirmations.get(id)
+        if confirmation is None:
+            return False
+        try:
+            return await confirmation
+        finally:
+            self._confirmations.pop(id, None)
 
     @property
     def busy(self) -> bool:
@@ -95,6 +115,7 @@ class Settler:
                 faults += 1
                 if faults == _FAULTS:
                     self._refused.append(batch[0])
+                    self._confirm(batch, [False])
                     log.error(
                         "job %s: the server refuses its outcome but accepts others, so the outcome is dropped; the "
                         "job stays leased to this worker process and runs again after it exits: %s",
@@ -108,7 +129,9 @@ class Settler:
     async def _try(self, batch: list[Outcome]) -> int | Exception:
         """Make one call; return the number of settled outcomes from the start of the batch, or the error."""
         try:
-            settled = await self._driver.run(leases.settle_some(self._keys, self._session, batch, self._window_ms))
+            settled = await self._driver.run(
+                leases.settle_some(self._keys, self._session, batch, self._window_ms, self._tracked)
+            )
         except Exception as error:  # noqa: BLE001 - whatever it is, outcomes must not be lost by it
             self.failing = True
             return error
@@ -117,7 +140,15 @@ class Settler:
             for outcome, is_settled in zip(batch, settled, strict=False):
                 if not is_settled and outcome is not _NOBODYS:
                     log.warning("job %s: the lease had ended, or the outcome was already written", outcome.id)
+        if self._confirmations:
+            self._confirm(batch, settled)
         return len(settled)
+
+    def _confirm(self, batch: list[Outcome], settled: list[bool]) -> None:
+        for outcome, is_settled in zip(batch, settled, strict=False):
+            confirmation = self._confirmations.get(outcome.id)
+            if confirmation is not None and not confirmation.done():
+                confirmation.set_result(is_settled)
 
     def _complain(self, batch: list[Outcome], problem: Exception) -> None:
         if now() >= self._complaint:

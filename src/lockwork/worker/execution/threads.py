@@ -275,21 +275,21 @@ async def call_task(
     """Call a task's function and return its result."""
     try:
         if task.injected:
-            function = partial(_called, task.function) if task.is_async else task.function
+            function = partial(awaited, task.function) if task.is_async else task.function
             value = await caller.call(
                 function, task.injection, args, kwargs, is_async=task.is_async, timeout=timeout, threads=threads
             )
             return finished(value, task)
         if not task.is_async:
             return finished(await threads.run(task.function, args, kwargs, timeout), task)
-        coroutine = _called(task.function, *args, **kwargs)
+        coroutine = awaited(task.function, *args, **kwargs)
         return await (coroutine if timeout is None else limited(coroutine, timeout))
     except JobTimeout as error:
         name_limit(error, timeout)
         raise
 
 
-async def _called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+async def awaited(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a coroutine function; a copy of the process that it forked ends here, before any cleanup."""
     try:
         return await function(*args, **kwargs)

@@ -6,7 +6,6 @@ one line of JSON in a datagram, over a socket that all worker processes share.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import signal
@@ -14,11 +13,12 @@ import socket
 import threading
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Annotated, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 
 from lockwork.jobs.current import RunnerState
+from lockwork.lazy import asyncio
 from lockwork.logs import Log
 from lockwork.protocol.queue.leases import Buried, Outcome
 from lockwork.worker.settings import ProcessSettings
@@ -35,7 +35,9 @@ NOT_SET_UP = 4
 """Exit status of a child whose set-up failed, so it ran no jobs."""
 NOT_IMPORTED = 5
 """Exit status of a child that could not import the app."""
-DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG, REFUSED = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout", "refused")
+DIED, MAX_JOBS, MAX_MEMORY, MAX_TIME, TOO_LONG, REFUSED = REASONS = (
+    "died", "max-jobs", "max-memory", "max-time", "hard-timeout", "refused"
+)  # fmt: skip
 """Reasons to replace a process: a child or a runner."""
 
 
@@ -50,6 +52,14 @@ class KilledJob(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Hard time-out in seconds that caused the kill; 0 for another cause of death."""
     problem: str = ""
     """Reason for the burial if the process died of another cause."""
+
+
+class UnreportedEnd(NamedTuple):
+    """A tracked job that ended while it waited, or whose process died; any worker process may report the end."""
+
+    queue: str
+    id: str
+    task: str
 
 
 def buried_job(queue: str, job: Buried) -> KilledJob:
@@ -111,7 +121,7 @@ class Control:
         self.gone: bool = False
         self.supervisor_killed: bool = False
         """True if the supervisor was killed: it is gone, and sent no STOP before."""
-        self.ended: asyncio.Queue[KilledJob] = asyncio.Queue()
+        self.ended: asyncio.Queue[KilledJob | UnreportedEnd] = asyncio.Queue()
         """Jobs that ended in other processes."""
         self.on_session_lost: Callable[[str], None] = lambda _queue: None
         self.next_due: Callable[[], float | None] = lambda: None
@@ -265,7 +275,15 @@ class JobTimes(msgspec.Struct, frozen=True, tag=True, array_like=True):
     run: list[int]
 
 
-Reported = Ready | Recycle | Load | JobTimes | RunnerStarted | RunnerExited | HardTimeout | HardTimeoutEnded
+class SchedulesChanged(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A schedule of the queue was created or changed at run time."""
+
+    queue: str
+
+
+Reported = (
+    SchedulesChanged | Ready | Recycle | Load | JobTimes | RunnerStarted | RunnerExited | HardTimeout | HardTimeoutEnded
+)
 
 
 class ProcessReport(msgspec.Struct, frozen=True, array_like=True):

@@ -14,7 +14,7 @@ from lockwork.tasks.app_context import AppContext
 from lockwork.worker.execution.hook_runner import CANCEL, AttemptEnd, HookRunner
 from lockwork.worker.execution.job_grants import end_calls
 from lockwork.worker.execution.threads import ThreadPool, killed_after
-from lockwork.worker.ipc.messages import KilledJob, buried_job
+from lockwork.worker.ipc.messages import KilledJob, UnreportedEnd, buried_job
 
 log: Log = Log("lockwork.worker")
 
@@ -23,13 +23,17 @@ class HookListener:
     """The worker process's side: calls the hooks of one job after the other, in parallel with its own jobs."""
 
     def __init__(
-        self, jobs: asyncio.Queue[KilledJob], queue_contexts: Mapping[str, QueueContext], context: AppContext
+        self,
+        jobs: asyncio.Queue[KilledJob | UnreportedEnd],
+        queue_contexts: Mapping[str, QueueContext],
+        context: AppContext,
     ) -> None:
         self._jobs = jobs
         self._queue_contexts = queue_contexts
         # a dedicated thread: jobs may block all others without a time limit
         self._threads = ThreadPool(1, context.call_contexts)
         self._hook_runner = HookRunner(context, self._threads)
+        self._observers = context.observers
         self._task = asyncio.create_task(self._run(), name="lockwork-ended")
 
     async def idle(self) -> None:
@@ -54,7 +58,10 @@ class HookListener:
         while True:
             ended = await self._jobs.get()
             try:
-                await self._call_hooks(ended, mine)
+                if isinstance(ended, UnreportedEnd):
+                    await self._report_end(ended, mine)
+                else:
+                    await self._call_hooks(ended, mine)
             except (ValueError, KeyError) as error:
                 log.error("a message from the supervisor about an ended job cannot be used: %r", error)
             finally:
@@ -73,3 +80,11 @@ class HookListener:
         error = killed_after(ended.seconds)
         end = AttemptEnd("dead", error) if kind == "d" else AttemptEnd("retry", error, delay_ms / 1000)
         await self._hook_runner.ended(job, ended.seconds, None, CANCEL if kind == "c" else end)
+        if ended.task in self._observers:
+            await self._hook_runner.report_end(job, self._queue_contexts[ended.queue], error)
+
+    async def _report_end(self, ended: UnreportedEnd, mine: SlotContext) -> None:
+        queue_context = self._queue_contexts[ended.queue]
+        mine.job = job = JobContext(Leased(ended.id, b"", b"", 0, 0), ended.task, queue_context)
+        job.over = True
+        await self._hook_runner.report_end(job, queue_context)

@@ -90,6 +90,10 @@ class _Runner:
         self._busy = False  # hooks may still have to run, but an exit now loses no job
         self._tell(RunnerEnded(outcome))
 
+    async def confirmed(self, id: str) -> bool:  # noqa: ARG002 - the executor calls it
+        """Return False: the worker process settles the outcome."""
+        return False
+
     async def _job(self, received: RunnerJob) -> None:
         self._tell(Begun())
         slot.set(self._slot)

@@ -25,8 +25,10 @@ from lockwork.worker.environment import log_buried
 from lockwork.worker.execution import queue_state
 from lockwork.worker.execution.contexts import ExecutionContext, FetchOptions, SessionContext
 from lockwork.worker.execution.durations import Durations, keep_flushing
+from lockwork.worker.execution.end_reports import EndReports
 from lockwork.worker.execution.executor import Executor, cancel
 from lockwork.worker.execution.fetcher import Fetcher
+from lockwork.worker.execution.flow_relay import FlowRelay
 from lockwork.worker.execution.foreign_calls import TasksOfApp
 from lockwork.worker.execution.isolation import IsolationFetcher
 from lockwork.worker.execution.job_log import JobLog
@@ -34,6 +36,7 @@ from lockwork.worker.execution.load import report_load
 from lockwork.worker.execution.loop_watch import LoopWatch
 from lockwork.worker.execution.queue_state import QueueState
 from lockwork.worker.execution.runner_pool import RunnerPool
+from lockwork.worker.execution.schedule_changes import report_schedule_changes
 from lockwork.worker.execution.settler import Settler
 from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import ThreadPool
@@ -59,6 +62,7 @@ class _ServedQueue(Struct, frozen=True):
     executor: Executor
     settler: Settler
     durations: Durations
+    relay: FlowRelay
 
 
 class Wiring:
@@ -94,6 +98,7 @@ class Wiring:
         slots.on_start = self._loop_watch.begin
         if not settings.isolates:
             _warn_of_large_batches(app, options)
+        app.plans.served = True
         self._listeners: list[asyncio.Task[None]] = []
         self._listen(report_load(slots, reporter), "lockwork-load")
         partitions = _partitions(app, options)
@@ -101,7 +106,10 @@ class Wiring:
             self._serve(*partition) for partition in partitions if partition[0] not in settings.without
         ]
         # received on this loop, so that a wake-up needs no thread switch
-        waits = {queue.state.keys.jobs: (queue.state.keys.jobs, queue.state.keys.job_notes) for queue in self._queues}
+        waits = {
+            keys.jobs: (keys.jobs, keys.job_notes, keys.unreported, keys.schedules)
+            for keys in (each.state.keys for each in self._queues)
+        }
         self._listen(app.runtime.engine.hearing(wakeup_channel, waits).run(), "lockwork-hear")
         self._listen(keep_flushing(driver, [queue.durations for queue in self._queues]), "lockwork-durations")
         self.fetcher: Fetcher | IsolationFetcher = (
@@ -112,6 +120,14 @@ class Wiring:
         control.on_session_lost = self.fetcher.check
         queue_contexts = {queue.state.name: queue.executor.queue_context for queue in self._queues}
         self.listener: HookListener = HookListener(control.ended, queue_contexts, app.registry.context)
+        observers = app.registry.context.observers
+        self._end_reports: list[EndReports] = [
+            EndReports(driver, queue_context, wakeup_channel, observers, control.ended)
+            for queue_context in queue_contexts.values()
+            if observers and not settings.isolates
+        ]
+        for reports in self._end_reports:
+            self._listen(reports.run(), "lockwork-end-reports")
 
     def _listen(self, listening: Coroutine[Any, Any, None], name: str) -> None:
         """Run a coroutine until the process ends its unfinished jobs."""
@@ -121,7 +137,8 @@ class Wiring:
         """Create the parts for one queue or partition, and listen for its messages."""
         context, config = self._session_context, self._app.config
         keys = QueueKeys(config.prefix, name)
-        settler = Settler(context.driver, keys, context.session, context.window_ms)
+        observers = self._app.registry.context.observers
+        settler = Settler(context.driver, keys, context.session, context.window_ms, observers)
         durations = Durations(keys, context.session, self._report_times)
         queue_context = QueueContext(
             name, keys, self._app.runtime, context.session, config.max_result, durations.overran
@@ -129,11 +146,13 @@ class Wiring:
         limits = None if self._settings.embedded else TimeLimits(self._reporter, name)
         executor = Executor(queue_context, self._execution_context, settler, limits, durations)
         self._listen(cancel(context.driver, queue_context, context.slots, executor), "lockwork-cancel")
+        self._listen(report_schedule_changes(context.driver, keys, self._reporter), "lockwork-schedule-changes")
         # each process begins with a different partition
         turn = random()  # noqa: S311 - no secret
-        state = QueueState(name, keys, executor, weight, family, turn, settler=settler)
+        relay = FlowRelay(context.driver, keys, context.window_ms)
+        state = QueueState(name, keys, executor, weight, family, turn, settler=settler, relay=relay)
         self._listen(return_unknown_jobs(context, state, settler), "lockwork-unknown-jobs")
-        return _ServedQueue(state, executor, settler, durations)
+        return _ServedQueue(state, executor, settler, durations, relay)
 
     def _report_times(self, queue: str, task: str, wait: Times, run: Times) -> None:
         self._reporter.report(JobTimes(queue, task, wait.packed(), run.packed()))
@@ -167,9 +186,10 @@ class Wiring:
         return fetcher
 
     async def settled(self) -> bool:
-        """Wait until all outcomes are on the server; returns True."""
+        """Wait until all outcomes are on the server, and messages of flows are delivered; returns True."""
         for queue in self._queues:
             await queue.settler.drained()
+            await queue.relay.done()
         return True
 
     async def idle(self) -> None:
@@ -187,6 +207,9 @@ class Wiring:
         await asyncio.wait([fetching])
         await self.idle()
         await self.settled()
+        for reports in self._end_reports:
+            await reports.look()
+        await self.listener.idle()
 
     async def give_up(self, *, counted: bool) -> None:
         """End and return unfinished jobs. counted: return only unstarted jobs; running jobs count as attempts."""
@@ -194,6 +217,7 @@ class Wiring:
             listener.cancel()
         await asyncio.gather(*self._listeners, return_exceptions=True)
         for queue in self._queues:
+            await queue.relay.cancel()
             queue.executor.giving_back, queue.executor.counting = True, counted
         self._session_context.slots.cancel()
         await self._session_context.slots.close()

@@ -7,7 +7,6 @@ import platform
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.metadata import version
 
 import msgspec
 
@@ -23,6 +22,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.stuck import stuck_jobs
 from lockwork.tasks.announcing import EVERY
+from lockwork.version import VERSION
 from lockwork.worker.ipc.messages import BusySlot
 from lockwork.worker.settings import WorkerOptions
 from lockwork.worker.supervisor.banner import log_shared_queues
@@ -156,7 +156,7 @@ class Announcer:
             name=self._name,
             host=platform.node(),
             pid=os.getpid(),
-            version=version("lockwork"),
+            version=VERSION,
             app=app_name(self._app, options.app),
             queues=[name for queue in options.queues for name in partitions.names(queue)],
             processes=options.processes,

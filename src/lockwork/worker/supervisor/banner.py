@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+import os
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
 from lockwork.protocol.queue.sessions import within
+from lockwork.runtime.connect import embedded_setting
 from lockwork.runtime.runtime import Runtime
+from lockwork.version import VERSION
 from lockwork.words import several
 from lockwork.worker.settings import WorkerOptions
 from lockwork.workers import read_running
@@ -21,9 +23,19 @@ _MOST = 20
 
 
 def log_start(app: Lockwork, options: WorkerOptions) -> None:
-    """Log three lines; raises a LockworkError if an embedded server is needed and cannot be started."""
-    log.info("lockwork %s runs %s on %s", version("lockwork"), options.app, app.runtime.server)
-    names = sorted(task.name for task in app.registry.of(options.queues))
+    """Log three lines, and a warning if other machines cannot reach the server.
+
+    Raises a LockworkError if an embedded server is needed and cannot be started.
+    """
+    log.info("lockwork %s runs %s on %s", VERSION, options.app, app.runtime.server)
+    if app.runtime.embedded and embedded_setting() is None and not os.isatty(2):
+        # a service manager or a container without LOCKWORK_URL: a person at a terminal reads the line above
+        log.warning(
+            "this worker uses an embedded server, and jobs of other machines, containers and users never reach it: set "
+            "LOCKWORK_URL, or LOCKWORK_EMBEDDED=on if this is intended"
+        )
+    tasks = app.registry.of(options.queues) or app.registry.of(app.registry.queues())
+    names = sorted(task.name for task in tasks)
     first_names = ", ".join(names[:_MOST]) or "none"
     log.info("tasks: %s%s", first_names, f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
     weights = options.weights or []

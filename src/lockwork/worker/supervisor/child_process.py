@@ -6,13 +6,13 @@ import contextlib
 import os
 import platform
 import re
-import secrets
 import select
 import subprocess
 import sys
 
 from msgspec import Struct, field
 
+from lockwork.hashes import random_bytes
 from lockwork.protocol.queue.status import session_name
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import resident
@@ -144,4 +144,4 @@ def start(loop: str, descriptor: int) -> WorkerProcess:
         env=environment,
     )
     host = re.sub(r"[^\w.-]", "-", platform.node()) or "localhost"
-    return WorkerProcess(process, session_name(host, process.pid, secrets.token_hex(4)), now())
+    return WorkerProcess(process, session_name(host, process.pid, random_bytes(4).hex()), now())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import Literal
 
 import msgspec
@@ -16,14 +16,16 @@ from lockwork.history_bounds import HistoryBounds
 from lockwork.logs import Log
 from lockwork.protocol.dead import dead
 from lockwork.protocol.dead.dead import Bounds
+from lockwork.protocol.flows.relay import relay
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue import job_control as control
-from lockwork.protocol.queue import leases, sessions
+from lockwork.protocol.queue import leases, sessions, task_limits
 from lockwork.protocol.queue.leases import Buried, Leased
 from lockwork.protocol.server_clock import Peers
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.registry import Registry
 from lockwork.worker.environment import AGAIN, log_buried, log_suspects
 from lockwork.worker.ipc.messages import HardTimeout
 
@@ -78,6 +80,8 @@ _REJOIN = 3.0
 """Seconds for a process without jobs to rejoin a queue: it pauses for up to 1 s, and its call may take 1 s."""
 _PATIENCE = 0.5
 """Seconds to wait for the server: the beats of the other queues follow this one."""
+_BATCHES = 4
+"""Limit of batches of flows' messages that one beat delivers."""
 
 
 class Heartbeat:
@@ -90,7 +94,8 @@ class Heartbeat:
     Calls `on_accepted(session)` when a queue that refused the session would now accept it. Calls `on_buried(queue,
     jobs)`, on any thread, with the jobs that were buried because their worker died. Calls `on_suspects(count, seen)`,
     on any thread, with the number of waiting suspects. seen: "joined" when a session joins, "recovered" when this
-    worker recovered them, "wait" when they were waiting at two beats.
+    worker recovered them, "wait" when they were waiting at two beats. Calls `on_schedules(queue)` when schedules were
+    created or changed at run time since the last beat.
     """
 
     def __init__(
@@ -106,6 +111,9 @@ class Heartbeat:
         on_buried: Callable[[str, list[Buried]], None] = lambda _queue, _jobs: None,
         on_suspects: Callable[[int, Seen], None] = lambda _count, _seen: None,
         on_lost: Callable[[str, str], bool] = lambda _session, _queue: False,
+        tracked: Container[str] = (),
+        on_schedules: Callable[[str], None] = lambda _: None,
+        registry: Registry | None = None,
     ) -> None:
         self._runtime = runtime
         self._queues = queues
@@ -113,6 +121,8 @@ class Heartbeat:
         self._window_ms = window_ms
         self._on_over = on_over
         self._on_lost = on_lost
+        self._tracked = tracked
+        """The tasks whose jobs are tracked."""
         self._lost_since: dict[tuple[str, str], float] = {}
         """Time of the first beat that found a session missing from a queue."""
         self._on_timeout_settled = on_timeout_settled
@@ -122,6 +132,11 @@ class Heartbeat:
         self._on_suspects = on_suspects
         self._suspects: dict[str, int] = {}
         """Number of suspects in each queue at its last beat."""
+        self._on_schedules = on_schedules
+        self._registry = registry
+        """The tasks whose limits are declared when a session joins."""
+        self._schedule_changes: dict[str, int] = {}
+        """Number of changes of schedules at run time in each queue at its last beat."""
         self._sessions: dict[str, Collection[str]] = {}
         """Sessions by name, each with the queues that refuse it."""
         self._lock = threading.Lock()
@@ -150,6 +165,7 @@ class Heartbeat:
         for name, keys in self._queues.items():
             try:
                 answer = self._runtime.run(leases.beat(keys, {session: True}, in_milliseconds(self._lease), patience))
+                self._declare_limits(name, keys, answer.limited, joins=True)
                 if answer.suspects:
                     self._on_suspects(answer.suspects, "joined")
             except ServerRefused as error:
@@ -223,7 +239,8 @@ class Heartbeat:
         asking = control.asked(keys, session, [Leased(outcome.id, outcome.token, b"", 0, 0)])
         if run(sessions.within(patience, asking)):
             outcome = outcome._replace(kind="c")
-        (settled,) = run(sessions.within(patience, leases.settle(keys, session, [outcome], self._window_ms)))
+        settling = leases.settle(keys, session, [outcome], self._window_ms, self._tracked)
+        (settled,) = run(sessions.within(patience, settling))
         if settled:
             self._on_timeout_settled(msgspec.structs.replace(hard_timeout, outcome=outcome))
 
@@ -269,6 +286,29 @@ class Heartbeat:
         if waited and count:
             self._on_suspects(count, "wait")
 
+    def _note_schedules(self, name: str, changes: int) -> None:
+        # the messages about these changes may have been lost
+        if changes != self._schedule_changes.get(name, 0):
+            self._schedule_changes[name] = changes
+            self._on_schedules(name)
+
+    def _declare_limits(self, name: str, keys: QueueKeys, on_server: str, *, joins: bool) -> None:
+        if self._registry is None:
+            return
+        own = self._registry.limited_tasks(name)
+        if (own or (joins and on_server)) and (
+            tasks := task_limits.to_declare(own, self._registry.names(), on_server, joins=joins)
+        ):
+            self._runtime.run(sessions.within(_PATIENCE, task_limits.declare(keys, tasks)))
+
+    def _relay_messages(self, name: str, keys: QueueKeys, *, waiting: bool) -> None:
+        """Deliver waiting messages of flows: no worker process has delivered them since the last beat, or not all."""
+        if waiting:
+            delivering = relay(
+                keys, self._window_ms, most=_BATCHES, on_error=lambda _, error: self._complain(name, error)
+            )
+            self._runtime.run(sessions.within(_PATIENCE, delivering))
+
     def _complain(self, name: str, error: Exception) -> None:
         if now() - self._complained > AGAIN:
             self._complained = now()
@@ -303,6 +343,9 @@ class Heartbeat:
         for session in outside:
             self._on_accepted(session)
         self._note_suspects(name, answer.suspects)
+        self._note_schedules(name, answer.schedule_changes)
+        self._declare_limits(name, keys, answer.limited, joins=False)
+        self._relay_messages(name, keys, waiting=answer.flow_messages)
         if answer.next_deadline is None:
             return most
         patience = peers.patience(at)

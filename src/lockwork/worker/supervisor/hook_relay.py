@@ -22,7 +22,6 @@ class HookRelay:
 
     def __init__(self, context: AppContext) -> None:
         self._hooks = context.hooks
-        self._observers = context.observers
         self._waiting: deque[KilledJob] = deque()
 
     def add(self, hard_timeout: HardTimeout) -> None:
@@ -31,9 +30,9 @@ class HookRelay:
         self._waiting.append(KilledJob(hard_timeout.queue, hard_timeout.task, outcome, hard_timeout.seconds))
 
     def add_buried(self, queue: str, buried: Sequence[Buried]) -> None:
-        """Add jobs that were buried because their worker died, if the app has `on_dead` hooks, or observes them."""
-        wanted = [job for job in buried if self._hooks.on_dead or job.task in self._observers]
-        self._waiting.extend(buried_job(queue, job) for job in wanted)
+        """Add jobs that were buried because their worker died, if the app has `on_dead` hooks."""
+        if self._hooks.on_dead:
+            self._waiting.extend(buried_job(queue, job) for job in buried)
 
     def forward(self, children: Iterable[WorkerProcess]) -> None:
         """Send each waiting job to one child, preferably a starting one: it calls the hooks before it runs jobs."""
@@ -53,6 +52,6 @@ class HookRelay:
 
     def close(self) -> None:
         """Log the jobs whose hooks no worker process will call."""
-        if self._waiting and (self._hooks.in_worker or self._observers):
+        if self._waiting and self._hooks.in_worker:
             ids = ", ".join(ended.outcome.id for ended in self._waiting)
             log.warning("no worker process can call the hooks of jobs that ended with their process: %s", ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from lockwork import words
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.logs import Log
 from lockwork.runtime.clock import now
+from lockwork.worker.environment import resident
 from lockwork.worker.ipc.messages import (
     DIED,
     MAX_MEMORY,
@@ -95,6 +97,10 @@ class WorkerProcesses:
         """Resident memory in bytes of each child and of its runners, where the system reports it."""
         sizes = [(child.memory(), child) for child in list(self.children.values())]
         return [[size, *child.memory_of_runners()] for size, child in sizes if size is not None]
+
+    def whole_memory(self) -> int:
+        """Resident memory in bytes of this supervisor, its children and their runners, where the system reports it."""
+        return (resident(os.getpid()) or 0) + sum(map(sum, self.memory()))
 
     def loads(self) -> list[Load]:
         """Loads of the children that have reported one."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lockwork.errors import ConfigError
 from lockwork.logs import Log
+from lockwork.version import install_command
 from lockwork.worker.settings import handled_signals
 from lockwork.worker.supervisor.events import EventQueue
 
@@ -39,7 +40,7 @@ class Reloader:
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         if find_spec("watchfiles") is None:
-            raise ConfigError("--reload needs watchfiles, which is not installed: pip install 'lockwork[reload]'")
+            raise ConfigError(f"--reload needs watchfiles, which is not installed: {install_command('reload')}")
         self._command = list(command)
         self._folder = folder
         self._events: EventQueue[_Event] = EventQueue()

@@ -10,7 +10,7 @@ from typing import Literal
 from lockwork import words
 from lockwork.app.lockwork import Lockwork
 from lockwork.durations import in_milliseconds
-from lockwork.errors import ServerUnavailable
+from lockwork.errors import ConfigError, ServerUnavailable
 from lockwork.logs import Log
 from lockwork.protocol.dead.dead import Bounds
 from lockwork.protocol.keys import QueueKeys
@@ -24,6 +24,7 @@ from lockwork.worker.ipc.messages import (
     DIED,
     FAILED,
     MAX_JOBS,
+    MAX_TIME,
     NOT_IMPORTED,
     NOT_SET_UP,
     REFUSED,
@@ -38,6 +39,7 @@ from lockwork.worker.ipc.messages import (
     Reports,
     RunnerExited,
     RunnerStarted,
+    SchedulesChanged,
 )
 from lockwork.worker.settings import WorkerOptions, handled_signals
 from lockwork.worker.supervisor.announcer import Announcer
@@ -82,6 +84,8 @@ class Supervisor:
         self._runtime = app.runtime
         self._events: EventQueue[_Event] = EventQueue()
         self._started = False
+        self._exit_at: float | None = None
+        """Time of --exit-after, until it is reached."""
         self._status = 0
         self._systemd = SystemdNotifier()
         served = (name for queue in options.queues for name in app.config.partitions.names(queue))
@@ -91,11 +95,13 @@ class Supervisor:
         trimmer = DeadSetTrimmer(app.runtime, bounds, app.config.history)
         self._keep_bounds = partial(trimmer.finish, queues)
         self._relay = HookRelay(app.registry.context)
+        self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._heartbeat = Heartbeat(
             app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, trimmer,
             self._on_accepted, self._buried, self._on_suspects, self._session_lost,
+            app.registry.context.observers, self._scheduler.look,
+            app.registry,
         )  # fmt: skip
-        self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._reports = Reports(self._on_report)
         self._hard_timeouts = HardTimeouts(self._too_long)
         self._returns = SessionCleanup(self._heartbeat, lambda seconds: self._events.later(seconds, ("leave", None)))
@@ -125,6 +131,8 @@ class Supervisor:
         previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._reports.start()
         processes = self._processes
+        if (limit := self._options.exit_after) is not None:
+            self._exit_at = now() + limit
         try:
             self._wait_for_server()
             if not self.status.stopping:
@@ -195,6 +203,8 @@ class Supervisor:
                 self._processes.on_load(session, message)
             case JobTimes():
                 self.status.times.add(message)
+            case SchedulesChanged():
+                self._scheduler.look(message.queue)
             case RunnerStarted() | RunnerExited():
                 self._processes.on_runner_report(session, message)
 
@@ -269,9 +279,35 @@ class Supervisor:
         if child is None:
             return
         self._processes.on_ready(child, first=not self._started and not child.isolates)
+        if (limit := self._options.max_time) is not None:
+            self._events.later(limit, ("replace", (session, MAX_TIME, f"it has worked for {words.exact(limit)}")))
         if not self._started and not self.status.stopping and self._processes.working >= self._processes.wanted:
             self._started = True
+            self._check_exit_memory()
             self._systemd.notify(READY=1, STATUS=self._orders.summary)
+
+    def _check_exit_memory(self) -> None:
+        """Raise ConfigError if the worker already exceeds --exit-memory; a process manager would restart it forever."""
+        limit = self._options.exit_memory
+        if limit is not None and (used := self._processes.whole_memory()) > limit:
+            raise ConfigError(
+                f"--exit-memory {words.size(limit)} is too low: the new worker already takes {words.size(used)}"
+            )
+
+    def _stop_at_limits(self) -> None:
+        """Stop in order after --exit-after, or above --exit-memory."""
+        if self.status.stopping:
+            self._exit_at = None
+            return
+        why, limit = "", self._options.exit_memory
+        if self._exit_at is not None and self._exit_at <= now():
+            why = f"it has run for {words.exact(self._options.exit_after)}"
+        elif limit is not None and self._started and (used := self._processes.whole_memory()) > limit:
+            why = f"it takes {words.size(used)}, more than --exit-memory {words.size(limit)}"
+        if why:
+            log.info("this worker stops: %s", why)
+            self._exit_at = None
+            self._orders.stop()
 
     def _on_exit(self, child: WorkerProcess) -> None:
         self._processes.remove(child)
@@ -331,10 +367,14 @@ class Supervisor:
             self._systemd.sign()
         if self._options.max_memory is not None:
             self._processes.weigh()
+        if self._exit_at is not None or self._options.exit_memory is not None:
+            self._stop_at_limits()
 
     def _pulse(self) -> float | None:
         """Return the seconds until periodic work is due."""
-        pulses = [] if self._options.max_memory is None else [_PULSE]
+        pulses = [] if (self._options.max_memory, self._options.exit_memory) == (None, None) else [_PULSE]
+        if self._exit_at is not None:
+            pulses.append(max(0.01, self._exit_at - now()))
         until_sign = self._systemd.until_sign
         if until_sign is not None:
             pulses.append(max(0.01, min(_PULSE, until_sign)))

@@ -139,10 +139,12 @@ class LockworkBackend(BaseTaskBackend):
             return None
         app = project_app()
         names = self.queues or app.registry.queues()
-        found = yield from find(queues_of(app, names), id)
+        found = yield from find(queues_of(app, names), id, app.runtime.payloads)
         if found is None and not self.queues:
             everywhere = yield from index.queues(app.config.prefix)
-            found = yield from find([QueueKeys(app.config.prefix, name) for name in everywhere], id)
+            found = yield from find(
+                [QueueKeys(app.config.prefix, name) for name in everywhere], id, app.runtime.payloads
+            )
         return found
 
     def _result(self, found: TaskJob | None, id: str) -> AnyResult:

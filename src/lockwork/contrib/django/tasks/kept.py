@@ -17,6 +17,7 @@ from lockwork import errors
 from lockwork.errors import WorkerDied
 from lockwork.failures import exc_info, sendable
 from lockwork.ids import new_id
+from lockwork.payloads.payloads import Payloads, opened
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks import fenced_register
@@ -27,6 +28,8 @@ _LONGEST = 50_000
 _MOST_BYTES = 4 << 20
 _SHORT = 400
 _GRACE_MS = 60_000
+_UNENDED_MS = 30 * 86_400_000
+"""Time that the facts about a job that may run again are kept after an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Kept:
     kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
     attempts: list[KeptAttempt] = field(default_factory=list[KeptAttempt])
     ending: str = ""
-    """The end of the job: "success", "dead" or "cancel"; empty while it may run again."""
+    """The end of the job: "success", "dead", "cancel" or "expire"; empty while it may run again."""
     ended: int = 0
 
     @classmethod
@@ -106,17 +109,21 @@ class Kept:
         return msgspec.json.encode(replace(self, attempts=shortened))
 
 
-def write(queue: QueueKeys, id: str, kept: Kept, fence: int, result_ms: int) -> Protocol[None]:
+def write(
+    queue: QueueKeys, id: str, kept: Kept, fence: int, result_ms: int, payloads: Payloads | None
+) -> Protocol[None]:
     """Write the facts, for as long as the result is kept; raises StaleFence if a later delivery has written."""
-    return fenced_register.write(
-        queue.kept(id), id, new_id(), kept.encoded(), fence, strict=False, ttl_ms=result_ms + _GRACE_MS
-    )
+    ttl_ms = result_ms + (_GRACE_MS if kept.ending else _UNENDED_MS)
+    encoded = kept.encoded()
+    if payloads is not None:
+        encoded = payloads.seal_value("attempts", queue.name, id, encoded)
+    return fenced_register.write(queue.kept(id), id, new_id(), encoded, fence, strict=False, ttl_ms=ttl_ms)
 
 
-def read(queue: QueueKeys, id: str) -> Protocol[Kept | None]:
-    """Read the facts; None if there are none."""
+def read(queue: QueueKeys, id: str, payloads: Payloads | None) -> Protocol[Kept | None]:
+    """Read the facts; None if there are none. Raises PayloadRejected."""
     stored = yield from fenced_register.read(queue.kept(id))
-    return None if stored is None else Kept.read(stored[0])
+    return None if stored is None else Kept.read(opened(payloads, "attempts", queue.name, id, stored[0]))
 
 
 def formatted(error: BaseException) -> str:

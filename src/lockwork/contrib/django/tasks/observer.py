@@ -26,7 +26,7 @@ from lockwork.contrib.django.tasks.framework import (
     task_started,
 )
 from lockwork.contrib.django.tasks.kept import Facts, Kept, KeptAttempt
-from lockwork.contrib.django.tasks.results import cancelled, moment, of_attempts, task_result
+from lockwork.contrib.django.tasks.results import cancelled, error_of, final, moment, of_attempts, task_result
 from lockwork.errors import JobCancelled, LockworkError, ServerUnavailable
 from lockwork.failures import exc_info
 from lockwork.hooks import Again
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 log: Log = Log("lockwork.jobs")
 
 _SOON_MS = 1000
-_SETTLED = 8.0
-"""Seconds to wait for the outcome of a job that ended in another process."""
 
 running: ContextVar[AnyResult | None] = ContextVar("lockwork_django_task", default=None)
 """The result of the task that runs here."""
@@ -78,7 +76,6 @@ class JobObserver:
         self._app = app
         self._registered = registered
         self._result_ms = result_ms
-        self._attempts: dict[str, _Attempt] = {}
         self._queues: dict[str, QueueKeys] = {}
 
     async def run(self, job: JobContext, call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -97,41 +94,51 @@ class JobObserver:
         finally:
             running.reset(token)
 
-    async def ended(self, job: JobContext, ending: Ending, error: BaseException | None) -> None:
-        """Send `task_finished` when the job does not run again."""
-        attempt = self._attempts.pop(job.id, None)
-        if ending == "snooze":
-            return
+    async def attempted(self, job: JobContext, ending: Ending, error: BaseException | None) -> None:
+        """Keep the end of an attempt; `ended` sends it if the job does not run again."""
+        attempt = _attempt_of(job)
         if attempt is None:
-            if ending != "retry":
-                await self._ended_elsewhere(job, error)
-            return
+            return  # the runner's process keeps it
         if error is not None and ending in ("dead", "retry") and not attempt.now.error:
             await self._failed(job, attempt, error)
-        if ending == "retry":
+        if ending in ("retry", "snooze"):
+            del job.observed
             return
         if ending != "success":
             at = attempt.now.ended or attempt.ended()
             attempt.kept = replace(attempt.kept, ending=ending, ended=at)
             if ending == "cancel":
-                error = error or JobCancelled("the job was cancelled")
                 attempt.result.errors.append(cancelled())
             await self._write(job, attempt)
         _finish(attempt)
+
+    async def ended(self, job: JobContext, error: BaseException | None) -> None:
+        """Send `task_finished`: the end of a job has one receiver."""
+        attempt = _attempt_of(job)
+        if attempt is None:
+            await self._ended_elsewhere(job)
+            return
+        if attempt.kept.ending == "cancel":
+            error = JobCancelled("the job was cancelled")
         await self._send(task_finished, attempt.result, error)
 
     async def _begin(self, job: JobContext) -> _Attempt:
-        call = records.decoded(record_header.body(job.leased.record))
+        record, payloads = job.leased.record, self._app.runtime.payloads
+        if payloads is not None:
+            record = payloads.open_call(job.queue, job.id, record)
+        call = records.decoded(record_header.body(record))
         facts = Facts.of_call(call) or Facts(self._registered.base.backend)
-        result_ms = (call[3] if len(call) > 3 else {}).get("result_ms", self._result_ms)
+        result_ms = record_header.tracked_ms(job.leased.record) or self._result_ms
         before: list[KeptAttempt] = []
         try:
             if job.attempt > 1:
-                known = await self._app.runtime.arun(facts_kept.read(self._keys(job), job.id))
+                known = await self._app.runtime.arun(facts_kept.read(self._keys(job), job.id, payloads))
                 before = known.before(job.attempt) if known is not None else []
             now = KeptAttempt(job.attempt, job.worker, job.fence)
             kept = Kept(job.task, facts, enqueued_at(job.id) or 0, attempts=[*before, now])
-            await self._app.runtime.arun(facts_kept.write(self._keys(job), job.id, kept, job.fence, result_ms))
+            await self._app.runtime.arun(
+                facts_kept.write(self._keys(job), job.id, kept, job.fence, result_ms, payloads)
+            )
         except LockworkError as error:
             # the function has not begun: the job returns to the queue, or another worker has it already
             log.warning("job %s waits: its attempt could not be noted: %s", job.id, error)
@@ -140,7 +147,7 @@ class JobObserver:
         task = self._registered.task_of(facts, job.queue)
         result = of_attempts(task, job.id, kept, _all(before, now), TaskResultStatus.RUNNING, None)
         result.errors.extend(_error_of(each) for each in _all(before, now)[:-1])
-        self._attempts[job.id] = attempt = _Attempt(kept, now, time.perf_counter(), result_ms, result)
+        job.observed = attempt = _Attempt(kept, now, time.perf_counter(), result_ms, result)
         return attempt
 
     async def _returned(self, job: JobContext, attempt: _Attempt, returned: Any) -> Any:
@@ -164,11 +171,11 @@ class JobObserver:
         """Write the facts as long as the server is away, as the outcome is: the job's work is done."""
         attempts = [*attempt.kept.before(attempt.now.number), attempt.now]
         attempt.kept = kept = replace(attempt.kept, attempts=attempts)
-        failures = 0
+        failures, payloads = 0, self._app.runtime.payloads
         while True:
             try:
                 await self._app.runtime.arun(
-                    facts_kept.write(self._keys(job), job.id, kept, job.fence, attempt.result_ms)
+                    facts_kept.write(self._keys(job), job.id, kept, job.fence, attempt.result_ms, payloads)
                 )
             except ServerUnavailable as error:
                 failures += 1
@@ -179,24 +186,21 @@ class JobObserver:
                 log.warning("job %s: the facts about its attempt could not be kept: %s", job.id, error)
             return
 
-    async def _ended_elsewhere(self, job: JobContext, error: BaseException | None) -> None:
-        """Send the end of a job that this process did not run."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _SETTLED
-        while True:
-            found = await self._registered.afind(job.id)
-            result = (
-                None
-                if found is None
-                else task_result(found, self._registered.task_of(found.kept.facts, found.queue), job.id)
-            )
-            if result is not None and result.is_finished:
-                await self._send(task_finished, result, error)
-                return
-            if loop.time() > until:
-                log.warning("job %s has ended, but its outcome is not on the server yet: no task_finished", job.id)
-                return
-            await asyncio.sleep(0.1)  # the worker sends outcomes in batches
+    async def _ended_elsewhere(self, job: JobContext) -> None:
+        """Keep and send the end of a job that ended while it waited, or whose process died or is a runner."""
+        found = await self._registered.afind(job.id)
+        if found is None or not found.is_finished:
+            return  # it was deleted, or an operator lets it run again
+        kept, payloads = final(found), self._app.runtime.payloads
+        result_ms = found.result_ms or self._result_ms
+        fence = max((each.started for each in kept.attempts), default=1)
+        try:
+            writing = facts_kept.write(self._keys(job), job.id, kept, max(fence, 1), result_ms, payloads)
+            await self._app.runtime.arun(writing)
+        except LockworkError as error:
+            log.warning("job %s: the facts about its end could not be kept: %s", job.id, error)
+        result = task_result(found, self._registered.task_of(kept.facts, found.queue), job.id)
+        await self._send(task_finished, result, error_of(found))
 
     async def _send(self, signal: Signal, result: AnyResult, error: BaseException | None = None) -> None:
         sending = partial(_send, signal, self._registered.sender, result, error)
@@ -209,6 +213,12 @@ class JobObserver:
         if job.queue not in self._queues:
             self._queues[job.queue] = QueueKeys(self._app.config.prefix, job.queue)
         return self._queues[job.queue]
+
+
+def _attempt_of(job: JobContext) -> _Attempt | None:
+    """Return the attempt of this delivery, if it ran in this process."""
+    attempt = getattr(job, "observed", None)
+    return attempt if isinstance(attempt, _Attempt) else None
 
 
 def _is_failure(error: BaseException) -> bool:

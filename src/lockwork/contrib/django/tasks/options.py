@@ -34,6 +34,7 @@ class LockworkTask(AnyTask):
 
     aliases: Any = UNSET
     backoff: Any = UNSET
+    concurrency: Any = UNSET
     debounce: Any = UNSET
     debounce_max: Any = UNSET
     executor: Any = UNSET
@@ -48,10 +49,14 @@ class LockworkTask(AnyTask):
     max_deliveries: Any = UNSET
     on_commit: Any = UNSET
     on_duplicate: Any = UNSET
+    pause_after: Any = UNSET
+    pause_for: Any = UNSET
+    rate: Any = UNSET
     replicas: Any = UNSET
     result_ttl: Any = UNSET
     retries: Any = UNSET
     retry_on: Any = UNSET
+    retry_until: Any = UNSET
     tags: Any = UNSET
     timeout: Any = UNSET
     unique: Any = UNSET
@@ -92,6 +97,7 @@ JOB_OPTIONS: tuple[str, ...] = tuple(name for name in OPTIONS if name in get_ann
 """The names of the options that a single job may change."""
 _ELSEWHERE = {
     "at": "use run_after",
+    "id": "Django's tasks have no own ids: use unique",
     "countdown": "use run_after",
     "eta": "use run_after",
     "delay": "use run_after",
@@ -110,6 +116,7 @@ _WITHOUT: Mapping[str, Any] = {
     "max_deliveries": None,
     "replicas": 0,
     "retry_on": None,
+    "retry_until": None,
     "tags": (),
     "timeout": None,
     "unique": None,

@@ -59,18 +59,17 @@ class Registered:
     ) -> JobTask[..., Any, Any]:
         """Return the app's task with the options of this task; raises ConfigError, InvalidTask."""
         changes = options.changes_between(self.settings, settings)
-        registered, known = self.task, self.task.options_in_force
-        if task.queue_name != known.queue:
+        registered = self.task
+        if task.queue_name != registered.options_in_force.queue:
             changes["queue"] = task.queue_name
-            if task.queue_name not in known.queues:  # QUEUES is empty, or has changed since
-                registered = registered.joining(task.queue_name)
         if level(task.priority) != level(self.base.priority):
             changes["priority"] = level(task.priority)
         if run_after is not None:
             changes["at"] = run_after
         when = None if task.run_after is None else task.run_after.isoformat()
         facts = Facts(alias, task.priority, when, options.own_options(task, self.base))
-        return (registered.options(**changes) if changes else registered).carrying(facts.fields())
+        job_task = registered.options(**changes) if changes else registered
+        return job_task.tracking(facts.fields(), result_ms(self.app, settings))
 
     def task_of(self, facts: Facts, queue: str) -> AnyTask:
         """Return the task that was enqueued; as the module defines it, if the settings do not allow it any more."""
@@ -91,7 +90,14 @@ class Registered:
 
     async def afind(self, id: str) -> TaskJob | None:
         """Find a job of the task."""
-        return await self.app.runtime.arun(find(queues_of(self.app, self.task.options_in_force.queues), id))
+        queues = queues_of(self.app, self.task.options_in_force.queues)
+        return await self.app.runtime.arun(find(queues, id, self.app.runtime.payloads))
+
+
+def result_ms(app: Lockwork, settings: Mapping[str, Any]) -> int:
+    """Return the time that a result is kept, in ms: that of the app without `result_ttl`."""
+    ttl = settings["result_ttl"]
+    return milliseconds(app.config.result_ttl if ttl is None else ttl, "result_ttl")
 
 
 def level(priority: int) -> str:
@@ -112,7 +118,7 @@ def register(backend: LockworkBackend, task: AnyTask, queue: str = "") -> Regist
         priority: Any = level(task.priority)
         made = app.task(name=name, queue=queue, other_queues=others, priority=priority, **settings)(function_of(task))
         _registered[name] = registered = Registered(app, task, made, settings, type(backend))
-        observer = JobObserver(app, registered, milliseconds(settings["result_ttl"], "result_ttl"))
+        observer = JobObserver(app, registered, result_ms(app, settings))
         for each in (name, *made.options_in_force.aliases):
             app.registry.context.observers[each] = observer
         return registered

@@ -18,7 +18,9 @@ from lockwork.contrib.django.tasks.kept import Facts, Kept, KeptAttempt, import_
 from lockwork.errors import JobCancelled, JobExpired, WorkerDied
 from lockwork.failures import Failure
 from lockwork.ids import enqueued_at
+from lockwork.jobs.opened import opened_details
 from lockwork.jobs.snapshot import attempt_of
+from lockwork.payloads.payloads import Payloads, opened
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.history.history import PastAttempt
 from lockwork.protocol.keys import QueueKeys
@@ -39,10 +41,30 @@ class TaskJob:
     kept: Kept
     status: TaskResultStatus
     value: Any = None
+    result_ms: int = 0
+    """Time that the result is kept; 0: as the task has it."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Return True if the job has ended."""
+        return self.status in (_FAILED, _SUCCESSFUL)
+
+    @property
+    def ending(self) -> str:
+        """The end of the job, as in `Kept`."""
+        details = self.details
+        if not self.is_finished:
+            return ""
+        if details.state == "dead" or self.status == _SUCCESSFUL:
+            return "dead" if details.state == "dead" else "success"
+        return {b"c": "cancel", b"x": "expire"}.get(details.blob[:1], self.kept.ending)
 
 
-def find(queues: Sequence[QueueKeys], id: str) -> Protocol[TaskJob | None]:
-    """Find a job by its id; None if none of the queues knows a job of a task of Django with its result."""
+def find(queues: Sequence[QueueKeys], id: str, payloads: Payloads | None) -> Protocol[TaskJob | None]:
+    """Find a job by its id; None if none of the queues knows a job of a task of Django with its result.
+
+    Raises PayloadRejected if it is not encrypted or signed as the app requires.
+    """
     unknown: list[QueueKeys] = []
     for queue in queues:
         details = _from_history((yield from _inspect(queue, id)))
@@ -50,10 +72,14 @@ def find(queues: Sequence[QueueKeys], id: str) -> Protocol[TaskJob | None]:
             unknown.append(queue)
             continue
         # the worker writes the facts before the outcome, so all facts are there
-        return _found(queue, details, (yield from facts_kept.read(queue, id)), id)
+        kept = yield from facts_kept.read(queue, id, payloads)
+        if details.state == "ended" and len(details.blob) > 1 and details.blob[:1] == b"s":
+            blob = b"s" + opened(payloads, "result", queue.name, id, details.blob[1:])
+            return _found(queue, structs.replace(details, blob=blob), kept, id)
+        return _found(queue, opened_details(payloads, queue.name, id, details) if payloads else details, kept, id)
     for queue in unknown:
-        kept = yield from facts_kept.read(queue, id)
-        if kept is not None and kept.ending in ("dead", "cancel"):
+        kept = yield from facts_kept.read(queue, id, payloads)
+        if kept is not None and kept.ending in ("dead", "cancel", "expire"):
             nothing = JobDetails("ended", None, None, None, control.Note(), b"f", b"")
             return TaskJob(queue.name, nothing, kept, _FAILED)
     return None
@@ -86,11 +112,12 @@ def _found(queue: QueueKeys, details: JobDetails, kept: Kept | None, id: str) ->
         kept = stored if kept is None else replace(kept, args=stored.args, kwargs=stored.kwargs)
     if kept is None:
         return None
+    result_ms = record_header.tracked_ms(details.record)
     if details.state != "ended":
         status = {"dead": _FAILED, "running": _RUNNING}.get(details.state, _READY)
-        return TaskJob(queue.name, details, kept, status)
+        return TaskJob(queue.name, details, kept, status, None, result_ms)
     if details.blob[:1] != b"s":
-        return TaskJob(queue.name, details, kept, _FAILED)
+        return TaskJob(queue.name, details, kept, _FAILED, None, result_ms)
     if kept.ending != "success" or len(details.blob) == 1:
         return None  # its result has expired
     return TaskJob(queue.name, details, kept, _SUCCESSFUL, json.loads(details.blob[1:]))
@@ -99,13 +126,48 @@ def _found(queue: QueueKeys, details: JobDetails, kept: Kept | None, id: str) ->
 def task_result(found: TaskJob, task: AnyTask, id: str) -> AnyResult:
     """Return what Django shows of a job."""
     attempts, errors = _attempts(found), _errors(found)
-    finished = None
-    if found.status in (_FAILED, _SUCCESSFUL):
-        finished = found.kept.ended or (attempts[-1].ended if attempts else 0) or found.details.ended or None
-    made = of_attempts(task, id, found.kept, attempts, found.status, finished)
+    made = of_attempts(task, id, found.kept, attempts, found.status, _ended(found))
     made.errors.extend(errors)
     object.__setattr__(made, "_return_value", found.value)
     return made
+
+
+def final(found: TaskJob) -> Kept:
+    """Return the facts to keep about a job that no worker saw end, with an error for each failed attempt."""
+    attempts, errors = _attempts(found), _errors(found)
+    failed = len(_failed(found, attempts))
+    noted = [
+        replace(attempt, error=error.exception_class_path, traceback=error.traceback)
+        for attempt, error in zip(attempts[:failed], errors, strict=False)
+    ]
+    return replace(found.kept, attempts=[*noted, *attempts[failed:]], ending=found.ending, ended=_ended(found) or 0)
+
+
+def error_of(found: TaskJob) -> Exception | None:
+    """Return the error of a job that failed in another process; its traceback is in the result."""
+    errors = _errors(found)
+    if found.status != _FAILED or not errors:
+        return None
+    buried = Failure.read(found.details.blob) if found.details.state == "dead" else None
+    path, _, line = errors[-1].traceback.rstrip().rpartition("\n")[2].partition(": ")
+    text = buried.text if buried is not None else line or path
+    try:
+        error_class = errors[-1].exception_class
+        error = error_class.__new__(error_class, text)
+        error.args = (text,)
+    except Exception:  # noqa: BLE001 - the class has changed, or is not here
+        return Exception(f"{errors[-1].exception_class_path}: {text}")
+    return error if isinstance(error, Exception) else Exception(text)
+
+
+def _ended(found: TaskJob) -> int | None:
+    """Return when the job ended, in µs since 1970."""
+    if not found.is_finished:
+        return None
+    kept, attempts = found.kept, _attempts(found)
+    if kept.ended and kept.ending == found.ending:
+        return kept.ended
+    return found.details.ended or kept.ended or (attempts[-1].ended if attempts else 0) or None
 
 
 def of_attempts(
@@ -171,22 +233,36 @@ def _of_past(past: PastAttempt | None, number: int) -> KeptAttempt:
 def _errors(found: TaskJob) -> list[TaskError]:
     """Return an error for each failed attempt, and for the end of a job that was cancelled or has expired."""
     details, attempts = found.details, _attempts(found)
-    # an operator may have let a cancelled job run again
-    stopped = found.status == _FAILED and found.kept.ending == "cancel"
-    is_unfailed = bool(details.token) or found.status == _SUCCESSFUL or stopped
-    failed = attempts[:-1] if is_unfailed else attempts
     past = {each.number: each for each in _past(details)}
     buried = Failure.read(details.blob) if details.state == "dead" else None
     errors = [
-        _error(attempt, past.get(attempt.number), buried if attempt is attempts[-1] else None) for attempt in failed
+        _error(attempt, past.get(attempt.number), buried if attempt is attempts[-1] else None)
+        for attempt in _failed(found, attempts)
     ]
-    if stopped or details.blob[:1] == b"c":
+    if found.ending == "cancel":
         errors.append(cancelled())
-    elif details.blob == b"x" and details.state == "ended":
+    elif found.ending == "expire":
         errors.append(_named(import_path(JobExpired), "the job did not start in time"))
     elif buried is not None and not errors:
         errors.append(_error(KeptAttempt(0, "", 0), None, buried))
     return errors
+
+
+def _failed(found: TaskJob, attempts: list[KeptAttempt]) -> list[KeptAttempt]:
+    """Return the failed attempts; the last one may run, have succeeded, or have been cancelled."""
+    is_unfailed = bool(found.details.token) or found.status == _SUCCESSFUL or _was_cancelled(found, attempts)
+    return attempts[:-1] if is_unfailed else attempts
+
+
+def _was_cancelled(found: TaskJob, attempts: list[KeptAttempt]) -> bool:
+    """Return True if the job ended with its last attempt, and that did not fail."""
+    if found.ending not in ("cancel", "expire") or not attempts or attempts[-1].error:
+        return False
+    if found.kept.ending == found.ending:
+        return True
+    # no worker wrote the end: the job waited for its retry, or the attempt ended before its worker wrote its beginning
+    failed = _past(found.details) if found.details.row else found.kept.attempts
+    return attempts[-1].number not in {each.number for each in failed}
 
 
 def _error(attempt: KeptAttempt, past: PastAttempt | None, buried: Failure | None) -> TaskError:

@@ -5,28 +5,45 @@
 -- include: queue/finish
 -- include: queue/groups
 -- include: flows/store
+-- include: flows/outbox
 -- include: flows/jobs
-local function new_flow_engine()
+function flow_parts.engine()
   local STEPS = 150 -- jobs that are started or cancelled in one call
-  local store = flow_store()
-  local members = flow_jobs(store)
+  -- After this time (ms) without news, home and part ask each other whether they still exist. While a part is stored,
+  -- it waits longer than the home, which forgets an incomplete flow after 10 minutes.
+  local ASK, ASK_STORING = 3600000, 660000
+  local store, outbox = flow_parts.store(), flow_parts.outbox()
+  local members = flow_parts.jobs(store, outbox)
 
   local function full()
     return members.cancelled_bytes > BYTES
   end
 
-  -- Start or cancel the children of an ended job. Return the next position, or nil; how many jobs may run; and how many
-  -- children were handled.
+  -- Return whether a job has failed, or was cancelled because another job of its flow failed. `cause`: the number of the
+  -- job that failed or was cancelled first. A job that a caller cancels has not failed.
+  local function has_failed(flow, letter, cause, number)
+    if letter ~= 'c' then return letter == 'f' end
+    return cause ~= number and string.sub(store.get(flow, 'ended', cause) or '', 1, 1) == 'f'
+  end
+
+  -- Start, cancel or skip the children of an ended job. Return the next position, or nil; how many jobs may run; and how
+  -- many children were handled.
   local function handle_children(flow, step, most, outcomes)
     local children, released = store.children(flow, step.parent), 0
     local ended = step.parent > 0 and store.get(flow, 'ended', step.parent) or 's'
     local letter, cause = string.sub(ended, 1, 1), step.parent
     if letter == 'c' and #ended > 1 then cause = tonumber(string.sub(ended, 2)) end
     local passes = letter == 's' or store.get(flow, 'policy', step.parent) == 'i'
-    local at, last = step.at, math.min(#children, step.at + most - 1)
+    local at, last, failed = step.at, math.min(#children, step.at + most - 1), nil
     while at <= last and not full() do
-      if not passes and store.has(flow, 'waits', children[at]) then members.cancel(flow, children[at], cause, outcomes) end
-      released = released + members.parent_ended(flow, children[at])
+      local child = math.abs(children[at])
+      if children[at] < 0 then
+        if failed == nil then failed = has_failed(flow, letter, cause, step.parent) end
+        members.cause_ended(flow, child, failed, outcomes)
+      elseif not passes and store.has(flow, 'waits', child) then
+        members.cancel(flow, child, letter == 'n' and members.SKIPPED or cause, outcomes)
+      end
+      released = released + members.parent_ended(flow, child)
       at = at + 1
     end
     return at <= #children and at or nil, released, at - step.at
@@ -42,12 +59,22 @@ local function new_flow_engine()
     return at <= flow.record.jobs and at or nil, 0, at - step.at
   end
 
+  -- End the jobs of a lost part, or of the part of a lost home. Return the same values as handle_children.
+  local function lose_jobs(flow, step, most, outcomes)
+    local at, last = step.at, math.min(flow.record.jobs, step.at + most - 1)
+    while at <= last and not full() do
+      if flow.record.home then members.cancel_blocked(flow, at, '', outcomes) else members.lose_job(flow, at, step.lost) end
+      at = at + 1
+    end
+    return at <= flow.record.jobs and at or nil, 0, at - step.at
+  end
+
   -- Run a flow's steps, up to `most`. Return how many jobs may run, and how much of `most` is left.
   local function take_steps(flow, most, outcomes)
     local steps, first, released = flow.steps, 1, 0
     while steps[first] and most > 0 and not full() do
       local step = steps[first]
-      local take = step.cancel and cancel_jobs or handle_children
+      local take = step.cancel and cancel_jobs or step.lost and lose_jobs or handle_children
       local goes_on, started, handled = take(flow, step, most, outcomes)
       released, most = released + started, most - math.max(1, handled)
       if goes_on then step.at = goes_on else first = first + 1 end
@@ -65,15 +92,7 @@ local function new_flow_engine()
       local number = tonumber(store.get(flow, 'success', record.successes))
       store.delete(flow, 'success', record.successes)
       record.successes = record.successes - 1
-      local compensation = number and store.get(flow, 'compensation', number)
-      if compensation then
-        local id = store.job_id(flow, number) .. 'u'
-        redis.call('HSET', jobs, id, compensation)
-        redis.call('ZADD', due, math.floor(now / 1000), id)
-        redis.call('HINCRBY', stats, 'enqueued', 1)
-        record.compensating = number
-        return true
-      end
+      if number and members.compensate(flow, number) then return true end
     end
     return false
   end
@@ -85,16 +104,34 @@ local function new_flow_engine()
     for channel in string.gmatch(channels, '[^%s\1]+') do publish(channel, flow.id) end
   end
 
+  -- Let workers `remove` a flow after `ms`, or ask for it if it has not ended then.
+  local function visit_after(flow, ms)
+    redis.call('ZADD', expiry, -(math.floor(now / 1000) + ms), 'flow ' .. flow.id)
+  end
+
+  -- Send a message to all parts of a flow, or to the home of a part.
+  local function send_to_all(flow, kind)
+    if flow.record.home then return outbox.send(flow.record.home, kind, flow.id) end
+    for name, known in pairs(flow.record.parts or {}) do
+      if known == 1 then outbox.send(name, kind, flow.id) end
+    end
+  end
+
   local function finish(flow, window)
     flow.record.state = 'ended'
-    redis.call('ZADD', expiry, -(math.floor(now / 1000) + window), 'flow ' .. flow.id)
+    visit_after(flow, window)
+    send_to_all(flow, 'over')
     notify_watchers(flow)
   end
 
-  -- Return true when all jobs have ended and no step is left, so that compensations may run.
+  local function all_ended(record)
+    return record.succeeded + record.failed + record.cancelled + (record.skipped or 0) == record.jobs
+  end
+
+  -- Let compensations run when all jobs have ended.
   local function end_jobs(flow)
     local record = flow.record
-    if record.state ~= 'running' or record.succeeded + record.failed + record.cancelled ~= record.jobs then return end
+    if record.home or record.state ~= 'running' or not all_ended(record) then return end
     record.state, flow.steps = 'compensating', {}
     if not record.compensates then record.successes = 0 end
   end
@@ -109,10 +146,14 @@ local function new_flow_engine()
       redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow.id) -- queue/expire does the rest
     elseif had_steps then
       store.delete(flow, 'steps')
-      redis.call('ZREM', expiry, 'flow ' .. flow.id)
+      if store.spans(flow) then visit_after(flow, ASK) else redis.call('ZREM', expiry, 'flow ' .. flow.id) end
     end
-    if flow.record.state == 'compensating' and flow.record.compensating == 0 then
-      if compensate(flow) then released = released + 1 else finish(flow, window) end
+    if flow.record.state == 'compensating' and flow.record.compensating == 0 and not compensate(flow) then
+      finish(flow, window)
+    end
+    if flow.record.lost and #flow.steps == 0 then
+      flow.record.state = 'ended'
+      visit_after(flow, window)
     end
     store.save(flow)
     return released, most
@@ -128,6 +169,8 @@ local function new_flow_engine()
         released = released + started
       end
     end
+    released = released + members.released
+    if outbox.save() then released = released + 1 end -- a woken worker relays the messages
     wake(released + (#outcomes > before and 1 or 0)) -- another job may have received a cancelled job's key
   end
 
@@ -165,8 +208,15 @@ local function new_flow_engine()
   -- were deleted, and their bytes.
   local function remove(id, most)
     local flow = store.open(id)
-    if store.active(flow) then
-      redis.call('ZREM', expiry, 'flow ' .. id)
+    local storing_part = flow and flow.record.home and flow.record.state == 'storing'
+    if store.active(flow) or storing_part then
+      if store.spans(flow) then
+        send_to_all(flow, 'ask')
+        outbox.save()
+        visit_after(flow, storing_part and ASK_STORING or ASK)
+      else
+        redis.call('ZREM', expiry, 'flow ' .. id)
+      end
       return 1, 0
     end
     if not flow then
@@ -185,14 +235,24 @@ local function new_flow_engine()
     return removed, size
   end
 
-  return {store = store, running = members.running, ended = members.ended, still_waits = members.still_waits,
-    carry_on = carry_on, resume = resume, remove = remove}
+  -- Begin a flow whose jobs are all stored. `count`: its jobs in this queue.
+  local function begin(flow, count)
+    if count > 0 then redis.call('HINCRBY', flows, '#', count) end
+    redis.call('HINCRBY', stats, 'enqueued', count)
+    flow.record.state = 'running'
+    if store.spans(flow) then visit_after(flow, ASK) else redis.call('ZREM', expiry, 'flow ' .. flow.id) end
+    if flow.record.parts then send_to_all(flow, 'begin') end
+  end
+
+  return {store = store, outbox = outbox, members = members, running = members.running, ended = members.ended,
+    still_waits = members.still_waits, begin = begin, carry_on = carry_on, resume = resume, remove = remove,
+    visit_after = visit_after, ASK_STORING = ASK_STORING}
 end
 
 -- Made on first use: most calls have no job of a flow.
 local made_flow_engine
 local function flow_engine()
-  made_flow_engine = made_flow_engine or new_flow_engine()
+  made_flow_engine = made_flow_engine or flow_parts.engine()
   return made_flow_engine
 end
 

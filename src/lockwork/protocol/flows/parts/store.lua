@@ -1,18 +1,24 @@
 -- Flows in the hash `flows`; docs/keys.md lists its fields. A flow is {id, record, steps}.
 --   record.state: storing, running, compensating or ended; removing: an ended flow is being deleted; discarding: a flow
 --     that never ran is being deleted
---   record.jobs, stored, succeeded, failed, cancelled: counts of jobs
+--   record.jobs, stored, succeeded, failed, cancelled: counts of jobs; skipped: the same, missing if there are none
 --   record.first_failure: number of the first job that failed or was cancelled and is not optional, or 0
 --   record.stopped: the flow was cancelled; record.compensates: a failed job requires compensations
 --   record.successes: succeeded jobs whose compensation has not run; record.compensating: the job whose compensation
 --     runs, or 0
 --   record.compensated, uncompensated: compensations that succeeded, and that failed
 --   steps: remaining steps, in order. {parent, at}: handle the children of job `parent` from position `at` on;
---     {cancel, at}: cancel the jobs from number `at` on
+--     {cancel, at}: cancel the jobs from number `at` on; {lost, at}: queue `lost` lost its part of the flow (in that
+--     part: the flow is lost), which ends the jobs from number `at` on
+-- A flow with jobs in several queues is stored in its home, the queue of its first call; each other queue has a part.
+--   record.parts: in the home: per queue 1, or 0 if that queue has lost its part
+--   record.home: in a part: the queue of the home. A part is storing, running, ended, removing or discarding
 -- KEYS: flows: hash
-local function flow_store()
+local flow_parts = {} -- the main function of a script may have 200 locals, so parts of flows share one
+
+function flow_parts.store()
   local LETTERS = {answer = 'a', steps = 't', children = 'k', waits = 'w', ended = 'r', delay = 'l', policy = 'p',
-    compensation = 'x', success = 'y'}
+    compensation = 'x', success = 'y', queue = 'q', undo_queue = 'v', reported = 'd', causes = 'e'}
   local opened = {} -- by id; false: unknown
   local store = {opened = opened}
 
@@ -82,10 +88,18 @@ local function flow_store()
   -- Delete the stored fields of one job.
   function store.delete_job(flow, number)
     local fields = {}
-    for _, name in ipairs({'children', 'waits', 'ended', 'delay', 'policy', 'compensation', 'success'}) do
+    for _, name in ipairs({'children', 'waits', 'causes', 'ended', 'delay', 'policy', 'compensation', 'success'}) do
       fields[#fields + 1] = field(flow, name, number)
     end
+    if store.spans(flow) then
+      for _, name in ipairs({'queue', 'undo_queue', 'reported'}) do fields[#fields + 1] = field(flow, name, number) end
+    end
     redis.call('HDEL', flows, unpack(fields))
+  end
+
+  -- Whether the flow has jobs in other queues.
+  function store.spans(flow)
+    return flow.record.parts or flow.record.home
   end
 
   function store.active(flow)

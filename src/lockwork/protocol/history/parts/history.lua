@@ -18,21 +18,25 @@ local any_timeline = redis.call('HLEN', timelines) > 0
 local history_rows = {}
 local SUCCESS_US, SUCCESS_BURST, FEWEST = 5000, 200, 20 -- history stores one success per SUCCESS_US, in bursts
 
--- Return the type and the text of a stored error, without its traceback.
-local function error_parts(problem)
-  local trace = string.find(problem, ',"traceback":"', 1, true)
-  local head = trace and string.sub(problem, 1, trace - 1) .. '}' or problem
-  local fine, fields = pcall(cjson.decode, head)
-  if not fine or type(fields) ~= 'table' then return '', string.sub(problem, 1, 300) end
-  local kind, text = fields.type, fields.message
-  return type(kind) == 'string' and string.sub(kind, 1, 100) or '', type(text) == 'string' and string.sub(text, 1, 300) or ''
-end
+-- Return the type and the text of a stored error as MessagePack, from a cache, because many jobs fail in the same way.
+local packed_error
+do -- a script has at most 200 locals
+  local last_problem, last_packed
 
--- Return this type and text as MessagePack, from a cache, because many jobs fail in the same way.
-local last_problem, last_packed
-local function packed_error(problem)
-  if problem ~= last_problem then last_problem, last_packed = problem, cmsgpack.pack(error_parts(problem)) end
-  return last_packed
+  -- Return the type and the text, without the traceback.
+  local function error_parts(problem)
+    local trace = string.find(problem, ',"traceback":"', 1, true)
+    local head = trace and string.sub(problem, 1, trace - 1) .. '}' or problem
+    local fine, fields = pcall(cjson.decode, head)
+    if not fine or type(fields) ~= 'table' then return '', string.sub(problem, 1, 300) end
+    local kind, text = fields.type, fields.message
+    return type(kind) == 'string' and string.sub(kind, 1, 100) or '', type(text) == 'string' and string.sub(text, 1, 300) or ''
+  end
+
+  function packed_error(problem)
+    if problem ~= last_problem then last_problem, last_packed = problem, cmsgpack.pack(error_parts(problem)) end
+    return last_packed
+  end
 end
 
 -- Append an attempt to a timeline, which keeps the last ten. The first byte of a timeline is its length.

@@ -11,18 +11,6 @@ local function ask_sticky_holder(holder_request, channels)
   if process then publish(channels .. process, '! asked ' .. lock) end
 end
 
--- Return the ms until a waiter checks if no message comes: for the first waiter just after the holder's deadline, and
--- at least every second, because its message may be lost; for later waiters after increasing delays, in case the
--- waiters ahead are dead.
-local function check_interval(ticket, deadline, subscribed, out_of_budget)
-  if out_of_budget then return 1 end
-  local ahead = ticket - waiters.head
-  local left = math.max(0, math.ceil((deadline - now) / 1000))
-  local check = ahead <= 0 and math.min(left + 2, 1000) or math.min(left + math.min(ahead * 50, LATE_MS), CHECK_MS)
-  if not subscribed then check = math.min(check, UNSUBSCRIBED_CHECK_MS) end
-  return math.max(check, 1)
-end
-
 -- subscribed: the caller's process was subscribed to its channel just now
 -- stored: the fields of the lock, if they are read already
 local function ask(owner, request, lease, claim, wait, channel, secret, subscribed, stored)
@@ -91,7 +79,8 @@ local function ask(owner, request, lease, claim, wait, channel, secret, subscrib
     ticket = new_ticket()
   end
   subscribed = subscribed or is_subscribed(channel)
-  local check = check_interval(ticket, deadline, subscribed, out_of_budget)
+  local check = out_of_budget and 1 or check_interval(ticket - waiters.head, deadline)
+  if not subscribed then check = math.min(check, UNSUBSCRIBED_CHECK_MS) end
   local place = pack_waiter({
     ends_at_us = now + WAITER_MS * 1000, claim_ms = math.min(lease, claim), request = request, owner = owner, channel = channel,
     next_check_us = now + check * 1000, since_us = since_us, units = 1, secret = secret or '', was_unsubscribed = not subscribed

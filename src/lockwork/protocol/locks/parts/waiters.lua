@@ -1,22 +1,10 @@
 -- A lock's hash: o owner, r request, f fence, d deadline (us; 0 or missing: released), l lease (ms) of the grant; u 'deadline
 -- channel' of the last transfer; the fields of its waiters, see parts/waiters.lua.
 -- needs: lock
--- include: locks/expiry
+-- include: locks/lock_expiry
+-- include: locks/checks
 -- include: waiters
 -- include: seal
-local CHECK_MS = 4900 -- longest interval between a waiter's checks without a message
-local LATE_MS = 900 -- longest delay of the next waiter's check after the end of a lease; with a claim (4 s) it makes CHECK_MS
-
--- The fence is needed until the clock has passed it: after a clock was set back, the fence is ahead.
-local function set_expiry(deadline, fence)
-  outlive(lock, math.max(deadline, fence))
-end
-
--- Set the expiry, unless an earlier grant has. `last_fence` and `last_deadline`: of the grant before this call.
-local function keep_expiry(deadline, fence, last_fence, last_deadline)
-  local ends = math.max(deadline, fence, tonumber(last_deadline) or 0)
-  if ends > now + WAITER_MS * 1000 or not is_outlived(last_fence) then set_expiry(deadline, fence) end
-end
 
 -- Return the deadline of a grant, and shorten it to a whole lease from now if the clock was set back.
 local function clamp_deadline(deadline, lease)
@@ -50,7 +38,7 @@ end
 
 -- Notify the next waiters that would check after a new grant's deadline: three of them, because one or two may be dead.
 local function notify_next_waiters(deadline)
-  if deadline - now >= (CHECK_MS - LATE_MS) * 1000 then return end
+  if is_checked_in_time(deadline) then return end
   local head, tail = unpack(redis.call('HMGET', lock, 'h', 't'))
   local awake = 0
   for ticket = tonumber(head or 1), math.min(tonumber(tail or 0), tonumber(head or 1) + 99) do

@@ -5,7 +5,8 @@
 -- A task beyond the first MOST_TASKS is counted as OTHER. A key of another type loses these counts, but no job.
 -- KEYS: stats, minutes*2, hours*2, counted_tasks
 -- include: now
-local MOST_TASKS, OTHER = 200, '(other)'
+-- include: metrics/task_name
+local MOST_TASKS = 200
 local NAMES = {s = 'succeeded', r = 'retried', d = 'dead', c = 'cancelled', x = 'expired'}
 local counted = {} -- by task, then by letter
 
@@ -21,14 +22,7 @@ end
 
 -- Count one job, under the task that its record names.
 local function count_job(record, letter)
-  local task = string.match(record, '^[^;]*;%["([^"\\%c ]+)"')
-  if not task then
-    -- the name contains characters that JSON escapes
-    local text = string.match(record, '^[^;]*;(%["[^%c ]-")[,%]]')
-    local readable, call = pcall(cjson.decode, (text or '') .. ']')
-    task = readable and type(call) == 'table' and call[1]
-  end
-  local counts = counts_of(type(task) == 'string' and task ~= '' and task or OTHER)
+  local counts = counts_of(task_of(record))
   counts[letter] = (counts[letter] or 0) + 1
 end
 

@@ -1,12 +1,13 @@
 -- Ending jobs.
 -- KEYS: jobs, stats, results*2: hash, tries: hash, dead: zset, errors: hash, watch: hash, job_notes, <history/history>,
---   minutes*2, hours*2, counted_tasks, parked: zset, parked_since: hash
+--   minutes*2, hours*2, counted_tasks, parked: zset, parked_since: hash, <queue/tracked>
 -- include: now
 -- include: metrics/counts
 -- include: publish
 -- include: history/history
 -- include: queue/parked
 -- include: queue/results
+-- include: queue/tracked
 -- Results live in two hashes. When the newer hash is older than `window` ms, it replaces the older hash, which is
 -- deleted. So a result is kept for one to two windows, without a key or timer per result.
 local function rotate_results(window)
@@ -32,7 +33,8 @@ local function delete_note(id, note, outcomes)
 end
 
 -- Write the counts, and store outcomes {id, blob, id, blob, ...}. A blob's first byte is the state: s succeeded, f
--- failed, c cancelled, x expired. The rest is the value, or attempts;record.
+-- failed, c cancelled, x expired, n skipped (the job of a flow runs only after a failure that did not occur). The rest
+-- is the value, or attempts;record.
 local function store_outcomes(outcomes, window)
   write_counts()
   if #outcomes == 0 then return end

@@ -13,7 +13,7 @@ local function remove_waiting(id, record)
   if not plain(record) then
     leave_group_queue(id, record)
     wake(1) -- another job may have received its key
-  elseif not waited then
+  elseif not waited and not task_limits.leave(id, record) then
     redis.call('SADD', void, id)
   end
 end

@@ -4,7 +4,10 @@
 --   concurrency, size; running: jobs in all run hashes together; drain: channels to notify when no job runs
 --   fence: the highest fence of any delivery; seal: the secret that seals offers (queue/parts/offer.lua)
 --   heavy: set if a record or note was larger than HEAVY bytes since the queue was last empty
---   suspects: see queue/parts/suspects.lua; parked: set while the queue has parked jobs (queue/parts/parked.lua)
+--   outbox: set while messages of flows to other queues wait (flows/parts/outbox.lua)
+--   numbered: set if a job with a numbered priority has arrived since the queue was last empty
+--   suspects: see queue/parts/suspects.lua; limited: see queue/parts/task_limits.lua
+--   parked: set while the queue has parked jobs (queue/parts/parked.lua)
 -- KEYS: jobs, idle_workers, stats
 -- include: now
 -- include: publish
@@ -14,12 +17,14 @@ local BYTES = 1048576 -- limit of the records that one call reads, because a lon
 -- Return the state as a table; a missing field is nil or false. Code that writes a field also updates the table. Without a
 -- rate, the table has none of its fields. Each call pays for this function, so it converts only fields that exist.
 local function read_queue()
-  local paused, concurrency, running, rate, full, turn, size, drain, fence, heavy, seal, suspects, parked = unpack(redis.call('HMGET',
-    stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence', 'heavy', 'seal', 'suspects', 'parked'))
+  local paused, concurrency, running, rate, full, turn, size, drain, fence, heavy, seal, suspects, parked, numbered, outbox, limited =
+    unpack(redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence', 'heavy',
+    'seal', 'suspects', 'parked', 'numbered', 'outbox', 'limited'))
   local queue = {
     paused = paused, max_running = concurrency and tonumber(concurrency), running = running and tonumber(running) or 0,
     size = size and tonumber(size), drain_channels = drain, last_fence = fence and tonumber(fence) or 0, heavy = heavy, seal = seal,
     suspects_until = suspects and tonumber(suspects), has_parked = parked,
+    numbered = numbered, outbox = outbox, limited = limited,
   }
   local rate_jobs, rate_ms = string.match(rate or '', '^(%d+)/(%d+)$')
   if rate_jobs then

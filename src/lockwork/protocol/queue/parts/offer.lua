@@ -3,11 +3,14 @@
 -- KEYS: jobs, ready, idle_workers, stats, workers, run
 -- include: queue/limits
 -- include: seal
+-- include: metrics/task_name
 local LARGE = 16384 -- bytes; the worker fetches a longer record
 
 -- Lease the job to the session, if its worker is idle and the limits allow it. Return its channel, or nil.
 local function offer(session, channel, id, record)
   if not session or is_blocked() or queue.rate_jobs or #record > LARGE or not queue.seal then return nil end
+  -- a task with limits starts no job without them
+  if queue.limited and string.find(queue.limited, '\n' .. task_of(record) .. ' ', 1, true) then return nil end
   if tonumber(redis.call('ZSCORE', idle_workers, channel) or -1) < 0 then return nil end
   -- waiting jobs come first; and a job that the worker already runs may block it, while other workers are idle
   if redis.pcall('LLEN', ready) ~= 0 or redis.pcall('HLEN', run) ~= 0 then return nil end

@@ -1,5 +1,7 @@
 -- Adding jobs to a queue. A record is `priority,attempts[/max deliveries],key,group;body`. The
--- server reads only the header, before the semicolon.
+-- server reads only the header, before the semicolon. The priority is 0 (high), 1 (normal) or 2 (low); in a queue with
+-- ten priorities also 3 to 6, between high and normal, and 7 to 9, between normal and low: jobs with a numbered priority
+-- wait in the group queue (queue/parts/groups.lua).
 -- KEYS: jobs: hash, ready*3: list, due: zset, idle_workers: zset, stats, results*2
 -- include: queue/limits
 -- include: queue/results
@@ -13,10 +15,11 @@ local function ready_key(record)
   return ready[1 + level(record)]
 end
 
--- Return the level of a plain job, as text; nil for a job with a key or a group. An unreadable header counts as plain.
+-- Return the level of a plain job, as text; nil for a job with a key, a group or a numbered priority. An unreadable
+-- header counts as plain.
 local function plain(record)
   local level = string.match(record, '^([012]),[%d/]+,,;')
-  if level or string.find(record, '^[012],[%d/]+,[^;]+;') then return level end
+  if level or string.find(record, '^[012],[%d/]+,[^;]+;') or string.find(record, '^[3-9],[%d/]+,[^;]*;') then return level end
   return string.match(record, '^[012]') or '1'
 end
 
@@ -47,7 +50,7 @@ local function check_room(count, dead)
 end
 
 -- Return {waiting, size} if the new jobs from ARGV[from] on would exceed the size. Also return how many leading jobs
--- fit, waiting, and size. `again`: as in push. `met`, if set, returns whether a record would not become a new job.
+-- fit, waiting, and size. `again`: as in push. `met`, if set, returns whether a record and id would not become a new job.
 local function check_room_for_new(from, again, dead, met)
   local no_room, waiting, size = check_room((#ARGV - from + 1) / 3, dead)
   if not no_room then return nil end
@@ -55,7 +58,7 @@ local function check_room_for_new(from, again, dead, met)
   for at = from, #ARGV, 3 do
     local id = ARGV[at]
     local known = redis.call('HEXISTS', jobs, id) == 1 or (again and has_result(id))
-    if not known and not (met and met(ARGV[at + 1])) then new = new + 1 end
+    if not known and not (met and met(ARGV[at + 1], id)) then new = new + 1 end
     if new == 0 or waiting + new <= size then first = first + 1 end
   end
   if new > 0 and waiting + new > size then return no_room, first, waiting, size end

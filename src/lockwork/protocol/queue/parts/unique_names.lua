@@ -4,7 +4,7 @@
 -- KEYS: jobs, groups
 
 local function unique_name(record)
-  return string.match(record, '^[012],[%d/]+,[^,;]*,[^,;]*,[^,;]*,([dsp])([^,;]+)')
+  return string.match(record, '^%d,[%d/]+,[^,;]*,[^,;]*,[^,;]*,([dsp])([^,;]+)')
 end
 
 local function name_owner(name)

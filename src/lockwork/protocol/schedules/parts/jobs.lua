@@ -1,7 +1,7 @@
 -- Jobs of schedules.
--- KEYS: jobs, schedules, dead
+-- KEYS: jobs, dead
 -- include: queue/push
--- include: schedules/schedule
+-- include: queue/retry_until
 local added, jobs_of = {}, {}
 
 -- Return whether a job waits, runs, or will run again.
@@ -10,9 +10,9 @@ local function unended(id)
   return jobs_of[id] or (redis.call('HEXISTS', jobs, id) == 1 and not redis.call('ZSCORE', dead, id))
 end
 
-local function add(id, name)
+local function add(id, record)
   jobs_of[id] = true
-  for _, part in ipairs({id, redis.call('HGET', schedules, 'r' .. name), '0'}) do added[#added + 1] = part end
+  for _, part in ipairs({id, retry_until.start(record), '0'}) do added[#added + 1] = part end
 end
 
 -- Enqueue the added jobs. An id that is known, or has a result, does not change.

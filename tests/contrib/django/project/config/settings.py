@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from lockwork.contrib.cryptography import AesGcmCodec
+
 SECRET_KEY = "a secret of the tests, longer than fifty characters, and not random"
 DEBUG = True
 ALLOWED_HOSTS = ["*"]
@@ -60,3 +62,5 @@ for name, value in json.loads(os.environ.get("PROJECT_SETTINGS", "{}")).items():
         globals()[name] = {**globals()[name], **value}
     else:
         globals()[name] = value
+if "PROJECT_KEYS" in os.environ:
+    LOCKWORK["codec"] = AesGcmCodec.from_env("PROJECT_KEYS")

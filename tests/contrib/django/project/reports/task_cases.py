@@ -3,20 +3,23 @@
 Their names begin with what Django's own tests of backends cover; the others follow.
 """
 
+import asyncio
 import copy
 import os
 import pickle
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import django
 import pytest
-import redis
 from django.core import checks
 from django.db import connections, transaction
 from django.test import SimpleTestCase, TestCase, TransactionTestCase, override_settings
@@ -24,10 +27,14 @@ from django.utils import timezone
 
 from lockwork import current_job
 from lockwork.contrib.django import lw
+from lockwork.contrib.django.tasks.observer import JobObserver
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.embedded import embedded_worker
 
 from . import tasks as reports_tasks
+
+sys.path.append(str(Path(__file__).parents[4]))  # the helpers of the tests
+client_of: Any = import_module("clients").client_of
 
 FRAMEWORK = "django.tasks" if django.VERSION >= (6,) else "django_tasks"
 django_tasks: Any = import_module(FRAMEWORK)
@@ -465,13 +472,13 @@ class Running(Empty):
         assert kept_ms(result.id) > 0
 
     def test_task_that_is_not_imported_is_not_run(self) -> None:
-        other = type(lw)(lw_url(), prefix=lw.config.prefix)
+        other = type(lw)(lw_url(), prefix=lw.config.prefix, codec=lw.config.codec)
 
         def system(command: str) -> None: ...
 
         try:
             made = other.task(name="os.system")(system)
-            id = made.carrying({"django": {"backend": "default"}}).enqueue("true").id
+            id = made.tracking({"django": {"backend": "default"}}, 60_000).enqueue("true").id
         finally:
             other.close()
         with worker():
@@ -492,9 +499,9 @@ class Running(Empty):
             seen = tasks.asleep.get_result(running.id)
             assert (seen.attempts, bool(seen.worker_ids[0]), seen.finished_at) == (1, True, None)
             lw.job(running.id).cancel()
-            until(lambda: finished)
+            until(lambda: len(finished) == 2)
         running.refresh()
-        assert finished == [(running.id, FAILED, "LockworkBackend")]
+        assert finished == [(each.id, FAILED, "LockworkBackend") for each in (waiting, running)]
         assert (running.status, running.args, running.attempts) == (FAILED, [60], 1)
         assert [each.exception_class.__name__ for each in running.errors] == ["JobCancelled"]
         assert lw.job(running.id).retry()
@@ -507,6 +514,101 @@ class Running(Empty):
             expired.refresh()
         assert (expired.status, expired.args) == (FAILED, [1])
         assert [each.exception_class.__name__ for each in expired.errors] == ["JobExpired"]
+
+    def test_attempt_cancelled_before_it_was_noted_has_not_failed(self) -> None:
+        begins = threading.Event()
+
+        async def begin(*_: object) -> None:
+            begins.set()
+            await asyncio.Event().wait()
+
+        with patch.object(JobObserver, "_begin", begin), received("task_finished") as finished, worker():
+            result = tasks.asleep.enqueue(60)
+            assert begins.wait(30)
+            lw.job(result.id).cancel()
+            until(lambda: finished)
+        for _ in range(2):
+            result.refresh()
+            assert (result.status, result.attempts) == (FAILED, 1)
+            assert [each.exception_class.__name__ for each in result.errors] == ["JobCancelled"]
+            forget_outcomes()
+
+    def test_jobs_that_end_while_they_wait_finish_once(self) -> None:
+        with received("task_finished") as finished:
+            with worker():
+                cancelled = echo.using(run_after=timezone.now() + timedelta(hours=1)).enqueue(1)
+                lw.job(cancelled.id).cancel()
+                until(lambda: finished)
+            assert finished == [(cancelled.id, FAILED, "LockworkBackend")]
+            with using(expires=0.01):
+                expired = echo.enqueue(2)
+                time.sleep(0.05)
+            work()
+            work()
+        assert finished[1:] == [(expired.id, FAILED, "LockworkBackend")]
+
+    def test_end_of_a_waiting_job_is_kept_for_the_time_of_the_task(self) -> None:
+        before = timezone.now() - timedelta(milliseconds=2)
+        for reported in (False, True):
+            with using(expires=0.01, result_ttl="2h"):
+                results = [
+                    in_context.using(run_after=timezone.now() + timedelta(hours=1)),
+                    in_context.using(priority=9),
+                ]
+                if django.VERSION >= (6, 1) or FRAMEWORK == "django_tasks":
+                    results[0] = results[0].using(expires=None)
+                cancelled, expired = [each.enqueue(7) for each in results]
+                lw.job(cancelled.id).cancel()
+                time.sleep(0.05)
+                expired.refresh()
+                if reported:
+                    work()
+                forget_outcomes()
+                for result, error in ((cancelled, "JobCancelled"), (expired, "JobExpired")):
+                    result.refresh()
+                    assert (result.status, result.args, result.attempts, result.worker_ids) == (FAILED, [7], 0, [])
+                    assert [each.exception_class.__name__ for each in result.errors] == [error]
+                    assert (result.started_at, result.last_attempted_at) == (None, None)
+                    assert result.finished_at is not None
+                    assert before < result.finished_at <= timezone.now()
+                    if reported:
+                        assert 7_190_000 < kept_ms(result.id) <= 7_260_000
+
+    def test_attempts_before_a_cancellation_are_kept(self) -> None:
+        with using(retries=5, backoff=600):
+            result = in_context.enqueue(9)
+            work()
+            lw.job(result.id).cancel()
+            for _ in range(2):
+                result.refresh()
+                names = [each.exception_class.__name__ for each in result.errors]
+                assert (result.status, names) == (FAILED, ["ReportError", "JobCancelled"])
+                assert "attempt 1" in result.errors[0].traceback
+                assert (result.attempts, len(result.worker_ids)) == (1, 1)
+                assert result.last_attempted_at is not None
+                assert result.finished_at is not None
+                assert result.last_attempted_at < result.finished_at
+                work()
+                forget_outcomes()
+
+    def test_task_that_waits_longer_than_its_result_is_kept(self) -> None:
+        with using(retries=1, backoff=600, result_ttl="1h"):
+            result = in_context.enqueue(9)
+            work()
+            assert kept_ms(result.id) > 86_400_000, "the facts about its first attempt outlive its pause"
+
+    def test_result_ttl_of_the_app(self) -> None:
+        chosen = echo
+        with using(result_ttl="2h"):
+            if not hasattr(chosen, "result_ttl"):
+                return
+            result = chosen.using(result_ttl=None).enqueue(1)
+            with received("task_finished") as finished:
+                work()
+            result.refresh()
+            assert result.return_value == [[1], {}]
+            assert len(finished) == 1
+            assert 590_000 < kept_ms(result.id) <= 660_000
 
     def test_timeouts_are_errors(self) -> None:
         with using(timeout=0.05):
@@ -596,8 +698,15 @@ def lw_url() -> str:
 
 def kept_ms(id: str) -> int:
     """Return for how long the facts about a job are kept; negative without any."""
-    with redis.Redis.from_url(lw_url()) as client:
+    with closing(client_of(lw_url())) as client:
         return int(client.pttl(QueueKeys(lw.config.prefix, "default").kept(id)))
+
+
+def forget_outcomes() -> None:
+    """Delete what the queue keeps for the app's `result_ttl`, and its history."""
+    queue = QueueKeys(lw.config.prefix, "default")
+    with closing(client_of(lw_url())) as client:
+        client.delete(*queue.results, queue.history, queue.history_order)
 
 
 class Transactions(TransactionTestCase):

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import django
@@ -17,6 +18,33 @@ if TYPE_CHECKING:
     from django.tasks import task
 else:
     task = import_module("django.tasks" if django.VERSION >= (6,) else "django_tasks").task
+
+
+def die_once(at: str) -> None:
+    """Kill the first worker process before it settles an outcome, or after it."""
+    from lockwork.worker.execution.hook_runner import HookRunner
+    from lockwork.worker.execution.settler import Settler
+
+    file = Path(os.environ["REPORTS_SIGNALS"]).with_name("died")
+
+    def kill(*_: Any) -> Any:
+        if not file.exists():
+            file.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    chosen: Any = Settler if at == "before" else HookRunner
+    name = "add" if at == "before" else "report_end"
+    original = getattr(chosen, name)
+
+    def patched(self: Any, *args: Any) -> Any:
+        kill()
+        return original(self, *args)
+
+    setattr(chosen, name, patched)
+
+
+if "REPORTS_DIES" in os.environ:
+    die_once(os.environ["REPORTS_DIES"])
 
 
 class ReportError(Exception):

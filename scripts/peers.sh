@@ -1,0 +1,17 @@
+#!/bin/sh
+# Makes the virtual environment $VENV with Lockwork and other job queues. Those of other languages are installed where
+# npm or go is; Sidekiq is the system's.
+set -eu
+
+sh scripts/venv.sh
+echo "Installing Lockwork and other queues into $VENV ..."
+"$VENV/bin/python" -m pip install --quiet --editable '.[fast]' --group peers
+"$VENV/bin/python" -m venv "$VENV/arq" # it needs an older redis-py
+"$VENV/arq/bin/python" -m pip install --quiet 'arq>=0.28'
+if command -v npm >/dev/null; then
+    mkdir -p "$VENV/node"
+    npm install --silent --prefix "$VENV/node" 'bullmq@^6' 'ioredis@^5'
+fi
+if command -v go >/dev/null; then
+    go build -C benchmarks/peers/asynq -o "$(cd "$VENV" && pwd)/bin/asynq-peer" .
+fi

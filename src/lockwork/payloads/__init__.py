@@ -1,0 +1,1 @@
+"""Encrypted and signed payloads: arguments, results, and everything else that jobs store."""

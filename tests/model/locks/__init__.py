@@ -1,1 +1,0 @@
-"""State machines and models of locks, semaphores, multilocks and quorums."""

@@ -1,1 +1,0 @@
-"""State machines and models of barriers, latches, limiters and runs at most once per period."""

@@ -1,1 +1,0 @@
-"""Locks and their kin, in the simulator."""

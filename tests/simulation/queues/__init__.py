@@ -1,1 +1,0 @@
-"""Queues, and what lives with them, in the simulator."""

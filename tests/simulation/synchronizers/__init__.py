@@ -1,1 +1,0 @@
-"""Runs of barriers, latches, limiters and once-per-period tasks in the simulator."""
