@@ -260,9 +260,9 @@ def _was_cancelled(found: TaskJob, attempts: list[KeptAttempt]) -> bool:
         return False
     if found.kept.ending == found.ending:
         return True
-    # no worker wrote the end: the job waited for its retry, or the attempt ended before its worker wrote its beginning
-    failed = _past(found.details) if found.details.row else found.kept.attempts
-    return attempts[-1].number not in {each.number for each in failed}
+    # no worker wrote the end: the job waited for its retry, or its attempt ended while the worker wrote its beginning;
+    # without history, nothing says that an attempt without an error has failed
+    return attempts[-1].number not in {each.number for each in _past(found.details)}
 
 
 def _error(attempt: KeptAttempt, past: PastAttempt | None, buried: Failure | None) -> TaskError:
