@@ -70,4 +70,5 @@ def office(at_work: Callable[[Path, str], str]) -> Iterator[Office]:
         # the worker adds its queues to the index at another time
         queues = {schedule.queue for schedule in app.lw.schedules()}
         app.lw.runtime.run(index.put(app.lw.config.prefix, index.QUEUES, sorted(queues)))
+        until(lambda: queues <= {*app.lw.queues()}, "its worker has joined them")
         yield Office(app.lw, url, app)

@@ -13,6 +13,7 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.errors import LockworkError, RateLimited, ResultUnavailable
+from lockwork.protocol.index.index import LIMITERS
 from processes import until
 
 SOON = 8.0
@@ -108,20 +109,8 @@ def result(lw: Lockwork, other: Lockwork) -> Case:
     return wait, lambda: None
 
 
-def limiter_that_others_use_first(lw: Lockwork, other: Lockwork) -> Case:
-    """After the data loss the caller's next slot is later than the caller may wait."""
-    other.limiter("a", "2/h").acquire(2)
-
-    def wait() -> None:
-        with pytest.raises(RateLimited):
-            lw.limiter("a", "2/h").acquire(2, wait="1h")
-
-    return wait, lambda: other.limiter("a", "2/h").acquire(2)
-
-
 KINDS = [
-    lock, semaphore, rwlock, multilock, latch, barrier, bucket, window, limiter_that_others_use_first, once,
-    delay_queue, stock, result,
+    lock, semaphore, rwlock, multilock, latch, barrier, bucket, window, once, delay_queue, stock, result,
 ]  # fmt: skip
 
 
@@ -130,6 +119,39 @@ def test_waiter_notices_that_its_state_is_lost(
     lw: Lockwork, other: Lockwork, admin: redis.Redis, kind: Callable[[Lockwork, Lockwork], Case]
 ) -> None:
     wait, act = kind(lw, other)
+
+    def lose() -> None:
+        admin.flushdb()
+        act()
+
+    assert_ends(lw, wait, lose)
+
+
+def test_limiter_that_others_use_first_refuses_what_comes_too_late(
+    lw: Lockwork, other: Lockwork, admin: redis.Redis
+) -> None:
+    """After the data loss the caller's next slot is later than the caller may wait."""
+    other.limiter("a", "2/h").acquire(2)
+
+    def wait() -> None:
+        with pytest.raises(RateLimited):
+            lw.limiter("a", "2/h").acquire(2, wait="1h")
+
+    def lose() -> None:
+        # the waiter must not come between the loss and the first use
+        other.limiter("b", "2/h").acquire(2)
+        mine, yours = (LIMITERS.key(lw.config.prefix, name) for name in "ab")
+        stored, ttl_ms = admin.dump(yours) or b"", admin.pttl(yours)
+        with admin.pipeline() as together:
+            together.flushdb()
+            together.restore(mine, ttl_ms, stored)
+            together.execute()
+
+    assert_ends(lw, wait, lose)
+
+
+def assert_ends(lw: Lockwork, wait: Callable[[], Any], lose: Callable[[], None]) -> None:
+    """Check that the wait ends soon after the data loss."""
     problems: list[BaseException] = []
 
     def play() -> None:
@@ -141,9 +163,8 @@ def test_waiter_notices_that_its_state_is_lost(
     waiter = threading.Thread(target=play, daemon=True)
     waiter.start()
     until(lambda: lw.runtime.engine._mail._boxes, "it waits")
-    admin.flushdb()
     lost = time.monotonic()
-    act()
+    lose()
     waiter.join(SOON)
     assert not waiter.is_alive(), f"it still waits after {time.monotonic() - lost:.1f} s"
     assert not problems

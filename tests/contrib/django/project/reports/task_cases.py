@@ -517,7 +517,7 @@ class Running(Empty):
         assert [each.exception_class.__name__ for each in expired.errors] == ["JobExpired"]
 
     def test_attempt_cancelled_while_it_is_noted_has_not_failed(self) -> None:
-        note = JobObserver._begin  # noqa: SLF001 - the moment between the two has no other name
+        note = JobObserver._begin
 
         async def before(observer: JobObserver, job: JobContext) -> None:
             begins.set()
