@@ -6,8 +6,12 @@ set -eu
 sh scripts/venv.sh
 echo "Installing Lockwork and other queues into $VENV ..."
 "$VENV/bin/python" -m pip install --quiet --editable '.[fast]' --group peers
-"$VENV/bin/python" -m venv "$VENV/arq" # it needs an older redis-py
-"$VENV/arq/bin/python" -m pip install --quiet 'arq>=0.28'
+# these two need older versions of redis-py
+for queue in 'arq>=0.28' 'saq[redis]>=0.26'; do
+    own="$VENV/${queue%%[[>]*}"
+    "$VENV/bin/python" -m venv "$own"
+    "$own/bin/python" -m pip install --quiet "$queue"
+done
 if command -v npm >/dev/null; then
     mkdir -p "$VENV/node"
     npm install --silent --prefix "$VENV/node" 'bullmq@^6' 'ioredis@^5'

@@ -111,6 +111,11 @@ def _taskiq(processes: int) -> list[str]:
     return ["taskiq", "worker", f"{_APPS}.taskiq_app:broker", "--workers", str(processes)]
 
 
+def _own(queue: str) -> Path:
+    """Return the folder of the programs of a queue that has its own virtual environment."""
+    return _BIN.parent / queue / "bin"
+
+
 def _saq(processes: int) -> list[str]:
     return ["saq", f"{_APPS}.saq_app.settings", "--workers", str(processes), "--quiet"]
 
@@ -149,7 +154,7 @@ PEERS = (
     Peer("dramatiq", "dramatiq_app", _dramatiq, "8 threads", "run again when the heartbeat is missing"),
     Peer("huey", "huey_app", _huey, "8 threads", "are lost"),
     Peer("taskiq", "taskiq_app", _taskiq, "async def, streams", "run again after 10 minutes"),
-    Peer("saq", "saq_app", _saq, "async def", "run again if they have retries"),
+    Peer("saq", "saq_app", _saq, "async def", "run again if they have retries", bin=_own("saq")),
     Peer(
         "arq",
         "arq_app",
@@ -157,7 +162,7 @@ PEERS = (
         "async def",
         "run again after their time-out",
         own_processes=False,
-        bin=_BIN.parent / "arq" / "bin",
+        bin=_own("arq"),
     ),
     Peer("streaq", "streaq_app", _streaq, "async def, streams", "run again after a minute"),
     Peer("docket", "docket_app", _docket, "async def, streams", "run again after 5 minutes", own_processes=False),

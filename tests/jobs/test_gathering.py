@@ -241,15 +241,14 @@ async def test_cancelled_wait_leaves_nothing(alw: Lockwork) -> None:
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Record the scripts of all calls of this process, with the number of calls sent together."""
+    """Record the scripts of all calls of this process to queues, with the number of calls sent together."""
     made: list[tuple[str, int]] = []
     perform = SyncDriver.perform
 
     def recorded(self: SyncDriver, effect: Any) -> Any:
-        if type(effect) is Calls:
-            made.append((effect.calls[0].script.name, len(effect.calls)))
-        elif type(effect) is Call:
-            made.append((effect.script.name, 1))
+        calls = effect.calls if type(effect) is Calls else [effect] if type(effect) is Call else []
+        if calls and calls[0].script.name.startswith("queue/"):  # engines add names to the index at any time
+            made.append((calls[0].script.name, len(calls)))
         return perform(self, effect)
 
     monkeypatch.setattr(SyncDriver, "perform", recorded)
