@@ -6,12 +6,16 @@ set -eu
 sh scripts/venv.sh
 echo "Installing Lockwork and other queues into $VENV ..."
 "$VENV/bin/python" -m pip install --quiet --editable '.[fast]' --group peers
-# these two need older versions of redis-py
-for queue in 'arq>=0.28' 'saq[redis]>=0.26'; do
-    own="$VENV/${queue%%[[>]*}"
-    "$VENV/bin/python" -m venv "$own"
-    "$own/bin/python" -m pip install --quiet "$queue"
-done
+
+# some queues need older versions of redis-py
+install_apart() {
+    queue=$1
+    shift
+    "$VENV/bin/python" -m venv "$VENV/$queue"
+    "$VENV/$queue/bin/python" -m pip install --quiet "$@"
+}
+install_apart arq 'arq>=0.28'
+install_apart saq 'saq[redis]>=0.26' typing_extensions # which it imports, and does not require
 if command -v npm >/dev/null; then
     mkdir -p "$VENV/node"
     npm install --silent --prefix "$VENV/node" 'bullmq@^6' 'ioredis@^5'

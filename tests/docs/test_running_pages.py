@@ -82,16 +82,31 @@ def test_readme_program_runs_as_printed(own_url: str, tmp_path: Path) -> None:
     assert "available=9" in second
 
 
+def run_tests(folder: Path, **environment: str) -> str:
+    """Run pytest in a folder, without this run's options and plugins; return what it printed."""
+    options = ("-q", "--rootdir", str(folder), "-p", "no:cacheprovider", "-o", "asyncio_mode=auto")
+    environment |= {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options],
+        cwd=folder, env=environment, text=True, capture_output=True, check=False,
+    )  # fmt: skip
+    return ran.stdout + ran.stderr
+
+
 def test_tests_of_the_fastapi_page_pass_as_printed(own_url: str, tmp_path: Path) -> None:
     for at in (0, 1):
         text = program("docs/fastapi.md", at)
         (tmp_path / text.split()[1]).write_text(text)
-    # not this run's options, nor its plugins that need them
-    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), "-p", "no:cacheprovider"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment |= {"LOCKWORK_URL": own_url, "LOCKWORK_EMBEDDED": "off"}
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, text=True, capture_output=True, check=False)
-    assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
+    said = run_tests(tmp_path, LOCKWORK_URL=own_url, LOCKWORK_EMBEDDED="off")
+    assert "1 passed" in said, said
+
+
+def test_tests_of_the_testing_page_pass_as_printed(tmp_path: Path) -> None:
+    """All blocks but Django's are one file."""
+    blocks = [step.code for step in steps(ROOT / "docs/testing.md") if "django" not in step.code]
+    (tmp_path / "test_shop.py").write_text("\n\n".join(blocks))
+    said = run_tests(tmp_path)
+    assert "11 passed" in said, said
 
 
 def test_quick_start_programs_run_as_printed(own_url: str, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_counters_agree_with_all_features_mixed(simulated: Server, few: bool) ->
     build = (
         Build("small steps", (_FEW, _SCARCE, ("queue/clear", "local JOBS = 500", "local JOBS = 3"))) if few else Build()
     )
-    for seed in range(30):
+    for seed in range(20):
         MixedQueue(simulated, build, seed).walk(60)
 
 
@@ -111,7 +111,7 @@ def test_counters_that_disagree_are_noticed(simulated: Server, twin: Build) -> N
 
 
 def test_counters_agree_without_publish_rights(mute: Server) -> None:
-    for seed in range(30):
+    for seed in range(10):
         MixedQueue(mute, Build(), seed).walk(60)
 
 
