@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import app_modules
 import zygote
 from docs.snippets import Reader, steps
 from lockwork import Lockwork
@@ -22,7 +24,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("page", "names"),
     [
+        ("cluster.md", {}),
         ("compat.md", {}),
+        ("dashboard.md", {}),
         ("dead.md", {}),
         ("encryption.md", {}),
         ("delay-queue.md", {}),
@@ -37,6 +41,7 @@ ROOT = Path(__file__).parents[2]
         ("own-ids.md", {}),
         ("queues.md", {}),
         ("schedules.md", {}),
+        ("sentinel.md", {}),
         ("synchronizers.md", {"make_report": str.upper}),
         ("unique.md", {}),
         ("worker.md", {}),
@@ -152,3 +157,99 @@ def test_page_about_remote_tasks_runs_as_printed(own_url: str, tmp_path: Path, m
             reader.names["receipt"].enqueue(42, copy=2)
     assert lw.queue("urgent").status().ready == 1
     lw.close()
+
+
+SEARCH = """
+from dataclasses import dataclass
+
+
+class Service:
+    async def add(self, pages):
+        return [len(page) for page in pages]
+
+    async def send(self, mails):
+        return [Answer(mail.to != "nobody", "no such address") for mail in mails]
+
+
+@dataclass
+class Answer:
+    ok: bool
+    text: str
+
+
+@dataclass
+class Mail:
+    to: str
+
+
+class InvalidAddress(Exception): ...
+
+
+class Refused(Exception): ...
+
+
+search = provider = Service()
+"""
+
+
+def test_page_about_batch_tasks_runs_as_printed(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks, calls, more, inside = (step.code for step in steps(ROOT / "docs" / "batch.md"))
+    (tmp_path / "shop.py").write_text(f"{SEARCH}\n\n{tasks}\n\n{more}\n\n{inside}")
+    with worker("shop:lw", url=own_url, folder=tmp_path):
+        shop = app_modules.load_app(tmp_path, "shop", own_url)
+        exec(calls, vars(shop))
+        assert shop.index.enqueue("https://example.org/3").result(timeout=30) == 21
+        sent, refused = shop.send.enqueue_many((shop.Mail(to),) for to in ("ada", "nobody"))
+        assert sent.result(timeout=30) is None
+        until(lambda: refused.state() == "scheduled", "the refused mail waits for its retry")
+        reminder = shop.remind.enqueue(shop.Mail("ada"))
+        reminder.result(timeout=30)
+        assert reminder.progress() == "sent"
+        shop.lw.close()
+
+
+POOL = """
+from contextlib import asynccontextmanager, nullcontext
+
+
+class Pool:
+    @asynccontextmanager
+    async def acquire(self):
+        yield self
+
+    def transaction(self):
+        return nullcontext()
+
+    async def close(self): ...
+
+
+async def create_pool():
+    return Pool()
+
+
+class Db:
+    def __init__(self, connection):
+        self.connection = connection
+
+
+class FakeDb: ...
+"""
+
+
+def test_page_about_injection_runs_as_printed(own_url: str, tmp_path: Path) -> None:
+    tasks, calls, test = (step.code for step in steps(ROOT / "docs" / "injection.md"))
+    (tmp_path / "shop.py").write_text(f"{POOL}\n\n{tasks}")
+    with worker("shop:lw", url=own_url, folder=tmp_path):
+        shop = app_modules.load_app(tmp_path, "shop", own_url)
+        exec(f"{calls}\n\n{test}", vars(shop))
+        asyncio.run(shop.test_send())
+        assert shop.send.enqueue(43).result(timeout=30) is None
+        shop.lw.close()
+
+
+def test_program_of_the_flask_page_runs_as_printed(own_url: str, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(program("docs/flask.md", 0))
+    shop = app_modules.load_app(tmp_path, "shop", own_url)
+    with shop.lw:
+        answer = shop.create_app().test_client().post("/mails/42")
+        assert (answer.status_code, shop.lw.job(answer.text).state()) == (202, "ready")
