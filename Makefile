@@ -36,7 +36,7 @@ help:
 	@echo "             and with TIER=nightly more of each, with a report in docs/reliability.md"
 	@echo "make check   lint, types, import rules, and a wheel that installs"
 	@echo "make bench   the benchmarks, each beside its floor (make bench ARGS='--quick')"
-	@echo "make peers   how fast and how soon Lockwork and other queues run jobs (make peers ARGS='drain --quick')"
+	@echo "make peers   how fast and how soon Lockwork and other queues run jobs (make peers ARGS='noop --quick')"
 	@echo "make docs    the documentation's site, in site/"
 	@echo "make release builds a release into dist/, checks it, and tries it (make release ARGS=--rehearse)"
 	@echo "make constraints  the exact versions that CI installs, in constraints.txt"

@@ -55,14 +55,21 @@ class Session:
         return self.each(f"drain, {kind}, {processes} processes", measure)
 
 
+def noop(session: Session) -> list[dict[str, object]]:
+    """Jobs that do nothing, in one process: what `--chart` draws."""
+    return _drained(session, "noop", 1)
+
+
 def drain(session: Session) -> list[dict[str, object]]:
-    """Jobs that do nothing, jobs that wait 1 ms, and jobs that compute for 10 ms."""
-    lines = []
-    for kind, processes in (("noop", 1), ("io", 1), ("io", 4), ("cpu", _CPU_PROCESSES)):
-        rates = session.drained(kind, processes)
-        _print_rates(session, f"jobs/s, {kind}, {_plural(processes)}", rates)
-        lines += _lines("drain", rates, kind=kind, processes=processes, unit="jobs/s")
-    return lines
+    """Jobs that wait 1 ms, and jobs that compute for 10 ms."""
+    kinds = (("io", 1), ("io", 4), ("cpu", _CPU_PROCESSES))
+    return [line for kind, processes in kinds for line in _drained(session, kind, processes)]
+
+
+def _drained(session: Session, kind: str, processes: int) -> list[dict[str, object]]:
+    rates = session.drained(kind, processes)
+    _print_rates(session, f"jobs/s, {kind}, {_plural(processes)}", rates)
+    return _lines("drain", rates, kind=kind, processes=processes, unit="jobs/s")
 
 
 def first(session: Session) -> list[dict[str, object]]:
@@ -123,21 +130,26 @@ def processes(session: Session) -> list[dict[str, object]]:
     return lines
 
 
-MEASURES = {"drain": drain, "first": first, "latency": latency, "processes": processes}
+MEASURES = {"noop": noop, "drain": drain, "first": first, "latency": latency, "processes": processes}
 
 
 def main() -> None:
     """Read the command line and measure."""
     options = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     options.add_argument("measures", nargs="*", metavar="MEASURE", help=f"which: {', '.join(MEASURES)}; default: all")
-    options.add_argument("--only", metavar="QUEUES", default="", help="names of queues, separated by semicolons")
+    names = [peer.name for peer in PEERS]
+    options.add_argument(
+        "--only", metavar="QUEUE", action="append", choices=names, help=f"this queue; repeatable: {'; '.join(names)}"
+    )
     options.add_argument("--quick", action="store_true", help="a tenth of the jobs and one round: that all of it runs")
-    options.add_argument("--chart", type=Path, metavar="FILE", help="draw the rates of no-op jobs there (SVG)")
+    options.add_argument("--chart", type=Path, metavar="FILE", help="draw the rates of `noop` there (SVG)")
     options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     chosen = options.parse_args()
     unknown = set(chosen.measures) - set(MEASURES)
     if unknown:
         options.error(f"no measure is named {', '.join(sorted(unknown))}: known are {', '.join(MEASURES)}")
+    if chosen.chart and chosen.measures and "noop" not in chosen.measures:
+        options.error("--chart draws the measure noop: name it, too")
     console = Console(width=None if os.isatty(1) else 140)
     with redis_server() as url, postgres_server() as postgres:
         peers = [peer for peer in PEERS if peer.version and (postgres or peer.name != "procrastinate")]
@@ -145,15 +157,15 @@ def main() -> None:
         if missing:
             console.print(f"not installed: {', '.join(missing)}")
         if chosen.only:
-            peers = [peer for peer in peers if peer.name in chosen.only.split(";")]
+            peers = [peer for peer in peers if peer.name in chosen.only]
         session = Session(console, Runner(url, postgres), peers, 1 if chosen.quick else 3, 0.1 if chosen.quick else 1.0)
         lines = [line for name in chosen.measures or MEASURES for line in MEASURES[name](session)]
     machine = f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     versions = {peer.name: peer.version for peer in peers}
     console.print(machine)
     if chosen.chart:
-        noop = [line for line in lines if (line["measure"], line.get("kind")) == ("drain", "noop")]
-        rates = {str(line["queue"]): cast("float", line["median"]) for line in noop}
+        drawn = [line for line in lines if (line["measure"], line.get("kind")) == ("drain", "noop")]
+        rates = {str(line["queue"]): cast("float", line["median"]) for line in drawn}
         chosen.chart.write_text(bars("Jobs that do nothing, run per second by one process", rates, "lockwork"))
     if chosen.json:
         chosen.json.write_text(

@@ -37,7 +37,7 @@ class Peer:
     """Whether one command starts all processes; otherwise each process is a command."""
     bin: Path = _BIN
     """Folder of its programs: some queues need another version of redis-py."""
-    jobs: Mapping[str, int] = field(default_factory=lambda: {"noop": 10_000, "io": 5_000, "cpu": 200})
+    jobs: Mapping[str, int] = field(default_factory=lambda: {"noop": 5_000, "io": 3_000, "cpu": 200})
     """Jobs to drain, by kind."""
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Other names of its tasks, by kind."""

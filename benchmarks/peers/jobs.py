@@ -6,9 +6,13 @@ A job's argument is the time at which it was due to be enqueued. So a sender tha
 from __future__ import annotations
 
 import asyncio
+import itertools
+import mmap
 import os
 import struct
+import threading
 import time
+from bisect import bisect
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +21,12 @@ KINDS = ("noop", "io", "cpu")
 """A job that does nothing, one that waits for 1 ms, and one that computes for 10 ms."""
 IO_SECONDS, CPU_SECONDS = 0.001, 0.010
 _ENTRY = struct.Struct("dd")
-_files: dict[int, int] = {}
-"""The open file of this process. A fork opens its own."""
+_NONE = bytes(_ENTRY.size)
+_MOST = 1_000_000
+"""Records of a process."""
+_opened: dict[int, tuple[mmap.mmap, Iterator[int]]] = {}
+"""The file of this process, and its free positions. A fork opens its own."""
+_opening = threading.Lock()
 
 
 def folder() -> Path:
@@ -27,23 +35,41 @@ def folder() -> Path:
 
 
 def record(due: float) -> None:
-    """Append the start of a job to the file of this process."""
+    """Note the start of a job in the file of this process; a system call would cost more than the job."""
     pid = os.getpid()
-    if pid not in _files:
-        _files[pid] = os.open(folder() / str(pid), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.write(_files[pid], _ENTRY.pack(due, time.time()))
+    if pid not in _opened:
+        with _opening:
+            if pid not in _opened:
+                _opened[pid] = _open(folder() / str(pid))
+    entries, free = _opened[pid]
+    _ENTRY.pack_into(entries, next(free) * _ENTRY.size, due, time.time())
+
+
+def _open(path: Path) -> tuple[mmap.mmap, Iterator[int]]:
+    with path.open("xb+") as file:
+        file.truncate(_MOST * _ENTRY.size)
+        return mmap.mmap(file.fileno(), 0), itertools.count()
 
 
 def records() -> Iterator[tuple[float, float]]:
     """Return when each job was due and when it started."""
-    for file in folder().iterdir():
-        content = file.read_bytes()
-        yield from _ENTRY.iter_unpack(content[: len(content) - len(content) % _ENTRY.size])
+    for path in folder().iterdir():
+        yield from _ENTRY.iter_unpack(path.read_bytes()[: _written(path) * _ENTRY.size])
 
 
 def count() -> int:
     """Return how many jobs have started."""
-    return sum(file.stat().st_size // _ENTRY.size for file in folder().iterdir())
+    return sum(_written(path) for path in folder().iterdir())
+
+
+def _written(path: Path) -> int:
+    """Return the number of entries in a file; those of Python end with zeros."""
+    with path.open("rb") as file:
+
+        def is_empty(at: int) -> bool:
+            return os.pread(file.fileno(), _ENTRY.size, at * _ENTRY.size) == _NONE
+
+        return bisect(range(path.stat().st_size // _ENTRY.size), False, key=is_empty)
 
 
 def noop(due: float) -> None:
