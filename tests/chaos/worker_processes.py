@@ -82,11 +82,11 @@ class WorkerProcesses:
 
     def kill(self, draw: random.Random) -> None:
         """Kill one worker process, or now and then a whole machine."""
-        up = [machine for machine in self.workers if machine not in self._frozen and machine.children()]
+        running = [machine for machine in self.workers if machine not in self._frozen]
+        up = [(machine, children) for machine in running if (children := machine.children())]
         if not up:
             return
-        machine = draw.choice(up)
-        children = machine.children()
+        machine, children = draw.choice(up)
         whole = draw.random() < 0.1
         if whole:
             self.kill_machine(machine)
