@@ -42,6 +42,11 @@ _CODE = re.compile(r"(\w+)=(-?\d+)")
 _ARGUMENT = re.compile(r"(\w+)(\?)?(?:: (flag|number))?")
 _LOCAL = re.compile(r"^local (?:function (\w+)|([\w, ]+))", re.MULTILINE)
 _READS = {"hash": "HLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD"}
+_RARE = frozenset(
+    ("flows", "group_queue", "groups", "long_results", "parked", "parked_since", "rounds", "suspects", "throttled",
+     "unreported", "void")
+)  # fmt: skip
+"""Keys that do not exist in most queues: one command finds that none of them has another data type."""
 
 
 class DeclarationError(Exception):
@@ -181,13 +186,7 @@ class Declaration:
         if self.codes:
             names = ", ".join(name.upper() for name, _ in self.codes)
             lines.append(f"local {names} = {', '.join(str(value) for _, value in self.codes)}")
-        for key in (*self.own, *self.given):
-            if key.kind and key.count is None:
-                lines.append(f"redis.call('{_READS[key.kind]}', {key.name})")
-            elif key.kind and key.count:
-                lines += [f"redis.call('{_READS[key.kind]}', {key.name}[{at}])" for at in range(1, key.count + 1)]
-            elif key.kind:
-                lines.append(f"for _, key in ipairs({key.name}) do redis.call('{_READS[key.kind]}', key) end")
+        lines += self._check_types()
         if self.goes_on:
             # after a deletion, a script may continue to write when the server is out of memory
             first = self.own[0]
@@ -195,6 +194,25 @@ class Declaration:
             # with many keys, a key of another data type must fail alone
             lines.append(f"redis.{'call' if first.count is None else 'pcall'}('{delete}', KEYS[1], '')")
         return "".join(f"{line}\n" for line in lines)
+
+    def _check_types(self) -> Iterator[str]:
+        """Yield commands that fail for a key of another data type."""
+        rare: dict[str, str] = {}
+        for key in (*self.own, *self.given):
+            if key.kind and key.count == 0:
+                yield f"for _, key in ipairs({key.name}) do redis.call('{_READS[key.kind]}', key) end"
+            elif key.kind:
+                names = [key.name] if key.count is None else [f"{key.name}[{at}]" for at in range(1, key.count + 1)]
+                reads = {name: f"redis.call('{_READS[key.kind]}', {name})" for name in names}
+                if key.name in _RARE:
+                    rare |= reads
+                else:
+                    yield from reads.values()
+        if len(rare) > 2:  # fewer reads cost no more than the command
+            yield f"if redis.call('EXISTS', {', '.join(rare)}) > 0 then"
+        yield from rare.values()
+        if len(rare) > 2:
+            yield "end"
 
     def _take_keys(self) -> Iterator[str]:
         at = 1
