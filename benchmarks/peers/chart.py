@@ -16,7 +16,7 @@ text { font: 14px system-ui, sans-serif; fill: #1f2328 }
 
 
 def bars(title: str, figures: Mapping[str, float], ours: str) -> str:
-    """Draw the figures, the largest first; the bar of `ours` is colored."""
+    """Draw the figures, the largest first; the bars of `ours` are colored."""
     ordered = sorted(figures.items(), key=lambda item: -item[1])
     most = max(figures.values())
     height = _TOP + _LINE * len(ordered)
@@ -30,7 +30,7 @@ def bars(title: str, figures: Mapping[str, float], ours: str) -> str:
     for number, (name, figure) in enumerate(ordered):
         top = _TOP + number * _LINE
         width = max(1.0, figure / most * (_WIDTH - _NAMES - _FIGURES))
-        kind = "ours" if name == ours else "theirs"
+        kind = "ours" if name.partition(",")[0] == ours else "theirs"
         parts += [
             f'<text x="{_NAMES - 10}" y="{top + 14}" text-anchor="end">{escape(name)}</text>',
             f'<rect class="{kind}" x="{_NAMES}" y="{top}" width="{width:.1f}" height="{_BAR}"/>',
