@@ -14,12 +14,15 @@ from lockwork.version import RELEASED
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("README*.md")), *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("examples/**/*.md"))]
+_COMMENT = "in a checkout, until the first release"
 _COMMAND = re.compile(r"(pip install [^\n`]*?)([\"'])(?:lockwork|\.)(\[[\w,]+\])\2")
 
 
 def current(text: str) -> str:
     """Return the text of a page with the right install commands."""
     source = "lockwork" if RELEASED else "."
+    if RELEASED:
+        text = text.replace(f"    # {_COMMENT}\n", "\n").replace(f"# {_COMMENT}; ", "# ")
     return _COMMAND.sub(rf"\g<1>\g<2>{source}\g<3>\g<2>", text)
 
 

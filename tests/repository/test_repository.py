@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,14 @@ def test_release_is_refused_while_its_addresses_are_placeholders() -> None:
 def test_pages_install_lockwork_from_where_it_is() -> None:
     checked = run(sys.executable, ROOT / "scripts" / "install_commands.py", "--check")
     assert checked.returncode == 0, checked.stdout
+
+
+def test_pages_install_lockwork_from_the_index_after_the_release() -> None:
+    names = runpy.run_path(str(ROOT / "scripts" / "install_commands.py"))
+    names["current"].__globals__["RELEASED"] = True
+    current, comment = names["current"], "# in a checkout, until the first release"
+    assert current(f"$ pip install '.[flask]'    {comment}\n") == "$ pip install 'lockwork[flask]'\n"
+    assert current(f"$ pip install '.[fast]'    {comment}; x\n") == "$ pip install 'lockwork[fast]'    # x\n"
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
