@@ -35,7 +35,7 @@ def folder() -> Path:
 
 
 def record(due: float) -> None:
-    """Note the start of a job in the file of this process; a system call would cost more than the job."""
+    """Write the start of a job to the mapped file of this process, without a system call for each job."""
     pid = os.getpid()
     if pid not in _opened:
         with _opening:

@@ -254,9 +254,9 @@ class RunningVersions(Struct, frozen=True):
         return cls(apps, [], max((app.seen for app in apps), default=_NEVER))
 
     def having(self, task: str) -> list[tuple[App, AnnouncedTask]]:
-        """Return the versions of a task, the newest first: those that live workers run.
+        """Return the versions of a task that live workers run, the newest first.
 
-        If there are none, the recently announced ones; if there are none of these, the last one of each app.
+        Without such a version, return the recently announced ones, or else the last one of each app.
         """
         apps = sorted(self.apps, key=lambda app: app.seen, reverse=True)
         versions = [(app, each) for app in apps if (each := app.task(task))]

@@ -14,7 +14,7 @@ from chaos import tiers
 from chaos.failovers import Sentinels, Servers, Shards
 from chaos.outages import PARTITIONS, Load, survive
 from chaos.report import Report
-from chaos.tiers import SEED
+from chaos.tiers import SEED, TIER
 from clusters import clustered
 from lockwork.protocol import slots
 from sentinels import watched
@@ -64,4 +64,5 @@ def test_confirmed_jobs_survive_failovers(topology: str, tmp_path: Path, chaos_u
     )
     assert problems == []
     assert outcome.status.dead == 0
-    assert len(outcome.confirmed) > COUNTS.jobs / 10  # a slow machine enqueues fewer in the time of its failovers
+    # with few jobs, the failovers of a slow machine take most of the time in which jobs are enqueued
+    assert len(outcome.confirmed) > COUNTS.jobs / (10 if TIER == "test" else 2)

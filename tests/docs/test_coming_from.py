@@ -61,9 +61,7 @@ def _is_in(module: object, folder: Path) -> bool:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_every_line_of_the_page_runs_as_printed(
-    own_url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, page: Path
-) -> None:
+def test_page_lines_run_as_printed(own_url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, page: Path) -> None:
     monkeypatch.setenv("LOCKWORK_URL", own_url)
     with redis.Redis.from_url(own_url) as client:
 

@@ -88,7 +88,7 @@ def test_readme_program_runs_as_printed(own_url: str, tmp_path: Path) -> None:
 
 
 def run_tests(folder: Path, **environment: str) -> str:
-    """Run pytest in a folder, without this run's options and plugins; return what it printed."""
+    """Run pytest in a folder, without the options and plugins of the current run; return its output."""
     options = ("-q", "--rootdir", str(folder), "-p", "no:cacheprovider", "-o", "asyncio_mode=auto")
     environment |= {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     ran = subprocess.run(

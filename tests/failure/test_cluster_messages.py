@@ -261,7 +261,7 @@ def test_wait_costs_few_calls(still: Cluster, monkeypatch: pytest.MonkeyPatch) -
         wake(self, woken)
 
     def noted_at_begin(self: ShardChannels, name: str, ticket: str) -> bool:
-        """A wait that begins just after the subscription looks again at once, and needs no wake-up."""
+        """A wait that begins just after the subscription checks again at once, so it needs no wake-up."""
         missed = enter(self, name, ticket)
         if not spent:
             looks.extend([ticket] * missed)

@@ -81,7 +81,7 @@ async def test_error_of_the_server_is_the_one_of_redis_py(url: str, admin: redis
         admin.acl_deluser("guest")
 
 
-def test_no_server() -> None:
+def test_refused_connection_is_server_unavailable() -> None:
     with Lockwork(f"redis://127.0.0.1:{ports.free_port()}", patience=0.3) as lw:
         with pytest.raises(ServerUnavailable, match="Connection refused"):
             lw.queue().status()

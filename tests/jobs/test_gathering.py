@@ -62,7 +62,7 @@ def test_results_are_in_the_order_of_the_jobs(lw: Lockwork) -> None:
         assert lw.gather(iter(jobs)) == [0.2, *range(0, 600, 2), 0.1], "all have ended"
 
 
-def test_no_jobs_need_no_server() -> None:
+def test_empty_lists_of_jobs_need_no_server() -> None:
     with Lockwork("redis://localhost:1") as lw:
         assert lw.gather([]) == []
         assert list(lw.completed([])) == []

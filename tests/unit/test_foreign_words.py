@@ -115,7 +115,7 @@ def test_command_line_names_its_own_words(words: str, hint: str) -> None:
     assert hint in " ".join(done.output.split())
 
 
-def test_no_word_is_ours(app: Lockwork) -> None:
+def test_words_of_other_libraries_are_not_lockwork_methods(app: Lockwork) -> None:
     @app.task
     def task() -> None: ...
 

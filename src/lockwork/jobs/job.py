@@ -381,7 +381,7 @@ def origin_of(job: Job[Any]) -> Origin:
 
 
 def shown_snapshot(job: Job[Any]) -> JobSnapshot:
-    """Read a job as tools show it: what is encrypted stays so, also in an app that has the keys."""
+    """Read a job for tools, which show encrypted values as encrypted even if the app has the keys."""
     details = job._from.runtime.run(job._placed())  # noqa: SLF001 - as in `origin_of`; it also finds the queue
     return snapshot(job.id, job.queue, details)
 

@@ -137,8 +137,8 @@ class Visible(Struct, frozen=True):
 class JobPage:
     """One page of jobs, and how many records were searched.
 
-    Iterating over it yields its jobs, and then those of all following pages: `for job in lw.jobs(task="send")`, or
-    `async for job in await lw.ajobs(task="send")`. It reads each page when its first job is needed.
+    Iterate over a page for its jobs and the jobs of all later pages: `for job in lw.jobs(task="send")`, or
+    `async for job in await lw.ajobs(task="send")`. A later page is read when its first job is needed.
     """
 
     jobs: list[JobRow]

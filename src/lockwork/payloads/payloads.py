@@ -139,7 +139,10 @@ class Payloads:
         return msgspec.json.encode({"type": fields["type"], "message": message, "traceback": trace})
 
     def open_error(self, queue: str, id: str, stored: bytes) -> bytes:
-        """Return a stored error as plain JSON; of one that cannot be read, its type. An unverified one stays text."""
+        """Return a stored error as plain JSON.
+
+        An error that cannot be decrypted keeps its type. An unsigned error is not rebuilt as an exception.
+        """
         codec = self._of(queue)
         try:
             fields = msgspec.json.decode(stored, type=dict[str, msgspec.Raw])

@@ -109,7 +109,7 @@ class Registry:
         return sorted({queue for task in self._tasks.values() for queue in task.options_in_force.queues})
 
     def use(self, queue: str) -> None:
-        """Note a queue for which this process has made jobs of the app's tasks."""
+        """Record a queue that this process has enqueued jobs to."""
         self._used_queues.add(queue)
 
     def used_queues(self) -> list[str]:

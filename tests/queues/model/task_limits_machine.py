@@ -34,7 +34,7 @@ _LIMITS = (
 )
 _TASKS = ("a", "b", "c")
 _ONE = "one"
-"""A group of which one job runs at a time; the others have no limits."""
+"""The only group with a limit: it runs one job at a time."""
 
 
 @dataclass

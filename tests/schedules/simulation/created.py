@@ -264,7 +264,9 @@ def _moment(name: str, at: int) -> SchedulePlan:
 
 RELEASED = Build()
 MUTANTS = (
-    Build("tells nobody", (("schedules/parts/changes", "if looking then return end", "if true then return end"),)),
+    Build(
+        "no worker is notified", (("schedules/parts/changes", "if looking then return end", "if true then return end"),)
+    ),
     Build("a resumed one is not looked at", (("schedules/pause", "look_now(name, now_ms)", ""),)),
     Build("overlaps", (("schedules/parts/jobs", "redis.call('HEXISTS', jobs, id) == 1", "false"),)),
     Build(

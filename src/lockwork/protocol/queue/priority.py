@@ -40,7 +40,7 @@ def shown(digit: int) -> str | int:
 
 
 def rank(priority: str | int) -> int:
-    """Return the place, from 0, of a priority in the order in which jobs start."""
+    """Return the rank of a priority; jobs of rank 0 start first."""
     return _DIGITS.index(digit(priority))
 
 
