@@ -429,7 +429,8 @@ def test_middleware_headers_and_hooks(shop: Shop) -> None:
     traced = shop.lw.task(name="traced")(lambda card: current_job().headers["trace"] + card)
     assert traced.enqueue(SECRET).result(30) == "t1" + SECRET
     until(lambda: len(seen) == 2, "both hooks were called")
-    assert seen == [([SECRET], {}), "t1" + SECRET]
+    # the job may have ended before the hook of its enqueue is called
+    assert sorted(seen, key=str) == [([SECRET], {}), "t1" + SECRET]
 
 
 def test_job_that_waits_for_a_commit(shop: Shop) -> None:

@@ -102,8 +102,8 @@ def test_waiters_are_granted_when_the_minimum_ends(lw: Lockwork) -> None:
 def test_second_waiter_wakes_at_lease_end_when_first_has_died(lw: Lockwork, url: str) -> None:
     """The waiter planned to check at the end of the holder's lease; the release made that end earlier (L4)."""
     waiter = "from lockwork import Lockwork\nLockwork().lock('x').acquire()\n"
-    with script(waiter, url=url) as first, ThreadPoolExecutor(1) as pool:
-        with lw.lock("x", at_least=1.5):
+    with ThreadPoolExecutor(1) as pool:
+        with lw.lock("x", at_least=1.5), script(waiter, url=url) as first:
             until(lambda: lw.lock("x").inspect().waiters == 1, "the first waits")
             second = pool.submit(lambda: (lw.lock("x", wait=30).acquire(), time.monotonic())[1])
             until(lambda: lw.lock("x").inspect().waiters == 2, "the second waits")
@@ -126,10 +126,11 @@ def test_crashed_holder_keeps_the_lock_for_the_minimum(lw: Lockwork, url: str) -
 
 def test_waiter_that_crashed_after_its_grant_keeps_the_minimum(lw: Lockwork, url: str) -> None:
     """A hand-over lasts only for the time to claim it: that is less than the minimum."""
+    lw.lock("x").acquire()
     with script(HOLDER, "8s", url=url) as holder:
-        with lw.lock("x"):
-            until(lambda: lw.lock("x").inspect().waiters == 1, "it waits")
-            threading.Event().wait(0.5)  # it receives the wake-up
+        until(lambda: lw.lock("x").inspect().waiters == 1, "it waits")
+        threading.Event().wait(0.5)  # it receives the wake-up
+        lw.lock("x").release()
         holder.line()
         granted = time.monotonic()
         holder.send(signal.SIGKILL)

@@ -65,7 +65,7 @@ _RELEASE = (*_ACQUIRE, "locks/grant.py", "runtime/runtime.py", "protocol/locks/l
 
 def test_ctrl_c_in_a_blocking_wait(lw: Lockwork, url: str) -> None:
     lock = lw.lock("x")
-    with script(WAITS, url=url) as waiter, lock as grant:
+    with lock as grant, script(WAITS, url=url) as waiter:
         assert waiter.line() == "begins"
         until(lambda: lock.inspect().waiters == 1, "it waits")
         waiter.send(signal.SIGINT)
@@ -80,10 +80,11 @@ def test_ctrl_c_just_when_the_lock_is_handed_over(lw: Lockwork, url: str) -> Non
     """The waiter either reports the lock or frees it."""
     lock = lw.lock("x")
     for pause in (0.0, 0.001, 0.002, 0.004):
+        lock.acquire()
         with script(WAITS, url=url) as waiter:
-            with lock:
-                assert waiter.line() == "begins"
-                until(lambda: lock.inspect().waiters == 1, "it waits")
+            assert waiter.line() == "begins"
+            until(lambda: lock.inspect().waiters == 1, "it waits")
+            lock.release()
             time.sleep(pause)
             waiter.send(signal.SIGINT)
             assert waiter.line() in ("interrupted", "has it")

@@ -53,15 +53,14 @@ def test_killed_holder_delays_the_next_by_its_lease_at_most(lw: Lockwork, url: s
 
 def test_killed_waiter_is_skipped_after_its_claim_time(lw: Lockwork, url: str) -> None:
     """The server may grant the lock to the dead waiter, but only for the short claim time."""
-    with script(WAITER, url=url) as waiter:
-        with lw.lock("x") as first:
-            until(lambda: lw.lock("x").inspect().waiters == 1, "it waits")
-            waiter.send(signal.SIGKILL)
-            waiter.wait()
-        began = time.monotonic()
-        with lw.lock("x", wait=30) as second:
-            assert second.fence > first.fence
-        assert time.monotonic() - began < 8
+    with lw.lock("x") as first, script(WAITER, url=url) as waiter:
+        until(lambda: lw.lock("x").inspect().waiters == 1, "it waits")
+        waiter.send(signal.SIGKILL)
+        waiter.wait()
+    began = time.monotonic()
+    with lw.lock("x", wait=30) as second:
+        assert second.fence > first.fence
+    assert time.monotonic() - began < 8
 
 
 def test_holder_stopped_past_its_lease_is_notified_of_the_loss(lw: Lockwork, url: str) -> None:

@@ -58,7 +58,7 @@ def test_hand_over_is_timed(lw: Lockwork, url: str, kind: str, label: str) -> No
 
 
 def test_frozen_waiter_counts_as_a_late_hand_over(lw: Lockwork, url: str) -> None:
-    with script(WAITER, url=url) as waiter, lw.lock("x") as grant:
+    with lw.lock("x") as grant, script(WAITER, url=url) as waiter:
         assert waiter.line() == "ready"
         until(lambda: lw.lock("x").inspect().waiters, "it waits")
         waiter.send(signal.SIGSTOP)

@@ -99,9 +99,9 @@ def test_stopped_waiter_is_skipped_and_served_later(lw: Lockwork, url: str) -> N
         "from lockwork import Lockwork\nwith Lockwork() as lw:\n"
         "    with lw.lock('x') as grant:\n        print(grant.fence, grant.lost, flush=True)\n"
     )
+    lock = lw.lock("x")
+    first = lock.acquire()
     with script(waiter, url=url) as stopped:
-        lock = lw.lock("x")
-        first = lock.acquire()
         until(lambda: lock.inspect().waiters == 1, "it waits")
         stopped.send(signal.SIGSTOP)
         with ThreadPoolExecutor(1) as pool:
