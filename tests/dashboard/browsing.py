@@ -21,7 +21,7 @@ from lockwork import Lockwork
 from lockwork.dashboard import app
 from lockwork.dashboard.connections import PROTOCOL
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser"))), "")
 
 
 @contextlib.contextmanager
@@ -130,7 +130,7 @@ def aside(call: Callable[[], T]) -> T:
         return pool.submit(call).result()
 
 
-SWITCHES = ["--process-per-site", *(["--no-sandbox"] if os.getuid() == 0 else [])]
+SWITCHES = ["--process-per-site", "--disable-gpu", *(["--no-sandbox"] if os.getuid() == 0 else [])]
 """The pages of one context share a renderer. Chromium refuses to run as root in its sandbox."""
 
 

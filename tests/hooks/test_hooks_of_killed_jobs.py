@@ -96,10 +96,13 @@ def test_undelivered_hooks_are_logged(app: Load, work: Any, history: History) ->
     assert not history.lines("failure")
 
 
+@pytest.mark.parametrize("reports", ["in time", "late"])
 def test_hook_that_ends_its_process_is_not_called_again(
-    app: Load, work: Any, history: History, monkeypatch: pytest.MonkeyPatch
+    app: Load, work: Any, history: History, monkeypatch: pytest.MonkeyPatch, reports: str
 ) -> None:
+    """The process has reported that it is ready, also if the supervisor sees its end first."""
     monkeypatch.setenv("HOOK", "fatal")
+    monkeypatch.setenv("REPORTS", reports)
     observed = app("observed")
     with work("another_hook") as process:
         job = observed.stubborn_thread.options(retries=0).enqueue()

@@ -46,6 +46,35 @@ def test_reports_continue_after_handler_error(caplog: pytest.LogCaptureFixture) 
     assert """could not be handled: b'["host/1/a",["Recycle"]]'""" in caplog.text
 
 
+def test_flush_waits_for_reports_that_were_sent_before() -> None:
+    going_on, received = threading.Event(), list[Reported]()
+
+    def on_report(_session: str, message: Reported) -> None:
+        going_on.wait()
+        received.append(message)
+
+    reports = Reports(on_report)
+    reporter = SocketReporter(os.dup(reports.descriptor), "host/1/a")
+    reports.start()
+    flushes = [threading.Thread(target=reports.flush) for _ in range(3)]
+    try:
+        reporter.report(Ready())
+        reporter.report(Recycle())
+        for flush in flushes:
+            flush.start()
+        until(lambda: len(reports._flushes) == 3, "all wait")
+        assert all(flush.is_alive() for flush in flushes)
+        going_on.set()
+        for flush in flushes:
+            flush.join()
+        assert received == [Ready(), Recycle()]
+    finally:
+        going_on.set()
+        reporter.close()
+        reports.close()
+    reports.flush()  # returns at once
+
+
 @pytest.mark.parametrize(
     "message",
     [

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 
 from observed import lw  # type: ignore[import-not-found]  # beside it, when a worker runs it
 
 from lockwork.hooks import Died, Failed
+from lockwork.worker.ipc.messages import Ready, Reported
+from lockwork.worker.supervisor.supervisor import Supervisor
 from notes import record
 
 
@@ -20,6 +23,19 @@ def fatal(event: Died) -> None:
     record("fatal", id=event.id)
     os._exit(9)
 
+
+handle = Supervisor._on_report
+
+
+def handle_late(supervisor: Supervisor, session: str, message: Reported) -> None:
+    """Let the process end first."""
+    if message == Ready():
+        time.sleep(1)
+    handle(supervisor, session, message)
+
+
+if os.environ.get("REPORTS") == "late":
+    Supervisor._on_report = handle_late  # type: ignore[assignment, method-assign]
 
 if os.environ["HOOK"] == "slow":
     lw.hooks.failure(slow)

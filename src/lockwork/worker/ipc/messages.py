@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Annotated, NamedTuple, Protocol
@@ -297,6 +298,8 @@ _from_worker_process = msgspec.json.Decoder(ProcessReport)
 
 _LONGEST = 16_384
 """Maximum bytes of a report; a longer one is truncated and cannot be decoded."""
+_FLUSH, _CLOSE = b"?", b"!"
+"""Markers among the reports."""
 
 
 class Reports:
@@ -305,6 +308,10 @@ class Reports:
     def __init__(self, on_report: Callable[[str, Reported], None]) -> None:
         self._on_report = on_report
         self._inbox, self._outbox = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._lock = threading.Lock()
+        self._open = True
+        self._flushes: deque[threading.Event] = deque()
+        """Calls of `flush` that wait, in the order of their markers in the socket."""
         self._thread = threading.Thread(target=self._main, name="lockwork-reports", daemon=True)
 
     @property
@@ -316,16 +323,31 @@ class Reports:
         """Start listening."""
         self._thread.start()
 
+    def flush(self) -> None:
+        """Wait until all reports that were sent before this call are handled; do nothing after `close`."""
+        handled = threading.Event()
+        with self._lock:
+            if not self._open:
+                return
+            self._flushes.append(handled)
+            self._outbox.send(_FLUSH)
+        handled.wait()
+
     def close(self) -> None:
         """Stop listening."""
+        with self._lock:
+            self._open = False
         if self._thread.is_alive():
-            self._outbox.send(b"!")
+            self._outbox.send(_CLOSE)
             self._thread.join()
         self._inbox.close()
         self._outbox.close()
 
     def _main(self) -> None:
-        while (received := self._inbox.recv(_LONGEST)) != b"!":
+        while (received := self._inbox.recv(_LONGEST)) != _CLOSE:
+            if received == _FLUSH:
+                self._flushes.popleft().set()
+                continue
             try:
                 report = _from_worker_process.decode(received)
                 self._on_report(report.session, report.message)

@@ -110,7 +110,7 @@ class Supervisor:
             environment.chosen(loop),
             self._reports.descriptor,
             self._heartbeat,
-            on_exit=lambda child: self._events.post(("exit", child)),
+            on_exit=self._on_process_end,
             again=lambda seconds: self._events.later(seconds, ("start", None)),
         )
         self.status: WorkerStatus = WorkerStatus(self._processes, self._heartbeat, options.lease)
@@ -207,6 +207,10 @@ class Supervisor:
                 self._scheduler.look(message.queue)
             case RunnerStarted() | RunnerExited():
                 self._processes.on_runner_report(session, message)
+
+    def _on_process_end(self, child: WorkerProcess) -> None:
+        self._reports.flush()  # what the process reported before its end counts
+        self._events.post(("exit", child))
 
     def _session_over(self, session: str) -> None:
         # other workers run its jobs now, so the process must end
