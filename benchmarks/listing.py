@@ -78,9 +78,6 @@ def _fill(lw: Lockwork) -> None:
 
 
 def _lists(lw: Lockwork, url: str) -> dict[str, Callable[[], object]]:
-    def page(path: str) -> Callable[[], object]:
-        return lambda: asyncio.run(_page(url, path))
-
     return {
         "status's findings": lambda: findings(lw),
         "lw.queues()": lw.queues,
@@ -91,8 +88,13 @@ def _lists(lw: Lockwork, url: str) -> dict[str, Callable[[], object]]:
         "lw.locks()": lw.locks,
         "doctor": lambda: examine(lw),
         "exporter": lambda: ClusterFamilies(lw.runtime, "lw").read(),
-        **{f"page {path}": page(path) for path in _PAGES},
+        **{f"page {path}": page(path, url) for path in _PAGES},
     }
+
+
+def page(path: str, url: str) -> Callable[[], object]:
+    """Return a function that reads a page of the dashboard."""
+    return lambda: asyncio.run(_page(url, path))
 
 
 async def _page(url: str, path: str) -> None:

@@ -13,7 +13,7 @@ from lockwork.protocol.queue.leases import Outcome
 
 FEW, MANY = 1_000, 5_000_000
 BATCH, ROUNDS, TURNS = 500, 40, 6
-_SESSION = "host/1/bench"
+SESSION = "host/1/bench"
 _WINDOW_MS = 3_600_000
 _RECORD = record_header.head(1, 4) + b'["nothing",[42]]'
 _FIRST = record_header.head(0, 4) + b'["nothing",[42]]'
@@ -29,10 +29,10 @@ def flat(bench: Bench) -> list[Figure]:
         for place in ("waiting", "delayed", "dead"):
             client.flushall()
             for queue, count in ((small, FEW), (large, many)):
-                lw.runtime.run(leases.beat(queue, {_SESSION: True}, 3_600_000, 5.0))
+                lw.runtime.run(leases.beat(queue, {SESSION: True}, 3_600_000, 5.0))
                 _fill(client, queue, place, count)
             costs = [
-                (_cost(lw, client, small, turn, rounds), _cost(lw, client, large, turn, rounds))
+                (cost_of_a_job(lw, client, small, turn, rounds), cost_of_a_job(lw, client, large, turn, rounds))
                 for turn in range(TURNS)
             ]
             # the first turn pays for memory that the others find ready
@@ -53,17 +53,17 @@ def flat(bench: Bench) -> list[Figure]:
     return figures
 
 
-def _cost(lw: Lockwork, client: redis.Redis, queue: QueueKeys, turn: int, rounds: int) -> float:
+def cost_of_a_job(lw: Lockwork, client: redis.Redis, queue: QueueKeys, turn: float, rounds: int) -> float:
     """Microseconds of the server's CPU per job."""
     run = lw.runtime.run
-    used = _used(client)
+    used = processor_time(client)
     for number in range(rounds):
         name = f"b{turn}-{number}"
         run(enqueue.push(queue, [NewJob(f"{name}-{at}", _FIRST) for at in range(BATCH)]))
-        leased = run(leases.reserve(queue, _SESSION, BATCH, name, "")).jobs
+        leased = run(leases.reserve(queue, SESSION, BATCH, name, "")).jobs
         assert len(leased) == BATCH
-        run(leases.settle(queue, _SESSION, [Outcome(job.id, job.token, "s") for job in leased], _WINDOW_MS))
-    return (_used(client) - used) / (rounds * BATCH) * 1e6
+        run(leases.settle(queue, SESSION, [Outcome(job.id, job.token, "s") for job in leased], _WINDOW_MS))
+    return (processor_time(client) - used) / (rounds * BATCH) * 1e6
 
 
 def _fill(client: redis.Redis, queue: QueueKeys, place: str, count: int) -> None:
@@ -84,6 +84,7 @@ def _fill(client: redis.Redis, queue: QueueKeys, place: str, count: int) -> None
         pipeline.execute()
 
 
-def _used(client: redis.Redis) -> float:
+def processor_time(client: redis.Redis) -> float:
+    """Return the processor time of the server's main thread, in seconds."""
     found = client.info("cpu")
     return float(found["used_cpu_user_main_thread"]) + float(found["used_cpu_sys_main_thread"])
