@@ -31,6 +31,8 @@ PAGES = [
     "coming-from/celery.html",
     "zh-CN.html",
 ]
+DARK = {"index.html", "jobs.html", "job-states.html", "reference/synchronizers.html", "compare/queues.html"}
+"""One page of each kind, whose colors are checked in the dark."""
 LARGEST = 120_000
 """Bytes that a browser receives for the first page, compressed and without pictures."""
 LARGEST_INDEX = 400_000
@@ -131,7 +133,8 @@ def test_pages_have_no_barriers(site_browser: Browser, address: str, size: str, 
             assert answer is not None
             assert answer.ok, name
             page.wait_for_load_state("networkidle")
-            found[name] = violations(page, scheme)
+            if scheme == "light" or name in DARK:
+                found[name] = violations(page, scheme)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the page"
         assert {name: each for name, each in found.items() if each} == {}
         assert [url for url in requested if not url.startswith((address, "data:", "blob:"))] == []
