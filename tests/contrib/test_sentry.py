@@ -15,6 +15,7 @@ from lockwork import JobFailed, Lockwork
 from processes import until, worker
 
 APP = """
+import asyncio
 import json
 import logging
 import os
@@ -52,6 +53,19 @@ instrument(lw)
 async def refuse(number: int) -> None:
     logging.getLogger("shop").info("charging %d", number)
     raise ValueError(f"attempt {current_job().attempt}")
+
+
+@lw.task(retries=1, backoff=0.01)
+async def overtakes(number: int) -> None:
+    logging.getLogger("shop").info("charging %d", number)
+    raise ValueError(f"attempt {current_job().attempt}")
+
+
+@lw.hooks.failure
+async def slow(event) -> None:
+    if event.task == "overtakes":
+        # the next attempt fails before the hook of the first one's retry is called
+        await asyncio.sleep(event.attempt)
 
 
 @lw.task(queue="split", retries=0)
@@ -160,6 +174,17 @@ def test_job_that_failed_for_good_is_one_event(reported: Reported) -> None:
     ]
     frames = event["exception"]["values"][-1]["stacktrace"]["frames"]
     assert frames[-1]["function"] == "refuse"
+
+
+def test_event_has_the_data_of_an_attempt_that_overtook_a_retry(reported: Reported) -> None:
+    """The hooks of a retry may be called after the next attempt has failed."""
+    reported.app.overtakes.enqueue(7)
+    (event,) = reported.events()
+    assert _error(event) == ("ValueError", "attempt 2")
+    assert [crumb["message"] for crumb in event["breadcrumbs"]["values"]] == [
+        "attempt 1 failed: ValueError: attempt 1",
+        "charging 7",
+    ]
 
 
 def test_attempts_belong_to_the_trace_of_the_enqueue(reported: Reported) -> None:

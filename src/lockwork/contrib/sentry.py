@@ -97,7 +97,8 @@ class _Reports:
 
     def __init__(self, lw: SentryApp) -> None:
         self._lw = lw
-        self._failed: dict[str, _FailedAttempt] = {}
+        self._failed: dict[tuple[str, int], _FailedAttempt] = {}
+        """By job and attempt: the next attempt may fail before the hooks of a retry are called."""
 
     def process(self, job: JobContext) -> Iterator[None]:
         """Run an attempt in a separate scope and transaction."""
@@ -118,18 +119,18 @@ class _Reports:
                 except BaseException as error:  # noqa: BLE001 - raised again, outside: here it would fail the transaction
                     raised, status = error, "cancelled"
                     if is_failure(error):
-                        self._failed[job.id], status = _FailedAttempt(scope, span), "internal_error"
+                        self._failed[job.id, job.attempt], status = _FailedAttempt(scope, span), "internal_error"
                 span.set_status(status)
         if raised is not None:
             raise raised
 
     def retrying(self, event: Retrying) -> None:
         """Drop the scope of a failed attempt."""
-        self._failed.pop(event.id, None)
+        self._failed.pop((event.id, event.attempt), None)
 
     def died(self, event: Died) -> None:
         """Send the event."""
-        attempt = self._failed.pop(event.id, None)
+        attempt = self._failed.pop((event.id, event.attempt), None)
         client = sentry_sdk.get_client()
         if not client.is_active():
             return
