@@ -82,7 +82,7 @@ BACKEND, INVOICE, REFRESH, SHOW = "LockworkBackend", "def invoice", "refresh()",
 INSTALLED, ASGI, LIMITED, CACHES, LOCK = "INSTALLED_APPS", "with_dashboard", "@limited", "CACHES", "cache.lock("
 
 
-def test_each_example_of_the_page_is_in_a_test() -> None:
+def test_page_has_no_example_without_a_test() -> None:
     texts = [SHIP, CREATE, ON_COMMIT, OPTIONS, BACKEND, INVOICE, REFRESH, SHOW, INSTALLED, ASGI, LIMITED, CACHES, LOCK]
     assert sorted(map(example, texts)) == sorted(map(example, EXAMPLES))
 

@@ -28,13 +28,14 @@ handle = Supervisor._on_report
 
 
 def handle_late(supervisor: Supervisor, session: str, message: Reported) -> None:
-    """Let the process end first."""
+    """Delay the report of a start, as a busy machine does, so that the process ends before it is read."""
     if message == Ready():
         time.sleep(1)
     handle(supervisor, session, message)
 
 
 if os.environ.get("REPORTS") == "late":
+    # in the program that the test starts: its monkeypatch does not reach it
     Supervisor._on_report = handle_late  # type: ignore[assignment, method-assign]
 
 if os.environ["HOOK"] == "slow":
